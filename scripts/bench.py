@@ -36,8 +36,8 @@ from bench_vectors import make_corpus, noisy
 import skillsearch
 from skillsearch.embedders.embedder import load_embedder, multilingual_is_installed
 from skillsearch.embedders.embedding import embed
-from skillsearch.index.fields import field_texts
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.documents import field_texts
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex

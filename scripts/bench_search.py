@@ -127,4 +127,4 @@ def all_rows(channel: DenseChannel) -> Iterator[Rows]:
     for segment in channel.segments:
         for start in range(0, segment.size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            yield segment.metadata[block].astype(np.float32)
+            yield segment.fields[0][block].astype(np.float32)

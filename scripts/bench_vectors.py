@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.fields import field_texts
+from skillsearch.index.documents import field_texts
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.scripts import readable
 

@@ -47,10 +47,11 @@ from skillsearch.index.search.calibration import (
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
     OPPOSING,
+    PACKAGED,
     SUPPORTING,
     Calibration,
+    load_calibration,
 )
-from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
 from skillsearch.index.search.query import language_features
 from skillsearch.index.search.ranker import best_first, find_evidence
 from skillsearch.text.languages import language_of
@@ -514,14 +515,14 @@ def fit_all(
     weights = fit_ranking(list(data.values()), (), first).round(2)
     answers = Answers.of(samples, weights)
     confidence = fit_confidence(samples, answers, every, (), first)
-    slopes = {"slope": confidence.lag, "slope_multilingual": confidence.lag}
+    lags = {"lag": confidence.lag, "lag_multilingual": confidence.lag}
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
         dict(zip(EVIDENCE, confidence.coefficients.round(3).tolist(), strict=True)),
         round(confidence.intercept, 3),
         threshold=threshold,
-        language=clues,
-        **(slopes if first is None else {**slopes, "slope": first.slope}),
+        clues=clues,
+        **(lags if first is None else {**lags, "lag": first.lag}),
     )
     used = {name: (block, weights) for name, block in data.items()}
     scores = confidence.scores(answers)
@@ -630,13 +631,13 @@ def fit_first(collections: Sequence[Collection], args: argparse.Namespace) -> No
     before = load_calibration(args.output)
     provenance = json.loads(args.output.read_text(encoding="utf-8"))["provenance"]
     samples = Sampler(collections, args.work, "english").samples()
-    fitted = fit_part(samples, before.language, ablation=args.ablation)
+    fitted = fit_part(samples, before.clues, ablation=args.ablation)
     first = fitted.calibration
     calibration = replace(
         first,
         weights={n: (before if n in SECOND else first).weights[n] for n in FEATURES},
         evidence={n: (before if n in SECOND else first).evidence[n] for n in EVIDENCE},
-        slope_multilingual=before.slope_multilingual,
+        lag_multilingual=before.lag_multilingual,
     )
     provenance["first channel"] = today()
     left_out = {name: round(value, 4) for name, value in means(fitted.left_out).items()}

@@ -14,8 +14,7 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
-from skillsearch.index.documents import KNOWN
-from skillsearch.index.fields import FieldTexts, field_texts
+from skillsearch.index.documents import KNOWN, FieldTexts, field_texts
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover

@@ -21,8 +21,8 @@ from skillsearch.index.search.calibration import (
     OPPOSING,
     SUPPORTING,
     Calibration,
+    load_calibration,
 )
-from skillsearch.index.search.calibration_file import load_calibration
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates
 
@@ -185,10 +185,10 @@ FIRST = Calibration(
     weights={name: 2.0 for name in FEATURES},
     evidence={name: -1.0 if name in OPPOSING else 1.0 for name in EVIDENCE},
     intercept=-4.0,
-    slope=0.5,
-    slope_multilingual=0.5,
+    lag=0.5,
+    lag_multilingual=0.5,
     threshold=0.3,
-    language={name: 0.0 for name in (*LANGUAGE_FEATURES, "intercept")},
+    clues={name: 0.0 for name in (*LANGUAGE_FEATURES, "intercept")},
 )
 
 
@@ -225,7 +225,7 @@ def test_clues_tell_english_queries_from_others(fusion):
     ]
     clues = fusion.fit_clues(known * 10)
     assert set(clues) == {*LANGUAGE_FEATURES, "intercept"}
-    calibration = replace(FIRST, language=clues)
+    calibration = replace(FIRST, clues=clues)
 
     def p_english(text, overlap):
         return calibration.p_english(
@@ -330,7 +330,7 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert "second channel, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
-    assert calibration.slope > 0
+    assert calibration.lag > 0
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first

@@ -29,7 +29,7 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemSpec,
 )
-from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.index.search.calibration import PACKAGED, load_calibration
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Languages, Progress, System
 

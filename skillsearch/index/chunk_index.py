@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from skillsearch.text.tokenizer import term_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+    TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]
 # A chunk without any term of the query needs this trusted similarity to be named.
 LEAST_COSINE = 0.3
 # Products of equal vectors can differ in their last bits; round so that ties stay ties.
@@ -57,13 +57,12 @@ class ChunkIndex(ArrayTable):
         """
         begin, end = self.starts[document : document + 2].tolist()
         cosines = trust * (self.vectors[begin:end].astype(np.float32) @ query)
-        held = np.zeros(end - begin)
-        if len(shares.hashes):
-            # The total share of the query's terms that each chunk holds.
-            starts = self.term_starts[begin : end + 1]
-            rows = find_sorted(shares.hashes, self.terms[starts[0] : starts[-1]])
-            chunks = np.repeat(np.arange(end - begin), np.diff(starts))[rows >= 0]
-            held = np.bincount(chunks, shares.shares[rows[rows >= 0]], minlength=end - begin)
+        # The total share of the query's terms that each chunk holds.
+        starts = self.term_starts[begin : end + 1]
+        hashes, weights = shares
+        rows = find_sorted(hashes, self.terms[starts[0] : starts[-1]])
+        chunks = np.repeat(np.arange(end - begin), np.diff(starts))[rows >= 0]
+        held = np.bincount(chunks, weights[rows[rows >= 0]], minlength=end - begin)
         can_be_named = (held > 0) | (cosines >= LEAST_COSINE)
         if not can_be_named.any():
             return None
@@ -96,17 +95,15 @@ class ChunkWriter:
     def __init__(self, folder: Path, dimensions: int, prefix: str = "") -> None:
         """Begin to write files with a prefix; without any chunk there will be none."""
         self._paths = ChunkIndex.paths(folder, prefix)
-        self._counts: dict[int, int] = {}
-        self._lengths = array("q")
+        self._documents, self._lengths = array("q"), array("q")
         _, vectors, _, terms = self._paths
         self._vectors = ArrayWriter(vectors, np.float16, (dimensions,))
         self._terms = ArrayWriter(terms, np.uint64)
 
     def add(self, document: int, term_sets: Sequence[NDArray[np.uint64]]) -> None:
         """Write the `term_set` of each chunk of a document; numbers ascend."""
-        if len(term_sets):
-            self._counts[document] = len(term_sets)
         for terms in term_sets:
+            self._documents.append(document)
             self._lengths.append(len(terms))
             self._terms.append(terms)
 
@@ -123,30 +120,21 @@ class ChunkWriter:
         """Write the rest for a number of documents."""
         self.close()
         starts, vectors, term_starts, terms = self._paths
-        if not self._counts:
+        if not self._documents:
             vectors.unlink()
             terms.unlink()
             return
-        counts = np.zeros(size, np.int64)
-        counts[list(self._counts)] = list(self._counts.values())
-        save_array(starts, run_starts(counts))
+        save_array(starts, run_starts(np.bincount(self._documents, minlength=size)))
         save_array(term_starts, run_starts(np.array(self._lengths, np.int64)))
 
 
-class TermShares(NamedTuple):
-    """The distinct terms of a query: ascending hashes, and shares of the weight, which sum to 1."""
-
-    hashes: NDArray[np.uint64]
-    shares: NDArray[np.float64]
-
-
 def term_shares(field: LexicalField, query: TermWeights) -> TermShares:
-    """Return each term's share of the query by Lucene's idf, above 0 even for common terms."""
+    """Return the hashes of terms, ascending, and each one's share by Lucene's idf, never 0."""
     order = np.argsort(query.hashes)
     frequencies = query.document_frequencies[order]
     count = field.statistics.documents
     weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
-    return TermShares(query.hashes[order], weights / weights.sum() if len(weights) else weights)
+    return query.hashes[order], weights / weights.sum() if len(weights) else weights
 
 
 def term_set(terms: Iterable[str]) -> NDArray[np.uint64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,20 @@ from skillsearch.files.arrays import map_array, save_array
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
-from skillsearch.index.fields import embeds_body
+from skillsearch.index.documents import embeds_body
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.okapi import average_idf
-from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
+from skillsearch.index.lexical.postings import (
+    LexicalSegment,
+    LexicalStatistics,
+    TermTally,
+    average_idf,
+)
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import Sized, locate
+from skillsearch.index.storage.numbering import locate
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
 if TYPE_CHECKING:
@@ -50,8 +54,7 @@ logger = logging.getLogger(__name__)
 class IndexSettings:
     """The settings that decide an index besides its skills; roots in order of precedence.
 
-    `could_add` says whether it could have had another channel and did not need it, `analysis` are
-    the versions of the tokenizer and of the fields.
+    `could_add`: it could have had another channel and did not need it; `analysis`: see `ANALYSIS`.
     """
 
     roots: tuple[Root, ...]
@@ -83,17 +86,12 @@ class IndexSettings:
         """Read the JSON form; raises CacheError if it is another."""
         try:
             channels = tuple(map(ChannelSettings.from_dict, values["channels"]))
-            first, second = values["analysis"]
+            first, second = map(int, values["analysis"])
             if not channels or values["languages"] not in LANGUAGES:
                 raise ValueError("it has no channel, or is for unknown languages")
-            return cls(
-                roots=tuple(Root(Path(path), str(alias)) for path, alias in values["roots"]),
-                channels=channels,
-                languages=values["languages"],
-                could_add=bool(values["could_add"]),
-                with_body=bool(values["with_body"]),
-                analysis=(int(first), int(second)),
-            )
+            roots = tuple(Root(Path(path), str(alias)) for path, alias in values["roots"])
+            could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
+            return cls(roots, channels, values["languages"], could_add, with_body, (first, second))
         except (KeyError, TypeError, ValueError) as exc:
             raise CacheError(f"the settings of the index have an unknown form: {exc}") from exc
 
@@ -102,8 +100,7 @@ class IndexSettings:
 class Corpus:
     """The parts of an opened index, which number documents alike through one or two segments.
 
-    `lexical` are the metadata field and, with bodies, the full one; `chunks` are the chunks of each
-    segment, if it has any.
+    `lexical` are the metadata field and, with bodies, the full one; a segment may have no `chunks`.
     """
 
     documents: DocumentStore
@@ -118,36 +115,26 @@ class Corpus:
         """Map the parts of a generation; a CacheError if one is missing or does not fit."""
         has_delta = (folder / f"{DELTA}documents-starts.npy").exists()
         prefixes = ("", DELTA) if has_delta else ("",)
-        documents = [DocumentSegment.load(folder, prefix) for prefix in prefixes]
-        postings = {
-            name: tuple(LexicalSegment.load(folder, f"{prefix}{name}") for prefix in prefixes)
-            for name in lexical_names(with_body=with_body)
-        }
-        dense = []
-        for number in range(channels):
-            has_body = embeds_body(number, with_body=with_body)
-            names = [f"{prefix}dense-{number}" for prefix in prefixes]
-            fields = (DenseFields.load(folder, name, with_body=has_body) for name in names)
-            dense.append(DenseChannel(tuple(fields)))
-        chunks = [ChunkIndex.find(folder, prefix) if with_body else None for prefix in prefixes]
-        columns: list[Sequence[Sized | None]] = [documents, *postings.values(), chunks]
-        columns += [channel.segments for channel in dense]
-        for parts in zip(*columns, strict=True):
-            sizes = {part.size for part in parts if part is not None}
-            if len(sizes) != 1:
-                raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
+        segments = [_load_segment(folder, prefix, channels, with_body) for prefix in prefixes]
+        documents, lexical, dense, chunks = zip(*segments, strict=True)
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
             deleted, places, shadowed = (_read(folder, name) for name in _NUMBERS)
             store = DocumentStore(documents, deleted, places, shadowed, guard)
-            lexical = [_load_field(folder, *named) for named in postings.items()]
+            names, fields = lexical_names(with_body=with_body), []
+            for name, parts in zip(names, zip(*lexical, strict=True), strict=True):
+                count, *means = _read(folder, f"{name}-all", np.float64, 3).tolist()
+                hashes = _read(folder, f"{name}-adjusted", np.uint64)
+                counts = _read(folder, f"{name}-adjustments", size=len(hashes))
+                statistics = LexicalStatistics(int(count), *means)
+                fields.append(LexicalField(parts, statistics, TermTally(hashes, counts)))
             if len(store.places) != store.size - documents[0].size:
                 raise CacheError("the delta segment of the index does not fit its tombstones")
             if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
                 raise CacheError("the tombstones of the index do not fit its documents")
         else:
             store = DocumentStore(documents, guard=guard)
-            lexical = [LexicalField.of(segments[0]) for segments in postings.values()]
-        return cls(store, tuple(lexical), tuple(dense), tuple(chunks))
+            fields = list(map(LexicalField.of, lexical[0]))
+        return cls(store, tuple(fields), tuple(map(DenseChannel, zip(*dense, strict=True))), chunks)
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
@@ -178,14 +165,11 @@ class OpenedIndex:
         """Open a checked generation; raises CacheError if another version wrote it."""
         settings = IndexSettings.from_dict(generation.settings)
         with generation.guard:
-            corpus = Corpus.load(
-                generation.folder,
-                channels=len(settings.channels),
-                with_body=settings.with_body,
-                guard=generation.guard,
-            )
+            count, with_body = len(settings.channels), settings.with_body
+            place, guard = generation.folder, generation.guard
+            corpus = Corpus.load(place, channels=count, with_body=with_body, guard=guard)
         for channel, described in zip(corpus.dense, settings.channels, strict=True):
-            if any(one.metadata.shape[1] != described.dimensions for one in channel.segments):
+            if any(one.fields[0].shape[1] != described.dimensions for one in channel.segments):
                 raise CacheError(f"the vectors of {described.model!r} do not have its dimensions")
         return cls(generation, settings, corpus)
 
@@ -254,13 +238,12 @@ def save_tombstones(
     for name, (segments, corrections) in fields.items():
         lengths = np.concatenate([segment.lengths for segment in segments])
         lengths[documents.left_out] = 0
-        hashes, frequencies = segments[0].hashes, np.diff(segments[0].starts)
-        for segment in segments[1:]:
-            rows, own = segments[0].rows(segment.hashes), np.diff(segment.starts)
-            np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
-            hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
-            frequencies = np.concatenate([frequencies, own[rows < 0]])
-        frequencies = frequencies + corrections.of(hashes)
+        base, *added = segments
+        tallies = [TermTally(segment.hashes, np.diff(segment.starts)) for segment in added]
+        changes = TermTally.total([corrections, *tallies])
+        rows, frequencies = base.rows(changes.hashes), np.diff(base.starts)
+        frequencies[rows[rows >= 0]] += changes.counts[rows >= 0]
+        frequencies = np.concatenate([frequencies, changes.counts[rows < 0]])
         count = documents.searched_size
         mean_length = int(lengths.sum(dtype=np.int64)) / max(count, 1)
         mean_idf = average_idf(frequencies[frequencies > 0], count)
@@ -276,18 +259,26 @@ def lexical_names(*, with_body: bool) -> tuple[str, ...]:
     return (METADATA, FULL) if with_body else (METADATA,)
 
 
-def _load_field(folder: Path, name: str, segments: tuple[LexicalSegment, ...]) -> LexicalField:
-    count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
-    statistics = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
-    hashes = _read(folder, f"{name}-adjusted", np.uint64)
-    counts = _read(folder, f"{name}-adjustments", length=len(hashes))
-    return LexicalField(segments, statistics, TermTally(hashes, counts))
+def _load_segment(
+    folder: Path, prefix: str, channels: int, with_body: bool
+) -> tuple[DocumentSegment, list[LexicalSegment], list[DenseFields], ChunkIndex | None]:
+    documents = DocumentSegment.load(folder, prefix)
+    names = lexical_names(with_body=with_body)
+    lexical = [LexicalSegment.load(folder, f"{prefix}{name}") for name in names]
+    has_body = [embeds_body(number, with_body=with_body) for number in range(channels)]
+    dense = [
+        DenseFields.load(folder, f"{prefix}dense-{number}", with_body=has)
+        for number, has in enumerate(has_body)
+    ]
+    chunks = ChunkIndex.find(folder, prefix) if with_body else None
+    sizes = {part.size for part in (documents, chunks, *lexical, *dense) if part}
+    if len(sizes) != 1:
+        raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
+    return documents, lexical, dense, chunks
 
 
-def _read(
-    folder: Path, name: str, dtype: type = np.int64, length: int | None = None
-) -> NDArray[Any]:
+def _read(folder: Path, name: str, dtype: type = np.int64, size: int | None = None) -> NDArray[Any]:
     array = map_array(folder / f"{DELTA}{name}.npy")
-    if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
+    if array.dtype != dtype or array.ndim != 1 or (size is not None and len(array) != size):
         raise CacheError(f"the part {name!r} of the index has an unknown form")
     return array

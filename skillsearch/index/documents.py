@@ -1,15 +1,43 @@
-"""A skill as an index keeps it and a hit shows it."""
+"""A skill as an index keeps it and a hit shows it, and its texts that are counted and embedded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from skillsearch.embedders.embedding import text_key
+from skillsearch.text import tokenizer
+from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import visible
-from skillsearch.text.tokenizer import normalized, term_hash
+from skillsearch.text.scripts import readable, trust
+from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
+# Bump when the texts of a skill change; an index made of the old ones is rebuilt.
+VERSION = 3
+# An index with other versions than these is not searched, but rebuilt.
+ANALYSIS = (tokenizer.VERSION, VERSION)
+# Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
+DENSE_CHANNELS = (
+    ("cosine_metadata",),
+    ("cosine_metadata_multilingual", "cosine_body_multilingual"),
+)
+# Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
+NAME_WEIGHT = 3
+# Repeats of description, tags and triggers in the full field, so that no long body drowns them.
+METADATA_WEIGHT = 3
+METADATA_CHARS = 8_192
+_BODY_CHARS = 200_000
+# Only the head of the body is embedded; no embedder reads further than this.
+_BODY_HEAD_CHARS = 4_096
+# Chunks of one skill that a search can name; a megabyte could hold a hundred thousand.
+_MAX_CHUNKS = 200
+# Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates.
+_DISTINCT_BODY_CHARS = 200
+# Below this fluency, a skill is in a language that a model for English does not know.
 KNOWN = 0.5
-"""Below this fluency, a skill is in a language that a model for English does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +46,7 @@ class Document:
 
     Attributes:
         doc_id: Stable id, ``alias:folder``.
-        content_hash: sha256 of the file, hexadecimal.
         body_hash: Digest of the body, empty if it is too short to tell skills apart.
-        hidden: Whether hosts are asked not to offer the skill.
         keys: Of the embedded metadata and head of the body, maybe empty, for each dense channel.
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
         chunks: Id, description and key of the embedded text of each indexed chunk.
@@ -31,9 +57,9 @@ class Document:
     description: str
     path: str
     root: str
-    content_hash: str
+    content_hash: str  # sha256 of the file
     body_hash: str
-    hidden: bool
+    hidden: bool  # Hosts are asked not to offer it.
     keys: tuple[tuple[str, str], ...]
     trust: float
     language: str = ""
@@ -73,6 +99,103 @@ class Document:
     def fluency(self) -> float:
         """How well a model that only knows English can judge this skill, 0 to 1."""
         return self.trust if is_english(self.language) else 0.0
+
+
+class EmbeddedTexts(NamedTuple):
+    """The metadata and the head of the body, maybe empty, that one dense channel embeds."""
+
+    metadata: str
+    body_head: str
+
+
+class ChunkTexts(NamedTuple):
+    """A chunk: its entry in `Document.chunks`, its terms, and what the first channel embeds."""
+
+    record: tuple[str, str, str]
+    terms: list[str]
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTexts:
+    """The texts of one skill: repeated terms of the lexical fields, and what is embedded."""
+
+    document: Document
+    metadata_terms: list[str]
+    full_terms: list[str]
+    embedded: tuple[EmbeddedTexts, ...]
+    chunks: tuple[ChunkTexts, ...]
+
+
+def embeds_body(channel: int, *, with_body: bool) -> bool:
+    """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
+    return with_body and len(DENSE_CHANNELS[channel]) > 1
+
+
+def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
+    """Return `Document.fluency` of a skill, given the scripts that the first channel reads."""
+    metadata, head = _embedded_texts(skill, with_body=with_body)
+    return trust(metadata, scripts) if is_english(language_of(f"{metadata}\n{head}")) else 0.0
+
+
+def field_texts(
+    skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
+) -> FieldTexts:
+    """Return the texts of a skill, given the scripts that each dense channel reads (None: all)."""
+    metadata, head = _embedded_texts(skill, with_body=with_body)
+    language = language_of(f"{metadata}\n{head}")
+    name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
+    about_terms = document_terms(about_text(skill), language)
+    body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
+    has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
+    embedded = tuple(
+        EmbeddedTexts(readable(metadata, known), readable(head, known) if has else "")
+        for known, has in zip(scripts, has_body, strict=True)
+    )
+    chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
+    # White space does not count.
+    plain = " ".join(skill.body.split())
+    digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    document = replace(
+        Document.listed(skill),
+        body_hash=digest if len(plain) >= _DISTINCT_BODY_CHARS else "",
+        keys=tuple(
+            (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
+            for texts, has in zip(embedded, has_body, strict=True)
+        ),
+        trust=trust(metadata, scripts[0]),
+        language=language,
+        chunks=tuple(chunk.record for chunk in chunks),
+    )
+    full_terms = name_terms + about_terms * METADATA_WEIGHT + body_terms
+    return FieldTexts(document, name_terms + about_terms, full_terms, embedded, chunks)
+
+
+def about_text(skill: Skill) -> str:
+    """Return everything the metadata says besides the name."""
+    metadata = skill.metadata
+    parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
+    return "\n".join(part for part in parts if part)[:METADATA_CHARS]
+
+
+def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
+    head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
+    return EmbeddedTexts(f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}", head)
+
+
+def _chunk_texts(
+    body: str, scripts: frozenset[str] | None, language: str
+) -> tuple[ChunkTexts, ...]:
+    # As with the parser: a run that reads no skill does without it.
+    from skillsearch.skills.chunks import parse_chunks
+
+    found = []
+    for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
+        text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
+        head = readable(text[:_BODY_HEAD_CHARS], scripts)
+        record = (chunk.id, chunk.description, text_key(head).hex())
+        found.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
+    return tuple(found)
 
 
 def is_english(language: str) -> bool:

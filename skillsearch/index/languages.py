@@ -9,7 +9,7 @@ from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.multilingual import source
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.index.dense.channels import ASKED, LEAST_SHARE, MULTILINGUAL, expects_others
-from skillsearch.index.documents import KNOWN, is_english
+from skillsearch.index.documents import KNOWN, Document, is_english
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.languages import language_name, language_of
 
@@ -18,9 +18,10 @@ UNKNOWN = "unknown"
 _CHANNEL_LOST = "told-missing-channel"
 
 
-def count_languages(index: SkillIndex) -> dict[str, int]:
-    """Count the skills of an index by language code, most frequent first, ties by code."""
-    return _count(document.language for document in index.documents())
+def count_languages(documents: Iterable[Document]) -> dict[str, int]:
+    """Count skills by language code, most frequent first, ties by code."""
+    counts = Counter(document.language or UNKNOWN for document in documents)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def unread_languages(index: SkillIndex) -> dict[str, int]:
@@ -28,8 +29,8 @@ def unread_languages(index: SkillIndex) -> dict[str, int]:
     if knows_every_language(index):
         return {}
     documents = index.opened.corpus.documents
-    living = documents.living
-    return _count(documents[n].language for n in living[documents.fluency[living] < KNOWN].tolist())
+    unread = documents.living[documents.fluency[documents.living] < KNOWN]
+    return count_languages(documents[number] for number in unread.tolist())
 
 
 def in_words(counts: Mapping[str, int]) -> str:
@@ -46,10 +47,7 @@ def knows_every_language(index: SkillIndex) -> bool:
 
 
 def advice(index: SkillIndex) -> str:
-    """Return which skills no dense channel can read and what helps; empty if all is well.
-
-    All is well, too, if the user asked for English alone.
-    """
+    """Return which skills no dense channel can read and what helps; empty if nothing is amiss."""
     unread = unread_languages(index)
     if not unread or index.opened.settings.languages == "english":
         return ""
@@ -105,8 +103,3 @@ def install_line() -> str:
 def _remedy(*, is_expected: bool) -> str:
     install = "" if multilingual_is_installed() else f"{install_line()}, then: "
     return f"{install}skillsearch index{'' if is_expected else ' --languages all'}"
-
-
-def _count(languages: Iterable[str]) -> dict[str, int]:
-    counts = Counter(language or UNKNOWN for language in languages)
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

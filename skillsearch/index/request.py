@@ -42,8 +42,7 @@ class IndexRequest:
 
     def save(self, folder: Path) -> None:
         """Write the request into an index folder; if that fails, the one before stays."""
-        record = {**asdict(self), "roots": list(map(str, self.roots)), "sources": [*self.sources]}
-        write_record(folder / REQUEST_FILE, record)
+        write_record(folder / REQUEST_FILE, asdict(self) | {"roots": list(map(str, self.roots))})
 
     @classmethod
     def load(cls, folder: Path) -> IndexRequest | None:
@@ -64,8 +63,7 @@ class IndexRequest:
 def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
     """Check the folders to index, and return the roots and what is odd about them.
 
-    Raises RootError when one is missing, not a folder, or unreadable: an index that silently lacks
-    all skills of a folder would be worse than none.
+    A RootError for one that cannot be read: an index that silently lacks skills is worse than none.
     """
     roots, diagnostics = make_roots(paths)
     for diagnostic in diagnostics:
@@ -88,9 +86,6 @@ def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
 
 
 def replace_command(roots: Iterable[Path | str], option: str = "") -> str:
-    """Return the command that makes an index hold exactly some roots, without secrets in URLs.
-
-    It asks for a folder if there is no root; `option` is appended as it is.
-    """
+    """Return the command that makes an index hold exactly some roots, without secrets in URLs."""
     names = " ".join(shlex.quote(shown(source_of(root))) for root in roots)
     return f"skillsearch index --replace {names or 'FOLDER'}{option}"

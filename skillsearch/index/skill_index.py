@@ -19,8 +19,7 @@ from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, read_skill
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import Calibration
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.search import SearchOptions, SearchRequest, answer

@@ -18,13 +18,12 @@ import numpy as np
 from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.corpus import METADATA, Corpus
-from skillsearch.index.documents import Document
-from skillsearch.index.fields import METADATA_CHARS, NAME_WEIGHT
+from skillsearch.index.documents import METADATA_CHARS, NAME_WEIGHT, Document
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.search import Search, SearchRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -182,5 +181,4 @@ class WordIndex:
         search = Search(request, self._corpus, calibration, self._roots)
         hits = search.hits([form])[0] if len(self._corpus.documents) else ()
         seconds = time.perf_counter() - started
-        cut = request.cut(calibration)
-        return SearchResult(query, cut, hits, not hits, seconds, words_only=True)
+        return replace(request.result(calibration, hits), seconds=seconds, words_only=True)

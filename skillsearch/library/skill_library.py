@@ -13,7 +13,7 @@ from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -206,7 +206,7 @@ class SkillLibrary:
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
         index = self._source.index()
         if index is None:
-            return SearchResult(query, request.cut(default_calibration()), (), True, 0.0)
+            return request.result(default_calibration())
         return index.search(query, n, threshold, include_hidden=include_hidden)
 
     def is_current(self) -> bool:

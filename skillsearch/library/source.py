@@ -17,8 +17,7 @@ from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
 from skillsearch.index.build.changes import ChangeDetector
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
-from skillsearch.index.documents import Document, name_hash
-from skillsearch.index.fields import about_text
+from skillsearch.index.documents import Document, about_text, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore

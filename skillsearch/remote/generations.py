@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.lexical.okapi import K1, B
-from skillsearch.index.lexical.postings import LexicalStatistics
+from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation

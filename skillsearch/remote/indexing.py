@@ -20,8 +20,7 @@ from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependenc
 from skillsearch.index.build.reading import in_order, read_file
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
-from skillsearch.index.documents import KNOWN, Document
-from skillsearch.index.fields import ANALYSIS, field_texts, fluency
+from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore

@@ -18,7 +18,7 @@ from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.search import SearchRequest, answer

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
-from skillsearch.index.documents import Document, name_hash
-from skillsearch.index.fields import FieldTexts, embeds_body
+from skillsearch.index.documents import Document, FieldTexts, embeds_body, name_hash
 from skillsearch.remote.client import Row
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import JsonValue

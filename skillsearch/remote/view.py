@@ -19,11 +19,9 @@ from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
-from skillsearch.index.documents import Document
-from skillsearch.index.fields import ANALYSIS
+from skillsearch.index.documents import ANALYSIS, Document
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.okapi import length_norms, saturation
-from skillsearch.index.lexical.postings import LexicalSegment, TermTally
+from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
@@ -109,8 +107,8 @@ class View:
         fields = packed.dense_fields(len(settings.channels), with_body=settings.with_body)
         dense = []
         for channel, names in zip(settings.channels, fields, strict=True):
-            vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
-            dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
+            vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
+            dense.append(DenseChannel((DenseFields(vectors),)))
         corpus = Corpus(
             _CandidateStore(documents, self.head, [row["shadowed"] for row in rows]),
             tuple(self._field(place, counted) for place in range(1 + settings.with_body)),

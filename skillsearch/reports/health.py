@@ -26,7 +26,7 @@ from skillsearch.index.build.embedding import count_lost
 from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
-from skillsearch.index.fields import embeds_body
+from skillsearch.index.documents import embeds_body
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -185,7 +185,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     changed = index.differences()
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
     yield Check.of("index = disk", "nothing was added, changed or removed", stale)
-    counts, problem = in_words(count_languages(index)) or "no skills", advice(index)
+    counts, problem = in_words(count_languages(index.documents())) or "no skills", advice(index)
     if index.lacks_channel():
         problem = f"the channel for other languages cannot be asked: {install_line()}"
     yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
@@ -285,7 +285,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
         "fields": "full" if settings.with_body else "metadata",
         "languages": settings.languages,
         "channels": [_channel(index, number) for number in range(len(settings.channels))],
-        "skills_by_language": count_languages(index),
+        "skills_by_language": count_languages(index.documents()),
         "advice": advice(index),
         "indexed": len(index),
         "skipped": count_skipped(diagnostics),

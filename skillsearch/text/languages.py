@@ -11,15 +11,18 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
-from skillsearch.text.language_words import (
-    FUNCTION_WORDS,
-    LANGUAGE_NAMES,
-    REQUEST_WORDS,
-    SCRIPTS,
-    TELLING_ENDINGS,
-    TELLING_LETTERS,
-)
+from skillsearch.text.tables import read_tables
+
+_TABLES = read_tables(Path(__file__).with_name("language_words.txt"))
+FUNCTION_WORDS = {code: frozenset(row) for code, row in _TABLES["function words"].items()}
+REQUEST_WORDS = {code: frozenset(row) for code, row in _TABLES["request words"].items()}
+TELLING_LETTERS = {code: row[0] for code, row in _TABLES["telling letters"].items()}
+TELLING_ENDINGS = {code: tuple(row) for code, row in _TABLES["telling endings"].items()}
+LANGUAGE_NAMES = {code: row[0] for code, row in _TABLES["names"].items()}
+SCRIPTS = _TABLES["scripts"]
+"""For each script: letters that make about one word, its main language, and its blocks."""
 
 _HEAD_CHARS = 4_000
 """The rest says no more about the language and costs time."""
@@ -66,14 +69,12 @@ are written in one have English names, terms and often an English description.""
 
 
 def _weights(owned: Mapping[str, Iterable[str]]) -> dict[str, list[tuple[str, float]]]:
-    """Return the votes of each word or letter: the fewer languages share it, the heavier each.
-
-    A word that English has too votes for English alone, so that English is never mistaken.
-    """
+    """Return the votes of each word or letter: the fewer languages share it, the heavier each."""
     owners: dict[str, list[str]] = {}
     for language, words in owned.items():
         for word in words:
             owners.setdefault(word, []).append(language)
+    # What English has too votes for English alone, so that English is never mistaken.
     return {
         word: [(code, 1 / len(codes)) for code in (["en"] if "en" in codes else codes)]
         for word, codes in owners.items()
@@ -84,7 +85,6 @@ _WEIGHTS = _weights(
     {code: words | REQUEST_WORDS.get(code, frozenset()) for code, words in FUNCTION_WORDS.items()}
 )
 _LETTER_WEIGHTS = _weights(TELLING_LETTERS)
-_TELLING = frozenset(_LETTER_WEIGHTS)
 _ALL_ENDINGS = tuple(ending for endings in TELLING_ENDINGS.values() for ending in endings)
 _LATIN_FUNCTION_WORDS = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in _LATIN))
 
@@ -112,10 +112,7 @@ def language_of(text: str) -> str:
 
 
 def word_language(word: str, language: str) -> str:
-    """Return the language whose rules a word follows, by the script of its first letter.
-
-    That is the language of the text if it uses the script; else the main language of the script.
-    """
+    """Return the language of a word: the text's if it uses the script, else the script's main."""
     script = _script(word[0])
     if not script:
         return language if language in _LATIN else "en"
@@ -162,29 +159,27 @@ def _of_scripts(text: str, shares: dict[str, float]) -> str:
 def _most_likely(words: list[str], candidates: Collection[str]) -> str:
     """Return the candidate that the distinct words vote for; empty if none leads."""
     scores = dict.fromkeys(candidates, 0.0)
-    distinct = set(words)
-    votes = [vote for word in _WEIGHTS.keys() & distinct for vote in _WEIGHTS[word]]
-    for word in distinct - _WEIGHTS.keys():
-        if not word.isascii() or word.endswith(_ALL_ENDINGS):
-            votes.extend(_letter_votes(word))
-    for language, weight in votes:
-        if language in scores:
-            scores[language] += weight
+    for word in set(words):
+        for language, weight in _WEIGHTS.get(word) or _letter_votes(word):
+            if language in scores:
+                scores[language] += weight
     english = scores.pop("en", 0.0)
     first, second = sorted(scores, key=lambda code: -scores[code])[:2]
     score = scores[first]
     is_mixed = score >= _SURE_SCORE and score >= _MIXED_SHARE * english
-    if score >= max(_LEAST_SCORE, _LEAST_LEAD * scores[second]) and (
-        is_mixed or score >= _LEAST_LEAD * english
-    ):
+    to_beat = scores[second] if is_mixed else max(scores[second], english)
+    if score >= max(_LEAST_SCORE, _LEAST_LEAD * to_beat):
         return first
     return "en" if not is_mixed and english >= max(_LEAST_SCORE, _LEAST_LEAD * score) else ""
 
 
 def _letter_votes(word: str) -> list[tuple[str, float]]:
+    """Return the votes of the ending and the letters of a word that is no function word."""
+    if word.isascii() and not word.endswith(_ALL_ENDINGS):
+        return []
     ends = (code for code, endings in TELLING_ENDINGS.items() if word.endswith(endings))
     votes = [(code, 1.0) for code in ends]
-    for letter in _TELLING.intersection(word):
+    for letter in _LETTER_WEIGHTS.keys() & set(word):
         votes.extend(_LETTER_WEIGHTS[letter])
     return votes
 

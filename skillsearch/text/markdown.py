@@ -24,10 +24,7 @@ class Line(NamedTuple):
 
 
 def lines(text: str) -> Iterator[Line]:
-    """Yield the lines of a Markdown text with Unix line ends, in linear time.
-
-    An unclosed fence extends to the end. A final line feed starts no line.
-    """
+    """Yield the lines of a Markdown text, in linear time; an unclosed fence extends to the end."""
     fence, start = "", 0
     for line in text.removesuffix("\n").split("\n"):
         if fence:
@@ -49,10 +46,7 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def sections(body: str) -> Iterator[tuple[str, str]]:
-    """Yield heading and text of each section, the text before the first heading under an empty one.
-
-    A ``#`` inside a code fence is not a heading.
-    """
+    """Yield heading and text of each section; the text before the first has an empty heading."""
     heading = ""
     section: list[str] = []
     for line in lines(body):

@@ -82,10 +82,7 @@ def all_visible(value: JsonValue) -> JsonValue:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """Return a text as `visible` does, on one line, each run of white space as one blank.
-
-    A text of more than `limit` characters is cut and ends in an ellipsis.
-    """
+    """Return a text as `visible` does, on one line with single blanks, maybe cut by `shorten`."""
     line = " ".join(visible(text).split())
     return line if limit is None else shorten(line, limit)
 

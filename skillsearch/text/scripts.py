@@ -9,8 +9,10 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
+# From this share of readable letters on, an embedder is trusted in full.
 TRUSTED_SHARE = 0.5
-"""From this share of readable letters on, an embedder is trusted in full."""
+# Letters whose names do not begin with their script; after NFKC they are plain letters.
+_WIDE_FORMS = {"FULLWIDTH": "Latin", "FEMININE": "Latin", "MASCULINE": "Latin", "MICRO": "Latin"}
 
 
 def trust(text: str, scripts: frozenset[str] | None) -> float:
@@ -18,19 +20,15 @@ def trust(text: str, scripts: frozenset[str] | None) -> float:
 
     It is the share of letters in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without any.
     """
-    if scripts is None or (text.isascii() and "Latin" in scripts):
+    foreign = _foreign_letters(text, scripts)
+    if not foreign:
         return 1.0
     letters = sum(map(str.isalpha, text))
-    if not letters:
-        return 1.0
-    foreign = sum(map(text.count, _foreign_letters(text, scripts)))
-    return min((letters - foreign) / letters / TRUSTED_SHARE, 1.0)
+    return min((letters - sum(map(text.count, foreign))) / letters / TRUSTED_SHARE, 1.0)
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:
     """Return a text with each run of letters in other scripts as a blank; empty if none is left."""
-    if scripts is None or (text.isascii() and "Latin" in scripts):
-        return text
     foreign = _foreign_letters(text, scripts)
     if not foreign:
         return text
@@ -38,7 +36,9 @@ def readable(text: str, scripts: frozenset[str] | None) -> str:
     return " ".join(kept.split()) if any(map(str.isalnum, kept)) else ""
 
 
-def _foreign_letters(text: str, scripts: frozenset[str]) -> list[str]:
+def _foreign_letters(text: str, scripts: frozenset[str] | None) -> list[str]:
+    if scripts is None or (text.isascii() and "Latin" in scripts):
+        return []
     return [char for char in set(text) if char.isalpha() and script(char) not in scripts]
 
 
@@ -47,7 +47,3 @@ def script(char: str) -> str:
     """Return the script of a letter, the first word of its Unicode name, such as ``Latin``."""
     name = unicodedata.name(char, "unknown").split(" ", 1)[0].split("-", 1)[0]
     return _WIDE_FORMS.get(name, name.capitalize())
-
-
-_WIDE_FORMS = {"FULLWIDTH": "Latin", "FEMININE": "Latin", "MASCULINE": "Latin", "MICRO": "Latin"}
-"""Letters whose names do not begin with their script; after NFKC they are plain letters."""

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import Stemmer
 import xxhash
 
-from skillsearch.text.language_words import FUNCTION_WORDS
-from skillsearch.text.languages import language_name, word_language
+from skillsearch.text.languages import FUNCTION_WORDS, language_name, word_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,10 +123,7 @@ def terms(text: str, language: str = "", *, with_english: bool = False) -> list[
 
 
 def normalized(text: str) -> str:
-    """Return a text in Unicode's form NFKC, in linear time.
-
-    Sorting a long run of combining marks takes quadratic time, so runs are cut.
-    """
+    """Return a text in Unicode's form NFKC; runs of marks are cut, whose sorting is quadratic."""
     return text if text.isascii() else unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1 ", text))
 
 

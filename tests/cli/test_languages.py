@@ -124,7 +124,7 @@ def test_languages_are_counted_most_first(index, mixed, index_dir):
     """Those that cannot be told, as of a short description, under a word of their own."""
     index(mixed)
     opened = SkillIndex.open(index_dir)
-    assert list(count_languages(opened).items()) == [
+    assert list(count_languages(opened.documents()).items()) == [
         ("en", 2),
         ("ko", 1),
         ("unknown", 1),

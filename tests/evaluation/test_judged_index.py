@@ -10,7 +10,7 @@ from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.types import Collection, JudgedDocument
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES

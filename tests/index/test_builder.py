@@ -14,7 +14,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError, RootError, StorageError
-from skillsearch.index import fields
+from skillsearch.index import documents
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.build.embedding import FLUSHED
 from skillsearch.index.request import IndexRequest, resolve_roots
@@ -558,13 +558,13 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     assert run(*before).generation == first.generation
 
 
-@pytest.mark.parametrize("module", [tokenizer, fields])
+@pytest.mark.parametrize("module", [tokenizer, documents])
 def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     """Terms of two analyses are never mixed; equal texts need no new vectors."""
     first = run(root)
     folder = IndexFolder(tmp_path / "index")
     generation = folder.open()
-    versions = {tokenizer: tokenizer.VERSION, fields: fields.VERSION, module: 99}
+    versions = {tokenizer: tokenizer.VERSION, documents: documents.VERSION, module: 99}
     settings = {**generation.settings, "analysis": list(versions.values())}
     kept = list(generation.parts)
     other = folder.write(lambda place: None, settings, before=generation, kept=kept)

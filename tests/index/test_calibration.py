@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.fields import DENSE_CHANNELS, embeds_body
+from skillsearch.index.documents import DENSE_CHANNELS, embeds_body
 from skillsearch.index.search.calibration import (
     DENSE_FEATURES,
     EVIDENCE,
@@ -19,9 +19,9 @@ from skillsearch.index.search.calibration import (
     OPPOSING,
     SUPPORTING,
     Calibration,
+    default_calibration,
     size_evidence,
 )
-from skillsearch.index.search.calibration_file import default_calibration
 
 BY_HAND = Calibration(
     weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], strict=True)),
@@ -38,10 +38,10 @@ BY_HAND = Calibration(
         "multilingual": -9.0,
     },
     intercept=-1.5,
-    slope=0.5,
-    slope_multilingual=1.5,
+    lag=0.5,
+    lag_multilingual=1.5,
     threshold=0.3,
-    language=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
+    clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
 FREE = ("distrust", "multilingual")
 """Evidence that moves the intercept alone."""
@@ -116,10 +116,10 @@ def test_scores_by_hand():
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0.5), (0.25, 0.75), (1.0, 1.5)])
-def test_the_slope_depends_on_the_channel_that_judges_the_best(share, expected):
+def test_the_lag_depends_on_the_channel_that_judges_the_best(share, expected):
     """Between both where both do: from 0.5 to 1.5 by the share of the second."""
     evidence = dict.fromkeys(EVIDENCE, 0.0) | {"multilingual": share}
-    assert BY_HAND.slope_for(evidence) == pytest.approx(expected)
+    assert BY_HAND.lag_for(evidence) == pytest.approx(expected)
     first, second = BY_HAND.scores(np.array([5.0, 3.0]), evidence).tolist()
     odds = math.log(first / (1 - first)) - math.log(second / (1 - second))
     assert odds == pytest.approx(2 * expected)
@@ -157,11 +157,11 @@ def test_more_against_it_never_raises_a_score(calibration, evidence, name, value
 
 
 @given(SUMS, VALUES)
-def test_confidence_and_slope_add_up_to_the_log_odds(sums, evidence):
+def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
     """What `explain` shows is the whole truth."""
     calibration = default_calibration()
     scores = calibration.scores(sums, evidence)
-    behind = calibration.slope_for(evidence) * (sums.max() - sums)
+    behind = calibration.lag_for(evidence) * (sums.max() - sums)
     expected = sum(calibration.confidence(evidence).values()) - behind
     assert scores == pytest.approx(1 / (1 + np.exp(-expected)), rel=1e-9)
 
@@ -258,7 +258,7 @@ def test_the_most_extreme_clues_give_a_number():
     """No overflow, no division by zero."""
     for size, expected in ((-1e6, 0.0), (1e6, 1.0)):
         coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), size)
-        found = replace(BY_HAND, language=coefficients).p_english(
+        found = replace(BY_HAND, clues=coefficients).p_english(
             dict.fromkeys(LANGUAGE_FEATURES, 1.0)
         )
         assert found == pytest.approx(expected)
@@ -274,7 +274,7 @@ def test_a_calibration_comes_back_from_json(calibration):
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
     """It is one for the whole process."""
     calibration = Calibration.from_dict(BY_HAND.to_dict())
-    for numbers in (calibration.weights, calibration.evidence, calibration.language):
+    for numbers in (calibration.weights, calibration.evidence, calibration.clues):
         with pytest.raises(TypeError):
             numbers["name"] = 0.0
 

@@ -10,11 +10,9 @@ from skillsearch.index.search.calibration import (
     EVIDENCE,
     FEATURES,
     OPPOSING,
+    PACKAGED,
     SUPPORTING,
     Calibration,
-)
-from skillsearch.index.search.calibration_file import (
-    PACKAGED,
     default_calibration,
     load_calibration,
 )
@@ -30,7 +28,7 @@ def test_the_packaged_calibration_can_be_used():
     assert min(calibration.weights.values()) >= 0
     assert min(calibration.evidence[name] for name in SUPPORTING) >= 0
     assert max(calibration.evidence[name] for name in OPPOSING) <= 0
-    assert calibration.slope > 0
+    assert calibration.lag > 0
     assert 0 < calibration.threshold < 1
     assert max(calibration.weights.values()) > 0
 
@@ -48,7 +46,7 @@ def test_a_file_of_ones_own_is_read(tmp_path):
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path = tmp_path / f"{encoding}.json"
         path.write_text(json.dumps(values), encoding=encoding)
-        assert load_calibration(path).slope == 0.25
+        assert load_calibration(path).lag == 0.25
 
 
 GOOD = default_calibration().to_dict()

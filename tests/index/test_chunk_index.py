@@ -12,7 +12,7 @@ import pytest
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
-from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, TermShares, term_set, term_shares
+from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, term_set, term_shares
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
@@ -129,7 +129,7 @@ def test_the_chunk_is_the_one_of_the_definition(tmp_path, add_skill, build, seed
 def shares_of(*names):
     """Give terms equal shares."""
     hashes = np.array(sorted(map(term_hash, names)), np.uint64)
-    return TermShares(hashes, np.full(len(names), 1 / len(names)))
+    return hashes, np.full(len(names), 1 / len(names))
 
 
 def query(*vector):
@@ -207,7 +207,7 @@ def test_terms_share_the_weight_by_their_idf(field_of):
     found = term_shares(field, field.weigh(Counter("abz")))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
-    assert found.hashes.tolist() == sorted(expected)
+    assert found[0].tolist() == sorted(expected)
     assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == pytest.approx(expected)
 
 

@@ -103,7 +103,7 @@ def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
     """Neither on disk nor in memory."""
     index = build(root, with_body=False)
     assert len(index.opened.corpus.lexical) == 1
-    assert index.opened.corpus.dense[0].segments[0].body is None
+    assert len(index.opened.corpus.dense[0].segments[0].fields) == 1
     assert not [path.name for path in index.opened.folder.iterdir() if "body" in path.name]
     assert not index.opened.settings.with_body
 

@@ -38,7 +38,7 @@ def fields(tmp_path_factory):
         )
         for first in range(0, len(metadata), block):
             rows = slice(first, first + block)
-            writer.add(metadata[rows], body[rows] if with_body else None)
+            writer.add(*(field[rows] for field in (metadata, body)[: 1 + with_body]))
         writer.finish()
         return DenseFields.load(folder, "d", with_body=with_body)
 
@@ -59,7 +59,7 @@ def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
     metadata, body = clustered(300), clustered(300, seed=8) if with_body else None
     found = fields(metadata, body)
     assert found.codes is None
-    assert found.metadata.dtype == np.float32
+    assert found.fields[0].dtype == np.float32
     for query in clustered(10, seed=4):
         nearest = nearest_to(found, query, k)
         assert nearest.tolist() == brute(metadata, body, query, k)
@@ -72,7 +72,7 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     body /= np.linalg.norm(body, axis=1, keepdims=True)
     found = fields(metadata, body, block=1024, **CODED)
     assert found.codes is not None
-    assert found.metadata.dtype == found.body.dtype == np.float16
+    assert [rows.dtype for rows in found.fields] == [np.float16] * 2
     hits = 0
     for query in queries:
         nearest = nearest_to(found, query, 10)
@@ -138,7 +138,7 @@ def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
     """Of more documents than are scored at a time, rounded to halves or not."""
     metadata, query = clustered(600), clustered(1, seed=4)[0]
     wanted = np.arange(599, -1, -1)
-    cosines, _ = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)
+    (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)
     np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
 
 
@@ -153,7 +153,7 @@ def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
     """Equal vectors give equal bytes."""
     metadata, body = clustered(size), clustered(size, seed=8)
     first, second = (fields(metadata, body, block=block, **CODED) for block in (7, 150))
-    for one, other in ((first.metadata, second.metadata), (first.body, second.body)):
+    for one, other in zip(first.fields, second.fields, strict=True):
         np.testing.assert_array_equal(one, other)
     for query in clustered(5, seed=4):
         assert nearest_to(first, query, 7).tolist() == nearest_to(second, query, 7).tolist()
@@ -176,7 +176,7 @@ def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
 def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered, change):
     """Too few, too short, of another type."""
     writer = DenseWriter(tmp_path, "d", 64, 20, with_body=False, flat_limit=10)
-    writer.add(clustered(20), None)
+    writer.add(clustered(20))
     writer.finish()
     np.save(tmp_path / "d-metadata.npy", change(clustered(20)))
     with pytest.raises(CacheError, match="do not fit"):
@@ -202,7 +202,7 @@ def test_two_segments_are_searched_as_one(fields, clustered):
         expected = brute(metadata, body, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
     for number in (0, 299, 300, 329):
-        expected = whole.metadata[number].astype(np.float32)
+        expected = whole.fields[0][number].astype(np.float32)
         np.testing.assert_array_equal(channel.vector_of(number), expected)
     with pytest.raises(IndexError):
         channel.vector_of(330)
@@ -213,9 +213,8 @@ def test_two_segments_without_bodies_have_no_cosines_of_them(fields, clustered):
     metadata, query = clustered(30), clustered(1, seed=4)[0]
     channel = DenseChannel((fields(metadata[:20]), fields(metadata[20:])))
     wanted = np.array([3, 19, 20, 28])
-    cosines, bodies = channel.cosines(query, wanted)
+    (cosines,) = channel.cosines(query, wanted)
     np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=1e-6)
-    assert bodies is None
 
 
 def test_every_finite_half_is_converted_exactly():

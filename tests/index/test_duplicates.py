@@ -94,7 +94,7 @@ def test_equal_metadata_alone_stands_for_a_skill(corpus_of):
     """Under names that weigh little beside a long description."""
     text = "Fill in the fields of a PDF form, flatten it, sign it and send it to the office. " * 5
     corpus = corpus_of(("a", text, "# One"), ("b", text, "# Two"), ("tea", "Make tea", ""))
-    assert np.dot(*corpus.dense[0].segments[0].metadata[:2]) >= 0.97
+    assert np.dot(*corpus.dense[0].segments[0].fields[0][:2]) >= 0.97
     assert copies(corpus, [1]) == {0, 1}
 
 

@@ -9,7 +9,7 @@ from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
 from skillsearch.index.build.embedding import Channel, EmbeddingQueue, keys_of
-from skillsearch.index.fields import field_texts
+from skillsearch.index.documents import field_texts
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 20

@@ -10,7 +10,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.search.calibration import EVIDENCE, FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, find_evidence
+from skillsearch.index.search.ranker import NOTHING, find_candidates, find_evidence
 from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
@@ -120,7 +120,7 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     weights = field.weigh(query.counts)
     known, unknown = weights.known_score, weights.unknown_score
     assert known > 0 < unknown
-    score = float(field.scores(weights)[number])
+    score = float(field.best(weights, 1, NOTHING).scores_of(np.array([number]))[0])
     evidence, features = gather(corpus, query, "pdf-forms")
     share = score / (known + foreign / 5 * unknown)
     assert evidence["bm25_known_alone"] == pytest.approx(share, rel=1e-5)

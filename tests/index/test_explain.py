@@ -11,11 +11,9 @@ import pytest
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES
-from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.index.search.explain import best_section, explain
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import Candidates, find_evidence, score
+from skillsearch.index.search.ranker import Candidates, best_section, explain, find_evidence, score
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 
@@ -56,7 +54,7 @@ def explained(corpus, query, found, row, body):
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     calibration = default_calibration()
     scored = score(corpus, query, found, "hybrid", calibration)
-    return explain(corpus, query, found, scored, row, calibration, body)
+    return explain(corpus, query, scored, row, calibration, body)
 
 
 def all_of(value):
@@ -139,7 +137,7 @@ def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
     assert found[0].confidence == calibration.confidence(evidence)
     assert found[0].confidence == found[1].confidence == found[2].confidence
     assert set(found[0].confidence) == {*EVIDENCE, "intercept"}
-    weight = calibration.slope * sum(calibration.weights.values())
+    weight = calibration.lag * sum(calibration.weights.values())
     assert [part.behind for part in found] == pytest.approx([0.8 * weight, 0, 0.9 * weight])
 
 

@@ -11,16 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical import builder
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.okapi import K1, NO_MEAN, B, average_idf
-from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.index.lexical.postings import K1, NO_MEAN, B, LexicalSegment, average_idf
 from skillsearch.text.tokenizer import term_hash
 
 TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "\ud800"])
 TEXTS = st.lists(TERMS, max_size=12)
 CORPORA = st.lists(TEXTS, max_size=20)
+NOTHING = np.zeros(0, np.int64)
 
 
 def write(folder, texts, **options):
@@ -30,6 +29,12 @@ def write(folder, texts, **options):
         writer.add(number, text)
     writer.finish(len(texts))
     return LexicalSegment.load(folder, "field")
+
+
+def all_scores(field, query):
+    """Score every document."""
+    size = field.statistics.documents
+    return field.best(field.weigh(Counter(query)), 1, NOTHING).scores_of(np.arange(size))
 
 
 def written(texts, **options):
@@ -71,7 +76,7 @@ def naive(texts):
 
 @given(CORPORA, st.integers(1, 30))
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
-    """Wherever builder end; empty documents and an empty corpus included."""
+    """Wherever runs end; empty documents and an empty corpus included."""
     found = written(texts, run_terms=run_terms)
     assert found == naive(texts)
     assert found == written(texts)
@@ -84,7 +89,7 @@ def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
     assume(okapi.average_idf > NO_MEAN)
     with tempfile.TemporaryDirectory() as folder:
         field = LexicalField.of(write(Path(folder), texts, run_terms=7))
-        scores = field.scores(field.weigh(Counter(query)))
+        scores = all_scores(field, query)
     np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
 
 
@@ -98,23 +103,21 @@ def zipf_texts(count, vocabulary):
 
 
 def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
-    """Three thousand documents in many builder."""
+    """Three thousand documents in many runs."""
     texts = zipf_texts(3000, 5000)
     field = LexicalField.of(write(tmp_path, texts, run_terms=10_000))
     okapi = BM25Okapi(texts)
     for query in (["w1"], ["w2", "w3", "w2"], ["w40", "w9", "w700"], [f"w{i}" for i in range(30)]):
-        scores = field.scores(field.weigh(Counter(query)))
+        scores = all_scores(field, query)
         np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
 
 
-def test_blocks_of_any_size_give_the_same_arrays(monkeypatch):
+def test_blocks_of_any_size_give_the_same_arrays():
     """As small as a range of hashes, or all at once."""
     texts = zipf_texts(300, 500)
     whole = written(texts)
-    for name in ("_BLOCK_TERMS", "_BLOCK_POSTINGS"):
-        with monkeypatch.context() as patch:
-            patch.setattr(builder, name, 3)
-            assert written(texts, run_terms=500) == whole
+    for block in ((3, 1_000_000), (1_000_000, 3)):
+        assert written(texts, run_terms=500, block=block) == whole
 
 
 @given(CORPORA, CORPORA, st.data())

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import EmbeddedText, HashingEmbedder, embed
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.search.calibration import LANGUAGE_FEATURES
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES, default_calibration
 from skillsearch.index.search.query import (
     QueryForm,
     QueryView,
@@ -102,7 +101,7 @@ def ask(text, index, *, channels=2, heard=None, **features):
             return Listener(512 if number == 0 else 256, number, heard)
 
     coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0) | features
-    calibration = replace(default_calibration(), language=coefficients)
+    calibration = replace(default_calibration(), clues=coefficients)
     return analyse_queries([text], index.opened, calibration, Listening())[0]
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.fields import DENSE_CHANNELS
-from skillsearch.index.search.calibration import FEATURES, LEXICAL_FEATURES
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.documents import DENSE_CHANNELS
+from skillsearch.index.search.calibration import FEATURES, LEXICAL_FEATURES, default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import (
+    NOTHING,
     RRF_K,
     Candidates,
     best_first,
@@ -68,7 +68,8 @@ def test_lexical_features_are_shares_of_the_maximum(index):
         (corpus.lexical[-1], "bm25_full"),
     ):
         weights = field.weigh(query.counts)
-        expected = field.scores(weights) / weights.max_score
+        everything = np.arange(field.statistics.documents)
+        expected = field.best(weights, 1, NOTHING).scores_of(everything) / weights.max_score
         for skill, values in features(corpus, query).items():
             (number,) = corpus.documents.named(skill)
             assert values[name] == pytest.approx(float(expected[number]))

@@ -31,8 +31,7 @@ from skillsearch.files.atomic_files import write_record
 from skillsearch.index.build import builder
 from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import FEATURES
-from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.calibration import FEATURES, default_calibration
 from skillsearch.index.search.ranker import find_evidence
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -280,7 +279,7 @@ def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, b
     add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
     for number in range(8):
         add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
-    steep = replace(default_calibration(), slope=10.0)
+    steep = replace(default_calibration(), lag=10.0)
     index = build(tmp_path / "s").with_calibration(steep)
     scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
     assert len(scores) > 5
@@ -344,7 +343,7 @@ def test_an_explanation_adds_up_to_the_score(index):
     calibration = default_calibration()
     sums = [sum(hit.explain.contributions.values()) for hit in result]
     for hit, total in zip(result, sums, strict=True):
-        assert hit.explain.behind == pytest.approx(calibration.slope * (sums[0] - total))
+        assert hit.explain.behind == pytest.approx(calibration.lag * (sums[0] - total))
         log_odds = math.log(hit.score / (1 - hit.score))
         added = sum(hit.explain.confidence.values()) - hit.explain.behind
         assert added == pytest.approx(log_odds)

@@ -12,12 +12,12 @@ from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
 from skillsearch.index.build.builder import Builder
-from skillsearch.index.fields import field_texts
+from skillsearch.index.documents import field_texts
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES
 from skillsearch.index.search.duplicates import collapse, copies
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, find_evidence
+from skillsearch.index.search.ranker import NOTHING, find_candidates, find_evidence
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms
@@ -103,7 +103,8 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
         zip(mixed.opened.corpus.dense, embedders, strict=True)
     ):
         segment = fields.segments[0]
-        for place, dense in enumerate((segment.metadata, segment.body)[: 1 + number]):
+        assert len(segment.fields) == 1 + number
+        for place, dense in enumerate(segment.fields):
             expected = embed(embedder, [each[number][place] for each in texts])
             np.testing.assert_allclose(dense, expected, atol=1e-3)
 
@@ -114,7 +115,7 @@ def test_the_second_channel_alone_has_a_part_of_bodies(root, run, opened):
         assert run(root, index_dir=languages, languages=languages).embedded == texts
         there = opened(languages).opened.generation.parts
         assert [name for name in there if name.endswith("-body.npy")] == parts
-        assert opened(languages).opened.corpus.dense[0].segments[0].body is None
+        assert len(opened(languages).opened.corpus.dense[0].segments[0].fields) == 1
 
 
 def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
@@ -385,7 +386,7 @@ def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, buil
     """Neither has bodies."""
     add_chinese(root)
     index = build(root, with_body=False)
-    assert [one.segments[0].body for one in index.opened.corpus.dense] == [None, None]
+    assert [len(one.segments[0].fields) for one in index.opened.corpus.dense] == [1, 1]
     assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
 
 
@@ -421,15 +422,16 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
             ("full", corpus.lexical[-1]),
         ):
             weights = lexical.weigh(query.counts)
-            share = float(lexical.scores(weights)[number]) / weights.max_score
+            matches = lexical.best(weights, 1, NOTHING)
+            share = float(matches.scores_of(np.array([number]))[0]) / weights.max_score
             assert values[f"bm25_{field}"] == pytest.approx((1 - second) * share)
             assert values[f"bm25_{field}_multilingual"] == pytest.approx(second * share)
         for name, channel, field, share in (
-            ("cosine_metadata", 0, "metadata", 1 - second),
-            ("cosine_metadata_multilingual", 1, "metadata", second),
-            ("cosine_body_multilingual", 1, "body", second),
+            ("cosine_metadata", 0, 0, 1 - second),
+            ("cosine_metadata_multilingual", 1, 0, second),
+            ("cosine_body_multilingual", 1, 1, second),
         ):
-            rows = getattr(corpus.dense[channel].segments[0], field)
+            rows = corpus.dense[channel].segments[0].fields[field]
             cosine = max(float(rows[number] @ query.views[channel].vector), 0.0)
             assert values[name] == pytest.approx(share * cosine, abs=1e-6)
         assert values["bm25_metadata_alone"] == values["name"] == 0
@@ -506,7 +508,7 @@ def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
     add_skill(tmp_path / "s" / "a", "合同", "整理 pdf 合同里的日期。", "先打开 pdf 文件再通读。")
     add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
     corpus = build(tmp_path / "s").opened.corpus
-    assert np.dot(*corpus.dense[0].segments[0].metadata) >= 0.97
+    assert np.dot(*corpus.dense[0].segments[0].fields[0]) >= 0.97
     assert copies(corpus, [0]) == {0}
 
 

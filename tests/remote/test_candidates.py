@@ -12,7 +12,8 @@ from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings
-from skillsearch.index.fields import field_texts
+from skillsearch.index.documents import field_texts
+from skillsearch.index.search.ranker import NOTHING
 from skillsearch.remote.generations import FieldTotals, Head
 from skillsearch.remote.row_writer import Histograms, TermTallies
 from skillsearch.remote.rows import (
@@ -107,7 +108,8 @@ def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
     chosen = [2, 5, 11, 17]
     corpus = make_corpus([rows[number] for number in reversed(chosen)])
     field = corpus.lexical[place]
-    scores = field.scores(field.weigh(Counter(query)))
+    matches = field.best(field.weigh(Counter(query)), 1, NOTHING)
+    scores = matches.scores_of(np.arange(len(chosen)))
     assert scores.tolist() == pytest.approx(wanted[chosen], abs=1e-5)
 
 
@@ -126,7 +128,7 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, fre
     nothing = make_corpus([]).lexical[1]
     weights = nothing.weigh(Counter(["kubernet"]))
     assert weights.document_frequencies.tolist() == [frequencies[term_hash("kubernet")][1]]
-    assert nothing.scores(weights).tolist() == []
+    assert nothing.best(weights, 1, NOTHING).documents.tolist() == []
 
 
 def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():

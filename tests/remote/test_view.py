@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError, IndexNotFoundError, RemoteError
-from skillsearch.index.lexical.okapi import average_idf
+from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote.client import CollectionMissingError
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES

@@ -2,8 +2,7 @@
 
 import pytest
 
-from skillsearch.text.language_words import FUNCTION_WORDS, SCRIPTS
-from skillsearch.text.languages import language_name
+from skillsearch.text.languages import FUNCTION_WORDS, SCRIPTS, language_name
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.text.language_words import (
+from skillsearch.text.languages import (
     FUNCTION_WORDS,
     REQUEST_WORDS,
     TELLING_ENDINGS,
     TELLING_LETTERS,
+    language_of,
+    word_language,
 )
-from skillsearch.text.languages import language_of, word_language
 
 SENTENCES = {
     "ar": "تساعدك هذه المهارة على كتابة تقرير شهري من جداول المبيعات.",

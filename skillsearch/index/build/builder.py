@@ -21,7 +21,6 @@ from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError, StorageError
-from skillsearch.index import fields
 from skillsearch.index.build.changes import ChangeDetector, FileChanges
 from skillsearch.index.build.embedding import Channel, count_lost
 from skillsearch.index.build.reading import count_skipped, in_order
@@ -41,8 +40,7 @@ from skillsearch.index.dense.channels import (
     expects_others,
     possible_models,
 )
-from skillsearch.index.documents import KNOWN
-from skillsearch.index.fields import ANALYSIS
+from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import Diagnostic, IndexReport, Progress
@@ -228,7 +226,7 @@ class Builder:
             if skill := changes.reader.read(file):
                 size += 1
                 with_body = self.request.with_body
-                others += fields.fluency(skill, scripts, with_body=with_body) < KNOWN
+                others += fluency(skill, scripts, with_body=with_body) < KNOWN
             self._progress("read", done + 1, len(to_read))
         return are_needed(others, size)
 

@@ -19,8 +19,7 @@ import numpy as np
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
-from skillsearch.index.fields import FieldTexts
+from skillsearch.index.documents import Document, FieldTexts
 from skillsearch.types import Progress
 
 BATCH = 2_048

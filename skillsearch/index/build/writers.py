@@ -26,8 +26,7 @@ from skillsearch.index.corpus import (
     save_tombstones,
 )
 from skillsearch.index.dense.vectors import DenseWriter
-from skillsearch.index.documents import Document
-from skillsearch.index.fields import FieldTexts, embeds_body, field_texts
+from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.names import shadowed_numbers
@@ -161,6 +160,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for number, cache in enumerate(self._caches):
             metadata, bodies = map(_words, self._keys[number])
             with_body = embeds_body(number, with_body=self._with_body)
+            embedded = (metadata, bodies) if with_body else (metadata,)
             dense = DenseWriter(
                 self._folder,
                 f"{self._prefix}dense-{number}",
@@ -171,8 +171,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             )
             for begin in range(0, self.size, _VECTORS):
                 block = slice(begin, begin + _VECTORS)
-                body = cache.matrix(bodies[block]) if with_body else None
-                dense.add(cache.matrix(metadata[block]), body)
+                dense.add(*(cache.matrix(keys[block]) for keys in embedded))
             dense.finish()
             if compact:
                 others = [] if number else [chunk_keys]

@@ -75,10 +75,7 @@ def expects_others(folder: Path) -> bool:
 def count_needed_by(
     models: Sequence[str], languages: Languages, others: int, size: int, *, expected: bool
 ) -> int:
-    """Return how many of the `possible_models` an index needs.
-
-    Of its `size` skills, `others` are in languages that a model for English does not know.
-    """
+    """Return how many of the `possible_models` an index needs; `others` counts foreign skills."""
     if len(models) == 1 or languages == "all" or expected:
         return len(models)
     return len(models) if others and others >= LEAST_SHARE * size else 1

@@ -20,6 +20,10 @@ from skillsearch.index.storage.numbering import locate, numbered, within, withou
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float32]
+    Numbers = NDArray[np.int64]
+    Rows = NDArray[Any]
+
 # Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
 FLAT_LIMIT = 5_000
 # Weight of the body beside the metadata when candidates are looked for. With fusion weights of the
@@ -48,137 +52,63 @@ _CENTROIDS = 16
 _TRAINING_ROUNDS = 10  # Twice as many find no more.
 
 
-class DenseCodes:
-    """A FAISS index over codes of rows, by inner product.
-
-    A four-bit code stands for a few dimensions (product quantization: Jégou, Douze and Schmid, PAMI
-    2011; scanned in registers: André, Kermarrec and Le Scouarnec, VLDB 2015).
-    """
-
-    def __init__(self, index: Any) -> None:
-        self._index = index
-
-    @classmethod
-    def build(cls, sample: NDArray[np.float32]) -> DenseCodes:
-        """Begin an empty index of codes that are learned from a sample of rows."""
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        dimensions = sample.shape[1]
-        width = max(n for n in range(1, _CODED_DIMENSIONS + 1) if dimensions % n == 0)
-        name = f"PQ{dimensions // width}x4fs"
-        codes: Any = faiss.index_factory(dimensions, name, faiss.METRIC_INNER_PRODUCT)
-        codes.pq.cp.niter = _TRAINING_ROUNDS
-        codes.pq.cp.min_points_per_centroid = 1
-        rows = max(len(sample), _CENTROIDS)
-        codes.train(np.resize(sample, (rows, dimensions)))
-        return cls(codes)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows, and their length."""
-        return int(self._index.ntotal), int(self._index.d)
-
-    def add(self, rows: NDArray[np.float32]) -> None:
-        """Append rows."""
-        self._index.add(np.ascontiguousarray(rows))
-
-    def search(self, query: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Return about the k rows nearest to a query, ascending."""
-        _, found = self._index.search(query[np.newaxis, :], min(k, self.shape[0]))
-        return np.sort(found[0][found[0] >= 0])
-
-    def save(self, path: Path) -> None:
-        """Write the index."""
-        import faiss
-
-        # `faiss.write_index` does not notice that a full disk swallowed the end of a file.
-        path.write_bytes(faiss.serialize_index(self._index).data)
-
-    @classmethod
-    def load(cls, path: Path) -> DenseCodes:
-        """Map what `save` wrote; a CacheError if the file is missing or damaged."""
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        try:
-            return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
-        except RuntimeError as exc:
-            raise CacheError(f"the dense index {path.name} cannot be read: {exc}") from exc
-
-
 @dataclass(frozen=True, slots=True)
 class DenseFields:
-    """The vectors of one segment, a row a document; maybe mapped.
+    """The vectors of one segment, of the metadata and maybe of the bodies; a row a document.
 
-    Unit length or zero; float32, in a large corpus float16: half the memory for an error below
-    0.0002. Without bodies `body` is None; in a large corpus `codes` find rows of both together.
+    Unit length or zero, maybe mapped; float32, in a large corpus float16: half the memory for an
+    error below 0.0002. In a large corpus `codes` find rows of both together.
     """
 
-    metadata: NDArray[Any]
-    body: NDArray[Any] | None
-    codes: DenseCodes | None = None
+    fields: tuple[Rows, ...]
+    codes: Any = None
     coded_share: int = CODED_SHARE
 
     @property
     def size(self) -> int:
         """Number of documents."""
-        return len(self.metadata)
+        return len(self.fields[0])
 
-    def nearest_to_each(
-        self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
+    def nearest_to_each(self, queries: Floats, k: int, excluded: Numbers) -> list[Numbers]:
         """Return the k documents nearest to each query by both fields, ascending."""
         if self.codes:
-            return [self._nearest(self.codes, query, k, excluded) for query in queries]
-        near = as_floats(self.metadata) @ queries.T
-        if self.body is not None:
-            near += np.float32(BODY_SHARE) * (as_floats(self.body) @ queries.T)
+            return [self._nearest(query, k, excluded) for query in queries]
+        near = _blend([as_floats(rows) @ queries.T for rows in self.fields])
         near[excluded] = -np.inf
         count = min(k, self.size - len(excluded))
         return [_highest(column, count) for column in near.T]
 
-    def _nearest(
-        self, codes: DenseCodes, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        wanted = max(CODED_FACTOR * k, CODED_CANDIDATES)
-        wanted = max(wanted, min(self.size // self.coded_share, CODED_MOST))
+    def _nearest(self, query: Floats, k: int, excluded: Numbers) -> Numbers:
+        share = min(self.size // self.coded_share, CODED_MOST)
+        wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
         asked = wanted + min(len(excluded), wanted)
-        while True:
-            found = without(codes.search(query, asked), excluded)
-            if len(found) >= min(wanted, self.size - len(excluded)) or asked >= self.size:
-                break
+        found = without(search_codes(self.codes, query, asked), excluded)
+        while len(found) < min(wanted, self.size - len(excluded)) and asked < self.size:
             asked *= 4
+            found = without(search_codes(self.codes, query, asked), excluded)
         if len(found) <= k:
             return found
         return found[_highest(self.similarities(query, found), k)]
 
-    def similarities(
-        self, query: NDArray[np.float32], documents: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
+    def similarities(self, query: Floats, documents: Numbers) -> Floats:
         """Return how near some documents are by both fields."""
-        metadata, body = self.cosines(query, documents)
-        return metadata if body is None else metadata + np.float32(BODY_SHARE) * body
+        return _blend(self.cosines(query, documents))
 
-    def cosines(
-        self, query: NDArray[np.float32], documents: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
         """Return the cosines of the metadata, and of the bodies if they are embedded."""
-        metadata = _products(self.metadata, documents, query)
-        return metadata, None if self.body is None else _products(self.body, documents, query)
+        return [_products(rows, documents, query) for rows in self.fields]
 
     @classmethod
     def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
         """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
-        names = ("metadata", "body") if with_body else ("metadata",)
-        metadata, *bodies = (map_array(folder / f"{name}-{field}.npy") for field in names)
+        fields = tuple(map(map_array, _files(folder, name, with_body=with_body)))
         path = folder / f"{name}.faiss"
-        codes = DenseCodes.load(path) if path.exists() else None
-        shape = codes.shape if codes else metadata.shape
-        for rows in (metadata, *bodies):
+        codes = load_codes(path) if path.exists() else None
+        shape = (codes.ntotal, codes.d) if codes else fields[0].shape
+        for rows in fields:
             if rows.dtype not in (np.float16, np.float32) or rows.ndim != 2 or rows.shape != shape:
                 raise CacheError(f"the vectors of {name!r} do not fit each other or their codes")
-        return cls(metadata, bodies[0] if bodies else None, codes)
+        return cls(fields, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +117,7 @@ class DenseChannel:
 
     segments: tuple[DenseFields, ...]
 
-    def nearest_to_each(
-        self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
+    def nearest_to_each(self, queries: Floats, k: int, excluded: Numbers) -> list[Numbers]:
         """Return the k documents nearest to each query by both fields, ascending."""
         parts = list(numbered(self.segments))
         near = [
@@ -207,21 +135,18 @@ class DenseChannel:
             found.append(np.sort(documents[best]))
         return found
 
-    def cosines(
-        self, query: NDArray[np.float32], documents: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
         """Return what `DenseFields.cosines` does, for documents in ascending order."""
         found = [
             segment.cosines(query, documents[within(documents, first, segment)] - first)
             for first, segment in numbered(self.segments)
         ]
-        metadata, bodies = zip(*found, strict=True)
-        return np.concatenate(metadata), None if bodies[0] is None else np.concatenate(bodies)
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def vector_of(self, number: int) -> NDArray[np.float32]:
+    def vector_of(self, number: int) -> Floats:
         """Return the metadata vector of one document."""
         at, place = locate(self.segments, number)
-        return as_floats(self.segments[at].metadata[place])
+        return as_floats(self.segments[at].fields[0][place])
 
 
 class DenseWriter:
@@ -245,25 +170,21 @@ class DenseWriter:
         limit = FLAT_LIMIT if flat_limit is None else flat_limit
         self._has_codes = size > limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
-        fields = ("metadata", "body") if with_body else ("metadata",)
         self._writers = [
-            ArrayWriter(folder / f"{name}-{field}.npy", self._type, (dimensions,))
-            for field in fields
+            ArrayWriter(path, self._type, (dimensions,))
+            for path in _files(folder, name, with_body=with_body)
         ]
-        self._waiting: list[NDArray[np.float32]] = []
-        self._codes: DenseCodes | None = None
+        self._waiting: list[Floats] = []
+        self._codes: Any = None
 
-    def add(self, metadata: NDArray[Any], body: NDArray[Any] | None) -> None:
-        """Write the vectors of the next documents, one row each."""
-        rows = [metadata] if body is None else [metadata, body]
-        rounded = [one.astype(self._type) for one in rows]
+    def add(self, *fields: Rows) -> None:
+        """Write the vectors of the next documents, of the metadata and maybe the bodies."""
+        rounded = [rows.astype(self._type) for rows in fields]
         for writer, one in zip(self._writers, rounded, strict=True):
             writer.append(one)
         if not self._has_codes:
             return
-        blend = as_floats(rounded[0])
-        if body is not None:
-            blend = blend + np.float32(BODY_SHARE) * as_floats(rounded[1])
+        blend = _blend(list(map(as_floats, rounded)))
         if self._codes:
             self._codes.add(blend)
             return
@@ -276,16 +197,60 @@ class DenseWriter:
         for writer in self._writers:
             writer.close()
         if self._has_codes:
-            (self._codes or self._begin_codes()).save(self._path)
+            if not self._codes:
+                self._begin_codes()
+            save_codes(self._codes, self._path)
 
-    def _begin_codes(self) -> DenseCodes:
+    def _begin_codes(self) -> None:
         rows, self._waiting = np.concatenate(self._waiting), []
-        self._codes = DenseCodes.build(rows[: self._training_rows])
+        self._codes = train_codes(rows[: self._training_rows])
         self._codes.add(rows)
-        return self._codes
 
 
-def as_floats(rows: NDArray[Any]) -> NDArray[np.float32]:
+def train_codes(sample: Floats) -> Any:
+    """Return an empty FAISS index over codes of rows, by inner product, learned from a sample.
+
+    A four-bit code stands for a few dimensions (product quantization: Jégou, Douze and Schmid, PAMI
+    2011; scanned in registers: André, Kermarrec and Le Scouarnec, VLDB 2015).
+    """
+    faiss, dimensions = _faiss(), sample.shape[1]
+    width = max(n for n in range(1, _CODED_DIMENSIONS + 1) if dimensions % n == 0)
+    name = f"PQ{dimensions // width}x4fs"
+    codes: Any = faiss.index_factory(dimensions, name, faiss.METRIC_INNER_PRODUCT)
+    codes.pq.cp.niter = _TRAINING_ROUNDS
+    codes.pq.cp.min_points_per_centroid = 1
+    codes.train(np.resize(sample, (max(len(sample), _CENTROIDS), dimensions)))
+    return codes
+
+
+def search_codes(codes: Any, query: Floats, k: int) -> Numbers:
+    """Return about the k rows nearest to a query, ascending."""
+    _, found = codes.search(query[np.newaxis, :], min(k, codes.ntotal))
+    return np.sort(found[0][found[0] >= 0])
+
+
+def save_codes(codes: Any, path: Path) -> None:
+    """Write codes; `faiss.write_index` does not notice that a full disk swallowed the end."""
+    path.write_bytes(_faiss().serialize_index(codes).data)
+
+
+def load_codes(path: Path) -> Any:
+    """Map what `save_codes` wrote; a CacheError if the file is missing or damaged."""
+    faiss = _faiss()
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as exc:
+        raise CacheError(f"the dense index {path.name} cannot be read: {exc}") from exc
+
+
+def _faiss() -> Any:
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    return faiss
+
+
+def as_floats(rows: Rows) -> Floats:
     """Return finite float16 vectors as float32, exactly, four times as fast as NumPy."""
     if rows.dtype != np.float16:
         return rows.astype(np.float32, copy=False)
@@ -298,9 +263,18 @@ def as_floats(rows: NDArray[Any]) -> NDArray[np.float32]:
     return floats
 
 
-def _products(
-    rows: NDArray[Any], documents: NDArray[np.int64], query: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _files(folder: Path, name: str, *, with_body: bool) -> list[Path]:
+    fields = ("metadata", "body") if with_body else ("metadata",)
+    return [folder / f"{name}-{field}.npy" for field in fields]
+
+
+def _blend(fields: list[Floats]) -> Floats:
+    """Return what belongs to the metadata plus a share of what belongs to the bodies, if any."""
+    metadata, *bodies = fields
+    return metadata + np.float32(BODY_SHARE) * bodies[0] if bodies else metadata
+
+
+def _products(rows: Rows, documents: Numbers, query: Floats) -> Floats:
     """Return the products of a query with some rows, in blocks that stay in one core's cache."""
     products = np.empty(len(documents), np.float32)
     for begin in range(0, len(documents), _BLOCK):
@@ -309,7 +283,7 @@ def _products(
     return products
 
 
-def _highest(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+def _highest(scores: Floats, count: int) -> Numbers:
     """Return the numbers of the highest scores, ascending; of equal ones the first."""
     if count <= 0:
         return np.zeros(0, np.int64)

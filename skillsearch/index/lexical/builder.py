@@ -10,18 +10,24 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.lexical.okapi import average_idf, length_norms, saturation
-from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.index.lexical.postings import (
+    LexicalSegment,
+    average_idf,
+    length_norms,
+    saturation,
+)
+from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import run_starts
 from skillsearch.text.tokenizer import term_hash
 
@@ -33,98 +39,74 @@ RUN_TERMS = 1 << 22
 # For the place of a document in its run, sorted below the rank of a term.
 _PLACE_BITS = 32
 _LEAST_MEAN_LENGTH = 1e-9
-# Postings merged at a time, unless a single term has more.
-_BLOCK_POSTINGS = 1 << 21
-# Terms of all runs merged at a time: rank, document and frequency fit 17, 31 and 16 bits.
-_BLOCK_TERMS = 1 << 17
+# Postings merged at a time, unless a single term has more, and terms of all runs: rank, document
+# and frequency fit 17, 31 and 16 bits.
+BLOCK = (1 << 21, 1 << 17)
 _FREQUENCY_BITS = 16
 MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
 _RANGES = 1 << 12
 # The first hash of each of the equal ranges that runs are divided into.
 _RANGE_STARTS = np.arange(_RANGES, dtype=np.uint64) << np.uint64(52)
-_POSTING_ARRAYS = (
-    ("hashes", np.uint64),
-    ("documents", np.int32),
-    ("frequencies", np.uint16),
-    ("peaks", np.float32),
-)
-
-
-class Postings(NamedTuple):
-    """Postings by term: hashes ascending, documents ascending within a term, `sizes` postings."""
-
-    hashes: NDArray[np.uint64]
-    sizes: NDArray[np.int64]
-    documents: NDArray[np.int32]
-    frequencies: NDArray[np.uint16]
+_PARTS = {"hashes": np.uint64, "documents": np.int32, "frequencies": np.uint16, "peaks": np.float32}
 
 
 @dataclass(frozen=True, slots=True)
-class SpilledRun:
-    """Sorted postings in a temporary file: the arrays of `Postings` one behind the other.
+class Postings(ArrayTable):
+    """Postings by term: hashes ascending, documents ascending within a term."""
+
+    hashes: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    frequencies: NDArray[np.uint16]
+
+    TYPES: ClassVar[tuple[type, ...]] = (np.uint64, np.int64, np.int32, np.uint16)
+
+    def fits(self) -> bool:
+        """Return whether there are as many postings as their starts say."""
+        return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
+
+
+class Run:
+    """Postings to be merged: spilled ones, or those of a segment, with new numbers or -1 for none.
 
     `terms` and `postings` are how many lie below each range of hashes, and of all.
     """
 
-    path: Path
-    terms: NDArray[np.int64]
-    postings: NDArray[np.int64]
-
-    @classmethod
-    def write(cls, path: Path, block: Postings) -> SpilledRun:
-        """Spill postings."""
-        with path.open("wb") as file:
-            for part in block:
-                file.write(part.data)
-        terms = _range_starts(block.hashes)
-        return cls(path, terms, run_starts(block.sizes)[terms])
+    def __init__(
+        self, load: Callable[[], Postings | LexicalSegment], new: NDArray[np.int32] | None = None
+    ) -> None:
+        """Take what maps the postings; if they stayed mapped, they would stay in memory."""
+        self._load, self._renumber = load, new
+        table = load()
+        self.terms = _range_starts(table.hashes)
+        self.postings = np.asarray(table.starts[self.terms])
 
     def read(self, first: int, last: int) -> Postings:
-        """Read the ranges from `first` up to but without `last`; a mapping would stay in memory."""
-        arrays, place = [], 0
-        types = (np.uint64, np.int64, np.int32, np.uint16)
-        bounds = (self.terms, self.terms, self.postings, self.postings)
-        for kind, bound in zip(map(np.dtype, types), bounds, strict=True):
-            begin, end, size = bound[[first, last, -1]].tolist()
-            offset = place + kind.itemsize * begin
-            arrays.append(np.fromfile(self.path, kind, end - begin, offset=offset))
-            place += kind.itemsize * size
-        return Postings(*arrays)
-
-
-class OldRun:
-    """The postings of a segment, read like a `SpilledRun`; `renumber` has -1 for none."""
-
-    def __init__(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
-        self._segment = segment
-        self._renumber = renumber
-        self.terms = _range_starts(segment.hashes)
-        self.postings = np.asarray(segment.starts[self.terms])
-
-    def read(self, first: int, last: int) -> Postings:
-        """Read some ranges; terms whose documents are all left out stay, without postings."""
-        segment = self._segment
+        """Read the ranges from `first` up to but without `last`; terms may be without postings."""
+        table = self._load()
         terms, postings = (
             slice(*bounds[[first, last]].tolist()) for bounds in (self.terms, self.postings)
         )
-        documents = self._renumber[segment.documents[postings]]
-        kept = documents >= 0
-        starts = segment.starts[terms.start : terms.stop + 1] - postings.start
-        return Postings(
-            np.asarray(segment.hashes[terms]),
-            np.diff(run_starts(kept)[starts]),
-            documents[kept],
-            segment.frequencies[postings][kept],
-        )
+        starts = table.starts[terms.start : terms.stop + 1] - postings.start
+        documents, frequencies = table.documents[postings], table.frequencies[postings]
+        if self._renumber is not None:
+            documents = self._renumber[documents]
+            kept = documents >= 0
+            starts = run_starts(kept)[starts]
+            documents, frequencies = documents[kept], frequencies[kept]
+        return Postings(*map(np.array, (table.hashes[terms], starts, documents, frequencies)))
 
 
 class LexicalWriter:
     """Writes one field of a segment, document by document."""
 
-    def __init__(self, folder: Path, name: str, *, run_terms: int = RUN_TERMS) -> None:
+    def __init__(
+        self, folder: Path, name: str, run_terms: int = RUN_TERMS, block: tuple[int, int] = BLOCK
+    ) -> None:
         """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
-        self._prefix, self._run_terms = folder / name, run_terms
-        self._runs: list[SpilledRun | OldRun] = []
+        self._prefix, self._run_terms, self._block = folder / name, run_terms, block
+        self._runs: list[Run] = []
+        self._spilled: list[Path] = []
         self._lengths: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._start_run()
 
@@ -140,7 +122,7 @@ class LexicalWriter:
 
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
         """Take the postings of a segment, readable until `finish`; new numbers or -1 for none."""
-        self._runs.append(OldRun(segment, renumber))
+        self._runs.append(Run(lambda: segment, renumber))
         kept = renumber >= 0
         self._lengths.append((renumber[kept], np.asarray(segment.lengths)[kept]))
 
@@ -153,9 +135,8 @@ class LexicalWriter:
             lengths[documents] = values
         mean_length = max(float(lengths.sum(dtype=np.int64)) / max(size, 1), _LEAST_MEAN_LENGTH)
         frequencies = self._write_postings(lengths, mean_length)
-        for run in self._runs:
-            if isinstance(run, SpilledRun):
-                run.path.unlink()
+        for path in self._spilled:
+            path.unlink()
         statistics = np.array([mean_length, average_idf(frequencies, size)], np.float64)
         save_array(self._path("starts"), run_starts(frequencies))
         save_array(self._path("lengths"), lengths)
@@ -168,9 +149,9 @@ class LexicalWriter:
         with ExitStack() as stack:
             hashes, documents, frequencies, peaks = (
                 stack.enter_context(closing(ArrayWriter(self._path(part), kind)))
-                for part, kind in _POSTING_ARRAYS
+                for part, kind in _PARTS.items()
             )
-            for first, last in blocks(self._runs):
+            for first, last in blocks(self._runs, self._block):
                 merged = merge([run.read(first, last) for run in self._runs], len(lengths))
                 if not len(merged.hashes):
                     continue
@@ -178,8 +159,8 @@ class LexicalWriter:
                 hashes.append(merged.hashes)
                 documents.append(merged.documents)
                 frequencies.append(merged.frequencies)
-                peaks.append(np.maximum.reduceat(added, run_starts(merged.sizes)[:-1]))
-                found.append(merged.sizes)
+                peaks.append(np.maximum.reduceat(added, merged.starts[:-1]))
+                found.append(np.diff(merged.starts))
         return np.concatenate(found)
 
     def _start_run(self) -> None:
@@ -204,9 +185,11 @@ class LexicalWriter:
         sizes = np.bincount((packed >> np.uint64(_PLACE_BITS)).astype(np.int64))
         lengths = np.bincount(places, weights=frequencies)
         self._lengths.append((documents, lengths.astype(np.int32)))
-        path = self._prefix.with_name(f".{self._prefix.name}-run-{len(self._runs)}")
         postings = (documents[places], frequencies.astype(np.uint16))
-        self._runs.append(SpilledRun.write(path, Postings(hashes[order], sizes, *postings)))
+        folder, name = self._prefix.parent, f".{self._prefix.name}-run-{len(self._runs)}"
+        Postings(hashes[order], run_starts(sizes), *postings).save(folder, name)
+        self._runs.append(Run(partial(Postings.load, folder, name)))
+        self._spilled += Postings.paths(folder, name)
 
     def _path(self, part: str) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{part}.npy")
@@ -216,30 +199,30 @@ def _range_starts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.append(np.searchsorted(hashes, _RANGE_STARTS), len(hashes))
 
 
-def blocks(runs: Sequence[SpilledRun | OldRun]) -> Iterator[tuple[int, int]]:
-    """Divide the ranges into blocks that are merged at a time: (first, end)."""
-    postings = sum((np.diff(run.postings) for run in runs), np.zeros(_RANGES, np.int64))
-    terms = sum((np.diff(run.terms) for run in runs), np.zeros(_RANGES, np.int64))
-    first = held = known = 0
-    for place, (size, number) in enumerate(zip(postings.tolist(), terms.tolist(), strict=True)):
-        if place > first and (held + size > _BLOCK_POSTINGS or known + number > _BLOCK_TERMS):
-            yield first, place
-            first, held, known = place, 0, 0
-        held, known = held + size, known + number
-    yield first, _RANGES
+def blocks(runs: Sequence[Run], most: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Divide the ranges into blocks (first, end) of so many postings and terms, if one has less."""
+    below = np.zeros((2, _RANGES + 1), np.int64)
+    for run in runs:
+        below += np.stack([run.postings, run.terms])
+    first = 0
+    while first < _RANGES:
+        ends = [
+            row.searchsorted(row[first] + n, "right") for row, n in zip(below, most, strict=True)
+        ]
+        end = max(int(min(ends)) - 1, first + 1)
+        yield first, end
+        first = end
 
 
 def merge(parts: Sequence[Postings], size: int) -> Postings:
-    """Merge the postings of several runs, whose documents are numbered below `size`.
-
-    For the sort, each posting is one number: rank of the term, document, frequency.
-    """
+    """Merge the postings of several runs, whose documents are numbered below `size`."""
     bits = np.uint64(size.bit_length())
     hashes = np.unique(np.concatenate([part.hashes for part in parts] or [_RANGE_STARTS[:0]]))
     packed = np.empty(sum(len(part.documents) for part in parts), np.uint64)
     filled = 0
     for part in parts:
-        numbers = np.repeat(np.searchsorted(hashes, part.hashes).astype(np.uint64), part.sizes)
+        ranks = np.searchsorted(hashes, part.hashes).astype(np.uint64)
+        numbers = np.repeat(ranks, np.diff(part.starts))
         numbers <<= bits
         numbers |= part.documents.astype(np.uint64)
         numbers <<= np.uint64(_FREQUENCY_BITS)
@@ -252,4 +235,4 @@ def merge(parts: Sequence[Postings], size: int) -> Postings:
     documents = (packed & np.uint64((1 << size.bit_length()) - 1)).astype(np.int32)
     packed >>= bits
     sizes = np.bincount(packed.astype(np.int64), minlength=len(hashes))
-    return Postings(hashes[sizes > 0], sizes[sizes > 0], documents, frequencies)
+    return Postings(hashes[sizes > 0], run_starts(sizes[sizes > 0]), documents, frequencies)

@@ -1,12 +1,13 @@
-"""The postings of one field in a segment: which document has which term how often.
+"""The postings of one field in a segment, and BM25Okapi's formulas over them.
 
 Terms are 64-bit hashes, looked up by binary search in a mapped array. What a posting adds to a
-score is computed when it is read, so a document that comes or goes changes no other posting.
+score is computed when it is read, so a document that comes or goes changes no other posting. This
+is the only importer of rank_bm25.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +20,11 @@ from skillsearch.index.storage.numbering import find_sorted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
+# BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
+K1, B, EPSILON = 1.5, 0.75, 0.25
+# A mean idf up to here is zero except for rounding.
+NO_MEAN = 1e-9
+_WEIGHT_OF_ONE = np.float32(K1 + 1)
 # Postings that are scanned at a time.
 _BLOCK = 1 << 22
 
@@ -80,11 +85,7 @@ class LexicalSegment(ArrayTable):
 
     def has(self, row: int, document: int) -> bool:
         """Return whether a document is among the postings of a row; no document is in row -1."""
-        if row < 0:
-            return False
-        begin, end = self.starts[row : row + 2].tolist()
-        place = bisect_left(self.documents, document, begin, end)
-        return place < end and int(self.documents[place]) == document
+        return row >= 0 and bool(self.find(row, np.array([document]))[1][0])
 
     def tally(self, signs: NDArray[np.int8]) -> TermTally:
         """Add up the signs (one a document, 0 if it does not count) by term."""
@@ -132,3 +133,51 @@ class TermTally:
         places = find_sorted(self.hashes, hashes)
         # A count behind all others, for the terms without one.
         return np.append(self.counts, 0)[places]
+
+
+def average_idf(document_frequencies: NDArray[np.int64], documents: int) -> float:
+    """Return BM25Okapi's mean idf over the distinct terms of a corpus, 0 without terms."""
+    if not len(document_frequencies):
+        return 0.0
+    from rank_bm25 import BM25Okapi  # A search gets by with the formulas below.
+
+    class CountedOkapi(BM25Okapi):  # type: ignore[misc]
+        """BM25Okapi over document frequencies instead of texts."""
+
+        def _initialize(self, corpus: object) -> dict[int, int]:
+            self.corpus_size = documents
+            return dict(enumerate(np.sort(document_frequencies).tolist()))
+
+    # The statistics of every corpus come from rank_bm25 itself, so that scores are BM25Okapi's;
+    # only its per-document scoring loop is replaced.
+    return float(CountedOkapi([], k1=K1, b=B, epsilon=EPSILON).average_idf)
+
+
+def idf(document_frequency: int, documents: int, mean: float) -> float:
+    """Return BM25Okapi's weight of a term; 1 without a positive mean, as with two documents."""
+    if mean <= NO_MEAN:
+        return 1.0
+    weight = math.log(documents - document_frequency + 0.5) - math.log(document_frequency + 0.5)
+    return weight if weight >= 0 else EPSILON * mean
+
+
+def length_norms(lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.float32]:
+    """Return the length normalisation of each document: ``k1 * (1 - b + b * length / mean)``."""
+    share = np.float32(K1 * B / max(mean_length, NO_MEAN))
+    return lengths.astype(np.float32) * share + np.float32(K1 * (1 - B))
+
+
+def saturation(
+    frequencies: NDArray[np.uint16],
+    norms: NDArray[np.float32],
+    weights: np.float32 | NDArray[np.float32] = _WEIGHT_OF_ONE,
+) -> NDArray[np.float32]:
+    """Return what each posting adds to its document's score: ``weight * tf / (tf + norm)``.
+
+    The weight is the term's idf times its repeats in the query times ``k1 + 1``.
+    """
+    tf = frequencies.astype(np.float32)
+    divisors = norms + tf
+    tf *= weights
+    tf /= divisors
+    return tf

@@ -1,30 +1,37 @@
-"""Ranking features → an order of the candidates, and the probability that each fits; pure.
+"""Ranking features → an order of the candidates, and the probability that each fits.
 
 Two steps, each a short sum. *Ranking*: non-negative weights times features put the candidates in
 order. *Confidence*: the log-odds that the best one fits come from the evidence for it and from what
 is known of query and corpus; the others' are lower by how far their ranking sum is behind the best.
 So scores order candidates as the ranking does, and the best one says whether anything fits at all.
+The numbers in use come from the file that ``scripts/fit_fusion.py`` wrote into the package.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.index.fields import DENSE_CHANNELS
+from skillsearch.errors import ConfigError
+from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.types import JsonValue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Names = tuple[str, ...]
+    Values = NDArray[np.float64]
+
 # Order of the columns of every feature matrix.
-#
 # bm25_metadata, bm25_full: BM25 of the metadata, and of metadata and body together, as the share of
 #     the query's maximum score, times the trust in the first dense channel.
 # cosine_metadata: cosine similarity to the metadata, at least 0, times the same trust.
@@ -50,7 +57,6 @@ DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
 
 # Features of a query that tell whether the first of two channels knows its language.
-#
 # english, other_language: 1 if its words and letters tell that it is English, that it is not.
 # other_letters: share of its letters that are not ASCII.
 # overlap: share of the weight of its terms that the corpus knows.
@@ -67,7 +73,6 @@ SUPPORTING = (
 )
 OPPOSING = ("corpus_size",)
 # Evidence that the confidence in the best candidate rests on.
-#
 # bm25_full, name, cosine_metadata, and the second channel's: its ranking features.
 # bm25_known_alone: bm25_metadata_alone, but terms in a script that the corpus does not use are left
 #     out of the maximum score: that a Korean word is unknown to an English corpus says nothing.
@@ -82,8 +87,9 @@ EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust", "multilingual")
 # Corpus sizes between which the confidence falls; beyond them it was not seen to fall further.
 SIZE_RANGE = (16, 256)
 
-# Keys of the JSON form that are not the names of the fields.
-_JSON_NAMES = {"slope": "lag", "slope_multilingual": "lag_multilingual", "language": "clues"}
+# Coefficients with their provenance: collections, date, measures.
+PACKAGED = Path(__file__).with_name("calibration.json")
+_MAX_BYTES = 1 << 20
 # Larger coefficients are a mistake, and their sums might not be finite.
 _LARGEST = 1e6
 # Lower log-odds make no score above 0.
@@ -94,29 +100,28 @@ _LOWEST = -700.0
 class Calibration:
     """The fitted numbers of both steps; coefficients are log-odds per unit.
 
-    The weights of the ranking features are not negative. The `slope` is what a candidate loses per
+    The weights of the ranking features are not negative. The `lag` is what a candidate loses per
     unit that its ranking sum is behind the best; the second is for a best candidate that the second
-    channel judges. `language` has each of `LANGUAGE_FEATURES`, and ``intercept``.
+    channel judges. `clues` has each of `LANGUAGE_FEATURES`, and ``intercept``.
     """
 
     weights: Mapping[str, float]
     evidence: Mapping[str, float]
     intercept: float
-    slope: float
-    slope_multilingual: float
+    lag: float
+    lag_multilingual: float
     threshold: float
-    language: Mapping[str, float]
+    clues: Mapping[str, float]
 
     def p_english(self, features: Mapping[str, float]) -> float:
         """Return how likely the first channel knows a query's language, by `LANGUAGE_FEATURES`."""
-        log_odds = self.language["intercept"] + sum(
-            self.language[name] * features[name] for name in LANGUAGE_FEATURES
-        )
+        told = sum(self.clues[name] * features[name] for name in LANGUAGE_FEATURES)
+        log_odds = self.clues["intercept"] + told
         return 1.0 / (1.0 + math.exp(-max(log_odds, _LOWEST)))
 
-    def contributions(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def contributions(self, features: Values) -> Values:
         """Return what each feature adds to the ranking sum, shaped as the features."""
-        parts: NDArray[np.float64] = features * np.array([self.weights[one] for one in FEATURES])
+        parts: Values = features * np.array([self.weights[one] for one in FEATURES])
         return parts
 
     def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
@@ -124,33 +129,28 @@ class Calibration:
         parts = {name: self.evidence[name] * evidence[name] for name in EVIDENCE}
         return parts | {"intercept": self.intercept}
 
-    def slope_for(self, evidence: Mapping[str, float]) -> float:
-        """Return the slope in use, between both by the share of the second channel."""
-        return self.slope + (self.slope_multilingual - self.slope) * evidence["multilingual"]
+    def lag_for(self, evidence: Mapping[str, float]) -> float:
+        """Return the lag in use, between both by the share of the second channel."""
+        return self.lag + (self.lag_multilingual - self.lag) * evidence["multilingual"]
 
-    def scores(
-        self, sums: NDArray[np.float64], evidence: Mapping[str, float]
-    ) -> NDArray[np.float64]:
+    def scores(self, sums: Values, evidence: Mapping[str, float]) -> Values:
         """Return the probability of relevance of each candidate; the evidence is for the best."""
         best = sum(self.confidence(evidence).values())
-        behind = self.slope_for(evidence) * (sums.max(initial=0.0) - sums)
+        behind = self.lag_for(evidence) * (sums.max(initial=0.0) - sums)
         log_odds = np.maximum(best - behind, _LOWEST)
-        probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-log_odds))
+        probabilities: Values = 1.0 / (1.0 + np.exp(-log_odds))
         return probabilities
 
-    def channel_scores(
-        self, features: NDArray[np.float64], channel: tuple[str, ...]
-    ) -> NDArray[np.float64]:
+    def channel_scores(self, features: Values, channel: Names) -> Values:
         """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1."""
         weights = np.array([self.weights[name] if name in channel else 0.0 for name in FEATURES])
-        means: NDArray[np.float64] = features @ weights / max(weights.sum(), 1e-12)
+        means: Values = features @ weights / max(weights.sum(), 1e-12)
         return means
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        names = {field.name: _JSON_NAMES.get(field.name, field.name) for field in fields(self)}
-        values = ((key, getattr(self, name)) for name, key in names.items())
-        return {key: dict(one) if isinstance(one, Mapping) else one for key, one in values}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: dict(one) if isinstance(one, Mapping) else one for name, one in values}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, JsonValue]) -> Calibration:
@@ -159,35 +159,52 @@ class Calibration:
         A ValueError if a number is missing, not finite, too large, or has a sign that would let
         more evidence lower a score.
         """
-        weights = _numbers(values, "weights", FEATURES)
+        weights = _numbers(values, "weights", FEATURES, positive=FEATURES)
         for name, value in values["weights"].items():
             if name not in weights and value:
                 raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
-        evidence = _numbers(values, "evidence", EVIDENCE)
-        names = ("intercept", "lag", "lag_multilingual", "threshold")
-        single = _numbers({"it": values}, "it", names)
-        language = _numbers(values, "clues", (*LANGUAGE_FEATURES, "intercept"))
-        signed = [*weights.items(), *((name, evidence[name]) for name in SUPPORTING)]
-        signed += [(name, single[name]) for name in ("lag", "lag_multilingual")]
-        signed += [(name, -evidence[name]) for name in OPPOSING]
-        for name, value in signed:
-            if value < 0:
-                raise ValueError(f"{name!r} has the wrong sign")
+        lags = ("lag", "lag_multilingual")
+        single = _numbers({"": values}, "", ("intercept", *lags, "threshold"), positive=lags)
         if not 0 <= single["threshold"] <= 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
-        intercept, *slopes, threshold = single.values()
-        return cls(weights, evidence, intercept, slopes[0], slopes[1], threshold, language)
+        return cls(
+            weights,
+            _numbers(values, "evidence", EVIDENCE, positive=SUPPORTING, negative=OPPOSING),
+            clues=_numbers(values, "clues", (*LANGUAGE_FEATURES, "intercept")),
+            **single,
+        )
+
+
+@cache
+def default_calibration() -> Calibration:
+    """Return the calibration that comes with the package."""
+    return load_calibration(PACKAGED)
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Read a calibration; a ConfigError if the file cannot be read or does not hold one."""
+    try:
+        with path.open("rb") as file:
+            values = json.loads(file.read(_MAX_BYTES))
+        if not isinstance(values, dict):
+            raise ValueError("it is not a JSON object")
+        return Calibration.from_dict(values)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise ConfigError(
+            f"{path} holds no calibration that can be used: {exc}. "
+            "Make one: python scripts/fit_fusion.py COLLECTION... --output FILE"
+        ) from exc
 
 
 def size_evidence(size: int) -> float:
     """Return the log2 of a number of documents, within `SIZE_RANGE`."""
-    smallest, largest = SIZE_RANGE
-    return math.log2(min(max(size, smallest), largest))
+    return math.log2(min(max(size, SIZE_RANGE[0]), SIZE_RANGE[1]))
 
 
 def _numbers(
-    values: Mapping[str, JsonValue], key: str, names: tuple[str, ...]
+    values: Mapping[str, Any], key: str, names: Names, positive: Names = (), negative: Names = ()
 ) -> Mapping[str, float]:
+    """Read a table of numbers, some of which must not be below or above 0."""
     table = values.get(key)
     if not isinstance(table, Mapping):
         raise ValueError(f"{key!r} is not a table of numbers")
@@ -198,5 +215,7 @@ def _numbers(
         if not (is_number and abs(value) <= _LARGEST):
             found = reprlib.repr(value)
             raise ValueError(f"{name!r} is {found}, not a number up to {_LARGEST:,.0f}")
+        if (value < 0 and name in positive) or (value > 0 and name in negative):
+            raise ValueError(f"{name!r} has the wrong sign")
         numbers[name] = float(value)
     return MappingProxyType(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,28 +35,28 @@ def collapse(
     """
     # The place and number of what stands for a group, and the others.
     groups: list[tuple[int, int, list[int]]] = []
-    alike: dict[tuple[str, str], list[int]] = {}
+    alike: defaultdict[tuple[str, str | int], set[int]] = defaultdict(set)
+    most = n
     documents: Iterable[tuple[int, Document]] = enumerate(
         corpus.documents[number] for number in ranked.tolist()
     )
     if len(roots) > 1:  # Root by root, and by rank in each.
-        order = {root: place for place, root in enumerate(roots)}
+        order, most = {root: place for place, root in enumerate(roots)}, len(ranked)
         documents = sorted(documents, key=lambda pair: order.get(pair[1].root, len(order)))
     for place, document in documents:
         number = int(ranked[place])
-        keys = [("name", document.name.casefold())]
-        if document.body_hash:
-            keys.append(("body", document.body_hash))
-        near = (groups[one] for one in sorted({one for key in keys for one in alike.get(key, ())}))
+        # A body that does not tell skills apart is like no other.
+        name, body = ("name", document.name.casefold()), ("body", document.body_hash or number)
+        near = (groups[one] for one in sorted(alike[name] | alike[body]))
         original = next((one for one in near if _say_the_same(corpus, number, one[1])), None)
         if original is not None:
             original[2].append(number)
-            continue
-        if len(roots) < 2 and len(groups) == n:
+        elif len(groups) == most:
             break
-        for key in keys:
-            alike.setdefault(key, []).append(len(groups))
-        groups.append((place, number, []))
+        else:
+            alike[name].add(len(groups))
+            alike[body].add(len(groups))
+            groups.append((place, number, []))
     return [(place, tuple(others)) for place, _, others in sorted(groups)[:n]]
 
 
@@ -73,15 +74,14 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     found: set[int] = set()
     for number in set(numbers):
         document = corpus.documents[number]
-        found.add(number)
-        found.update(corpus.documents.named(document.name))
-        found.update(corpus.documents.by_body.get(document.body_hash, ()))
+        same_body = corpus.documents.by_body.get(document.body_hash, ())
+        found.update((number, *corpus.documents.named(document.name), *same_body))
         # Those whose metadata says the same, judged by the document's channel.
         channel, living = _known_channel(corpus, number), np.sort(corpus.documents.living)
         vector = channel.vector_of(number)
         for begin in range(0, len(living), _BLOCK):
             block = living[begin : begin + _BLOCK]
-            cosines, _ = channel.cosines(vector, block)
+            cosines, *_ = channel.cosines(vector, block)
             found.update(block[cosines >= SAME_MEANING].tolist())
     return frozenset(found)
 
@@ -89,7 +89,7 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
 def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
     """Return the first channel if it knows some documents, else the last."""
     # Two Chinese skills with the same English term look equal to one that reads Latin alone.
-    is_known = all(float(corpus.documents.fluency[number]) >= KNOWN for number in numbers)
+    is_known = (corpus.documents.fluency[list(numbers)] >= KNOWN).all()
     return corpus.dense[0 if is_known else -1]
 
 
@@ -99,5 +99,5 @@ def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
     if not corpus.dense:
         return False
     channel = _known_channel(corpus, one, other)
-    cosines, _ = channel.cosines(channel.vector_of(one), np.array([other]))
+    cosines, *_ = channel.cosines(channel.vector_of(one), np.array([other]))
     return float(cosines[0]) > SAME_MEANING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +15,10 @@ from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.search.calibration import Calibration
-from skillsearch.text.languages import language_of
+from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import terms
+from skillsearch.types import ChannelVote
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,25 +107,18 @@ def analyse_queries(
     usable = embedders.count_usable(channels)
     with index.guard:
         forms = [_read(text, index, calibration, usable) for text in texts]
-    columns: list[list[QueryView]] = []
     for number in range(usable):
-        views = [form.views[number] for form in forms]
-        asked = list(dict.fromkeys(view.text for view in views if view.text))
+        views = [form.views[number] for form in forms if form.views[number].text]
+        asked = list(dict.fromkeys(view.text for view in views))
         if asked:
             embedder = embedders.matching(channels, number)
             if embedder is None:
                 # Without its vote the other channel is trusted differently.
                 return analyse_queries(texts, index, calibration, embedders)
-            rows = embed(embedder, asked, role="query")
-            vectors = dict(zip(asked, rows, strict=True))
-            views = [
-                replace(view, vector=vectors[view.text]) if view.text else view for view in views
-            ]
-        columns.append(views)
-    return [
-        replace(form, views=views)
-        for form, views in zip(forms, zip(*columns, strict=True), strict=True)
-    ]
+            vectors = dict(zip(asked, embed(embedder, asked, role="query"), strict=True))
+            for view in views:
+                view.vector[:] = vectors[view.text]
+    return forms
 
 
 def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
@@ -137,12 +131,52 @@ def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) 
     if usable > 1:
         features = language_features(text, language, weights[-1].overlap)
         found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
+    pairs = zip(channels, found, strict=True)
+    seen_as = [readable(text, channel.scripts) if share else "" for channel, share in pairs]
     views = tuple(
-        QueryView(
-            np.zeros(channel.dimensions, np.float32),
-            weight,
-            readable(text, channel.scripts) if weight else "",
-        )
-        for channel, weight in zip(channels, found, strict=True)
+        QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
+        for channel, share, seen in zip(channels, found, seen_as, strict=True)
     )
     return QueryForm(text, language, counts, views, weights)
+
+
+def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:
+    """Say how far each channel is trusted with a query, and why; BM25 first, missing ones last."""
+    channels = index.settings.channels
+    overlap = query.weights[-1].overlap
+    known = f"{overlap * 100:.0f} % of its terms are in the index"
+    first = query.views[0].trust
+    if len(query.views) == 1:
+        reasons = [_why_alone(channels[0].scripts, first)]
+    else:
+        other, model = "it knows every language", channels[0].model
+        if query.views[1].trust == 0.0:
+            other = f"not asked: {model} knows the language of the query and of most skills"
+        elif first == 1.0:
+            share = index.corpus.documents.other_share
+            other = f"{share * 100:.0f} % of the skills are in other languages, so both are asked"
+        reasons = [f"{'' if first else 'not asked: '}{_seen(query, overlap)}; {known}", other]
+    votes = [ChannelVote("bm25", 1.0, f"always asked; {known}")]
+    for channel, view, reason in zip(channels, query.views, reasons, strict=False):
+        votes.append(ChannelVote(channel.model, view.trust, reason))
+    missing = "not asked: it cannot be used here; skillsearch doctor says why"
+    votes += [ChannelVote(each.model, 0.0, missing) for each in channels[len(votes) - 1 :]]
+    return tuple(votes)
+
+
+def _why_alone(known: frozenset[str] | None, trust: float) -> str:
+    if known is None:
+        return "it reads every script"
+    scripts = ", ".join(sorted(known))
+    if trust == 0.0:
+        return f"not asked: it reads {scripts} letters, and the query has none"
+    few = ", and less than half of the query's are" if trust < 1.0 else ""
+    return f"it reads {scripts} letters{few}"
+
+
+def _seen(query: QueryForm, overlap: float) -> str:
+    if query.language:
+        return f"the words and letters are {language_name(query.language)}"
+    letters = language_features(query.text, "", overlap)["other_letters"]
+    share = f", {letters * 100:.0f} % of its letters are not ASCII" if letters else ""
+    return f"its language cannot be told{share}"

@@ -1,15 +1,15 @@
-"""A query and an opened index → candidates, their features, their scores."""
+"""A query and an opened index → candidates, their features, their scores, and the reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.fields import DENSE_CHANNELS
+from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import (
     EVIDENCE,
     FEATURES,
@@ -20,10 +20,15 @@ from skillsearch.index.search.calibration import (
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import without
-from skillsearch.types import System
+from skillsearch.text.safe_text import shorten
+from skillsearch.text.tokenizer import document_terms
+from skillsearch.types import Explanation, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Values = NDArray[np.float64]
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
 _MIN_CANDIDATES = 50
@@ -32,9 +37,11 @@ _NAME_QUERY_TERMS = 4
 # Least share of common letter triples (Dice) at which a spelling is near.
 _NEAR_NAME = 0.6
 # Numbers of no documents.
-NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+NOTHING: Numbers = np.zeros(0, np.int64)
 # Scores whose leading bits, as many as float32 has, are equal are equal.
 _TIE_BITS = 23
+# Characters of a body that an explanation shows.
+_SNIPPET_CHARS = 240
 # The constant of Cormack, Clarke and Büttcher, SIGIR 2009.
 RRF_K = 60
 
@@ -43,36 +50,32 @@ RRF_K = 60
 class Candidates:
     """Documents worth scoring, ascending, with a row of `FEATURES` each."""
 
-    documents: NDArray[np.int64]
-    features: NDArray[np.float64]
+    documents: Numbers
+    features: Values
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Candidates):
     """Scored candidates, and what the hybrid score of each rests on.
 
-    `best` are their places from the best on. `contributions` are what each feature adds to the
-    ranking sum, `gaps` how far the sum is behind the highest, `evidence` is that for its candidate.
+    `best` are their places from the best on, `gaps` how far the ranking sum of each is behind the
+    highest, `evidence` is that for its candidate.
     """
 
-    scores: NDArray[np.float64]
-    best: NDArray[np.int64]
-    contributions: NDArray[np.float64]
-    gaps: NDArray[np.float64]
+    scores: Values
+    best: Numbers
+    gaps: Values
     evidence: dict[str, float]
 
 
 def find_candidates(
-    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: NDArray[np.int64] = NOTHING
+    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Numbers = NOTHING
 ) -> list[Candidates]:
-    """Take the documents that are best in some channel for each weighed query, with all features.
-
-    `n` hits are wanted in the end; more of them make a larger pool.
-    """
+    """Take the documents that are best in some channel for each weighed query, for n hits."""
     never = corpus.documents.left_out
     left_out = _union([never, excluded]) if len(excluded) else never
     k = max(_MIN_CANDIDATES, 4 * n)
-    near: list[list[NDArray[np.int64]]] = [[] for _ in queries]
+    near: list[list[Numbers]] = [[] for _ in queries]
     for number, channel in enumerate(corpus.dense):
         asked = [place for place, query in enumerate(queries) if _is_asked(query, number)]
         if asked:
@@ -91,11 +94,7 @@ def _is_asked(query: QueryForm, channel: int) -> bool:
 
 
 def _candidates(
-    corpus: Corpus,
-    query: QueryForm,
-    k: int,
-    left_out: NDArray[np.int64],
-    near: list[NDArray[np.int64]],
+    corpus: Corpus, query: QueryForm, k: int, left_out: Numbers, near: list[Numbers]
 ) -> Candidates:
     """Join the pools of all channels; `near` are the dense pools."""
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
@@ -127,49 +126,76 @@ def _candidates(
             cosines = corpus.dense[number].cosines(query.views[number].vector, documents)
             # Without bodies there are fewer cosines than features.
             for name, cosine in zip(DENSE_CHANNELS[number], cosines, strict=False):
-                if cosine is not None:
-                    columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
-    features = np.zeros((len(documents), len(FEATURES)))
-    for place, name in enumerate(FEATURES):
-        if name in columns:
-            features[:, place] = columns[name]
-    return Candidates(documents, features)
+                columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
+    nothing = np.zeros(len(documents))
+    return Candidates(documents, np.stack([columns.get(name, nothing) for name in FEATURES], 1))
 
 
 def score(
-    corpus: Corpus,
-    query: QueryForm,
-    candidates: Candidates,
-    system: System,
-    calibration: Calibration,
+    corpus: Corpus, query: QueryForm, found: Candidates, system: System, calibration: Calibration
 ) -> Scored:
     """Score candidates by one system; see `SYSTEMS` for the meaning of the scores."""
-    features = candidates.features
-    contributions = calibration.contributions(features)
-    sums = contributions.sum(axis=1)
-    order = corpus.documents.in_order(candidates.documents)
+    documents, features = found.documents, found.features
+    sums = calibration.contributions(features).sum(axis=1)
+    order = corpus.documents.in_order(documents)
     ranking = best_first(sums, order)
-    if not len(features):
-        return Scored(sums, ranking, contributions, sums, {})
+    if not len(documents):
+        return Scored(documents, features, sums, ranking, sums, {})
     best = int(ranking[0])
-    gaps = sums[best] - sums
-    evidence = find_evidence(corpus, query, int(candidates.documents[best]), features[best])
+    evidence = find_evidence(corpus, query, int(documents[best]), features[best])
     if system == "hybrid":
         scores = calibration.scores(sums, evidence)
-    elif system == "bm25":
-        scores = calibration.channel_scores(features, LEXICAL_FEATURES)
     else:
+        groups = (LEXICAL_FEATURES, *DENSE_CHANNELS)
+        lexical, first, second = (calibration.channel_scores(features, names) for names in groups)
         # Each dense channel judges its share: the sum of both stays between 0 and 1.
-        first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
-        scores = first + second
-        if system == "rrf":
-            lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
-            scores = reciprocal_rank_fusion([lexical, scores])
-    return Scored(scores, best_first(scores, order), contributions, gaps, evidence)
+        dense = first + second
+        fused = reciprocal_rank_fusion([lexical, dense])
+        scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
+    places = best_first(scores, order)
+    return Scored(documents, features, scores, places, sums[best] - sums, evidence)
+
+
+def explain(
+    corpus: Corpus, query: QueryForm, scored: Scored, row: int, calibration: Calibration, body: str
+) -> Explanation:
+    """Explain the score of the candidate in one row; `body` is its body, empty if unreadable."""
+    document, features = int(scored.documents[row]), scored.features[row]
+    parts = calibration.contributions(features)
+    language = corpus.documents[document].language
+    heading, snippet = best_section(body, query.weights[-1].known_idf(), language)
+    metadata = corpus.lexical[0].held_terms(query.weights[0], document)
+    matched = {"metadata": tuple(metadata)}
+    if len(corpus.lexical) > 1:  # The terms that are in the body alone.
+        full = corpus.lexical[1].held_terms(query.weights[-1], document)
+        matched["body"] = tuple(term for term in full if term not in metadata)
+    return Explanation(
+        features=dict(zip(FEATURES, features.tolist(), strict=True)),
+        contributions=dict(zip(FEATURES, parts.tolist(), strict=True)),
+        confidence=calibration.confidence(scored.evidence),
+        behind=calibration.lag_for(scored.evidence) * float(scored.gaps[row]),
+        matched_terms=matched,
+        section=heading,
+        snippet=snippet,
+    )
+
+
+def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tuple[str, str]:
+    """Return heading and first words of the section whose query terms weigh most, if any."""
+    # Few searches explain.
+    from skillsearch.text.markdown import sections
+
+    best, best_weight = ("", ""), 0.0
+    for heading, text in sections(body):
+        found = set(document_terms(f"{heading}\n{text}", language))
+        weight = sum(weight for term, weight in idf.items() if term in found)
+        if weight > best_weight:
+            best, best_weight = (heading, text), weight
+    return best[0], shorten(" ".join(best[1].split()), _SNIPPET_CHARS)
 
 
 def find_evidence(
-    corpus: Corpus, query: QueryForm, document: int, features: NDArray[np.float64]
+    corpus: Corpus, query: QueryForm, document: int, features: Values
 ) -> dict[str, float]:
     """Return the value of each piece of `calibration.EVIDENCE` for a document and its features."""
     named = dict(zip(FEATURES, features.tolist(), strict=True))
@@ -195,9 +221,7 @@ def find_evidence(
     }
 
 
-def reciprocal_rank_fusion(
-    channels: Sequence[NDArray[np.float64]], rrf_k: int = RRF_K
-) -> NDArray[np.float64]:
+def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Values:
     """Fuse the scores of channels over the same candidates to shares of the best rank in all.
 
     A candidate that a channel scores 0 or less is not in its ranking; equal scores share the better
@@ -212,7 +236,7 @@ def reciprocal_rank_fusion(
     return total * (rrf_k + 1) / len(channels)
 
 
-def best_first(scores: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+def best_first(scores: Values, order: Numbers) -> Numbers:
     """Return the places of scores from the highest to the lowest, ties by the order of ids."""
     # Float sums vary in their last bits with the candidate set; rounded, ties stay ties.
     mantissas, exponents = np.frexp(scores)
@@ -220,11 +244,9 @@ def best_first(scores: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray
     return np.lexsort((order, -rounded))
 
 
-def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the distinct documents of several pools, ascending.
-
-    `numpy.unique` does the same, but its first call imports numpy.ma: 4 % of a cold query.
-    """
+def _union(pools: list[Numbers]) -> Numbers:
+    """Return the distinct documents of several pools, ascending."""
+    # `numpy.unique` does the same, but its first call imports numpy.ma: 4 % of a cold query.
     documents = np.sort(np.concatenate(pools))
     is_first = np.ones(len(documents), np.bool_)
     np.not_equal(documents[1:], documents[:-1], out=is_first[1:])
@@ -232,9 +254,9 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _name_match(
-    store: DocumentStore, query: QueryForm, documents: NDArray[np.int64], named: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    match = np.isin(documents, named).astype(np.float64) if len(named) else np.zeros(len(documents))
+    store: DocumentStore, query: QueryForm, documents: Numbers, named: Numbers
+) -> Values:
+    match = np.isin(documents, named).astype(np.float64)
     if len(query.counts) <= _NAME_QUERY_TERMS and len(query.text.split()) <= _NAME_QUERY_TERMS:
         wanted = _triples(query.text)
         for place in np.flatnonzero(match == 0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -15,10 +15,10 @@ from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import read_skill
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
-from skillsearch.index.search.query import QueryForm, shares_of_trust
-from skillsearch.index.search.ranker import Candidates, find_candidates, score
+from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
+from skillsearch.index.search.ranker import Candidates, explain, find_candidates, score
 from skillsearch.setting_values import MAX_N
-from skillsearch.types import SYSTEMS, ChannelVote, Hit, SearchResult, System
+from skillsearch.types import SYSTEMS, Hit, SearchResult, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +68,10 @@ class SearchRequest:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
 
+    def result(self, calibration: Calibration, hits: tuple[Hit, ...] = ()) -> SearchResult:
+        """Return the hits as a result, whose seconds are not known yet."""
+        return SearchResult(self.query, self.cut(calibration), hits, not hits, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -91,29 +95,26 @@ class Search:
     def _ranked(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
         """Score the candidates of a query; copies of a skill take one place."""
         request, corpus, calibration = self.request, self.corpus, self.calibration
-        documents = corpus.documents
         scored = score(corpus, form, candidates, request.system, calibration)
         scores = scored.scores
         accepted = (scores >= request.cut(calibration)) & (scores > 0)
-        accepted &= candidates.features.any(axis=1)
+        accepted &= scored.features.any(axis=1)
         rows = scored.best[accepted[scored.best]]
-        groups = collapse(corpus, candidates.documents[rows], request.n, self.roots)
+        groups = collapse(corpus, scored.documents[rows], request.n, self.roots)
         rows = rows[[place for place, _ in groups]]
         hits: list[Hit] = []
-        chunks = self._chunks(form, candidates.documents[rows])
+        chunks = self._chunks(form, scored.documents[rows])
         for row, chunk, (_, others) in zip(rows.tolist(), chunks, groups, strict=True):
-            number = int(candidates.documents[row])
-            document = documents[number]
+            number = int(scored.documents[row])
+            document = corpus.documents[number]
             copies = (*others, *shadowed_copies(corpus, number))
             why = None
             if request.explain:
-                from skillsearch.index.search.explain import explain
-
                 try:
                     body = read_skill(document).body
                 except ParseError:  # It has changed on the disk.
                     body = ""
-                why = explain(corpus, form, candidates, scored, row, calibration, body)
+                why = explain(corpus, form, scored, row, calibration, body)
             hits.append(
                 Hit(
                     rank=len(hits) + 1,
@@ -123,7 +124,7 @@ class Search:
                     path=document.path,
                     root=document.root,
                     doc_id=document.doc_id,
-                    duplicates=tuple(documents[copy].path for copy in copies),
+                    duplicates=tuple(corpus.documents[copy].path for copy in copies),
                     chunk=chunk,
                     explain=why,
                 )
@@ -140,11 +141,8 @@ class Search:
         found = []
         for number, trust in zip(numbers.tolist(), trusted.tolist(), strict=True):
             chunks, place = corpus.chunks_of(number)
-            records = corpus.documents[number].chunks if chunks else ()
-            best = None
-            if chunks and records:
-                best = chunks.best(form.views[0].vector, shares, place, trust)
-            found.append("" if best is None else records[best][0])
+            best = chunks.best(form.views[0].vector, shares, place, trust) if chunks else None
+            found.append("" if best is None else corpus.documents[number].chunks[best][0])
         return found
 
 
@@ -156,16 +154,11 @@ def answer(
 ) -> list[SearchResult]:
     """Answer requests that differ in their query alone; without skills there are no forms."""
     if not forms:
-        return [SearchResult(one.query, one.cut(calibration), (), True, 0.0) for one in requests]
-    request = requests[0]
-    cut, with_votes = request.cut(calibration), request.explain and request.system == "hybrid"
-    hits = Search(request, opened.corpus, calibration, opened.settings.root_paths).hits(forms)
-    results = []
-    for form, found in zip(forms, hits, strict=True):
-        votes: tuple[ChannelVote, ...] = ()
-        if with_votes:
-            from skillsearch.index.search.explain import channel_votes
-
-            votes = channel_votes(form, opened)
-        results.append(SearchResult(form.text, cut, found, not found, 0.0, votes))
-    return results
+        return [request.result(calibration) for request in requests]
+    first = requests[0]
+    hits = Search(first, opened.corpus, calibration, opened.settings.root_paths).hits(forms)
+    results = [one.result(calibration, found) for one, found in zip(requests, hits, strict=True)]
+    if not first.explain or first.system != "hybrid":
+        return results
+    pairs = zip(results, forms, strict=True)
+    return [replace(result, channels=channel_votes(form, opened)) for result, form in pairs]

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical.okapi import (
+from skillsearch.index.lexical.postings import (
     EPSILON,
     K1,
     NO_MEAN,
