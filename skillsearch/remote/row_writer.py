@@ -20,6 +20,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.documents import KNOWN
+from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import MilvusServer, Row, batches
 from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
@@ -291,11 +292,8 @@ class Histograms:
 
     def average_idf(self, field: str, documents: int) -> float:
         """Return BM25Okapi's mean idf over the distinct terms of a field."""
-        if not (counts := self._counts[field]):
-            return 0.0
-        numbers, terms = np.array(sorted(counts.items()), np.float64).T
-        idf = np.log(documents - numbers + 0.5) - np.log(numbers + 0.5)
-        return float(terms @ idf / terms.sum())
+        numbers, terms = np.array(sorted(self._counts[field].items()), np.int64).reshape(-1, 2).T
+        return average_idf(numbers, documents, terms)
 
     def to_row(self, version: int) -> Row:
         """Return the row that holds the counts of a version."""

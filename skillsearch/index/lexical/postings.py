@@ -135,22 +135,35 @@ class TermTally:
         return np.append(self.counts, 0)[places]
 
 
-def average_idf(document_frequencies: NDArray[np.int64], documents: int) -> float:
-    """Return BM25Okapi's mean idf over the distinct terms of a corpus, 0 without terms."""
-    if not len(document_frequencies):
+def average_idf(
+    frequencies: NDArray[np.int64], documents: int, terms: NDArray[np.int64] | None = None
+) -> float:
+    """Return BM25Okapi's mean idf over the distinct terms of a corpus, 0 without terms.
+
+    Each of the document frequencies is one term's, unless `terms` says how many terms have it.
+    """
+    if not len(frequencies):
         return 0.0
     from rank_bm25 import BM25Okapi  # A search gets by with the formulas below.
+
+    if terms is None:
+        frequencies, terms = np.unique(frequencies, return_counts=True)
+    rarer = np.minimum(frequencies, documents - frequencies).tolist()
 
     class CountedOkapi(BM25Okapi):  # type: ignore[misc]
         """BM25Okapi over document frequencies instead of texts."""
 
         def _initialize(self, corpus: object) -> dict[int, int]:
             self.corpus_size = documents
-            return dict(enumerate(np.sort(document_frequencies).tolist()))
+            return {frequency: frequency for frequency in rarer}
 
     # The statistics of every corpus come from rank_bm25 itself, so that scores are BM25Okapi's;
-    # only its per-document scoring loop is replaced.
-    return float(CountedOkapi([], k1=K1, b=B, epsilon=EPSILON).average_idf)
+    # only its loops over terms and documents are replaced. It cuts negative weights, so a common
+    # term gets the weight of its absence with the other sign: the same number.
+    weights = CountedOkapi([], k1=K1, b=B, epsilon=EPSILON).idf
+    signs = np.where(frequencies > rarer, -1.0, 1.0)
+    total = math.fsum(terms * signs * [weights[frequency] for frequency in rarer])
+    return total / int(terms.sum())
 
 
 def idf(document_frequency: int, documents: int, mean: float) -> float:
