@@ -30,7 +30,7 @@ COUNTERS = {
 
 
 def bring_up_loopback():
-    """Bring up the namespace's loopback, for the resolver to listen on."""
+    """Bring up the namespace's loopback, on which the resolver listens."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 

@@ -336,7 +336,7 @@ def test_what_is_no_single_plain_folder_names_no_environment(name):
 
 
 def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home, monkeypatch):
-    """Where agents keep skills, here and at home."""
+    """The folders in which agents keep skills, here and at home."""
     expected = [tmp_path / ".claude/skills", home / ".agents/skills"]
     for folder in expected:
         folder.mkdir(parents=True)

@@ -79,7 +79,7 @@ def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
 
 
 def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
-    """Where one feature is right and another wrong, no collection ranks worse than it could."""
+    """With one feature right and another wrong, each collection is ranked as well as it can be."""
     random = np.random.default_rng(4)
     samples = []
     for _ in range(60):

@@ -118,7 +118,7 @@ def test_a_shadowed_skill_is_not_found_twice(tmp_path, make_skill, drinks, open_
 def test_a_name_that_means_another_skill_is_replaced_by_the_id(
     tmp_path, make_skill, drinks, open_library
 ):
-    """What is shown loads exactly that skill."""
+    """The name shown loads exactly that skill."""
     other = tmp_path / "other"
     make_skill(other, "brew-coffee", "Brew it in the office.")
     library = open_library(drinks, other)
@@ -259,7 +259,7 @@ def test_a_file_is_read_in_pages(call, drinks):
 
 
 def test_a_page_has_64_kib_unless_asked(call, drinks):
-    """What a model can take in at once."""
+    """As much as a model can take in at once."""
     (drinks / "steep-tea" / "long.txt").write_text("x" * 100_000)
     assert call("read_skill_file", name="steep-tea", path="long.txt")["next_offset"] == 65_536
 

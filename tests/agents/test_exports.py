@@ -1,4 +1,4 @@
-"""What users import from `skillsearch.agents`."""
+"""The names that users import from `skillsearch.agents`."""
 
 import pytest
 

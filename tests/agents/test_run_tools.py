@@ -37,7 +37,7 @@ def artifacts(tmp_path):
 
 @pytest.fixture
 def runner(tmp_path, host, artifacts):
-    """What runs commands: in processes of this machine."""
+    """Runs commands in plain processes of this machine."""
     runner = SkillRunner(
         select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
@@ -125,7 +125,7 @@ def test_the_definition_is_short_and_plain(tool):
 
 
 def test_names_become_an_enum(make_tool, make_skill, tmp_path):
-    """Where there are any."""
+    """If there are any."""
     make_skill(tmp_path / "skills", "music")
     (spec,) = make_tool().specs("anthropic")
     assert spec["input_schema"]["properties"]["skill"]["enum"] == ["maths", "music"]
@@ -326,7 +326,7 @@ def test_declared_outputs_are_saved_under_their_template(tool, artifacts, is_go)
 
 @pytest.mark.slow
 def test_the_time_of_a_command_is_bounded(tool):
-    """What it wrote before comes back."""
+    """The output written before the timeout is returned."""
     result = run(tool, "echo begun; sleep 60", timeout=0.5)
     assert (result["timed_out"], result["stdout"]) == (True, "begun\n")
     assert 400 < result["duration_ms"] < 10_000

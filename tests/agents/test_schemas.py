@@ -128,7 +128,7 @@ VALUES = st.none() | st.booleans() | st.integers(-5, 2000) | st.floats() | st.te
     )
 )
 def test_schema_and_check_agree(arguments):
-    """What the schema allows is accepted; only softer types are accepted beyond it."""
+    """Whatever the schema allows is accepted; beyond it, only values of convertible types."""
     if Draft202012Validator(arguments_schema(SearchSkillsArgs)).is_valid(arguments):
         if arguments.get("threshold") == arguments.get("threshold"):  # NaN is no JSON
             SearchSkillsArgs.model_validate(arguments)

@@ -299,7 +299,7 @@ def test_what_a_call_saved_is_recorded_as_in_the_seed(session):
 
 
 def test_the_record_of_artifacts_is_that_of_the_last_call():
-    """Whichever agent made it; the same once more is no change."""
+    """Whichever agent made it; saving the same again changes nothing."""
     session = SkillSession(agent="cook")
     session.record_artifacts([ArtifactRef("a", 0)], "1")
     other = session.for_agent("baker")

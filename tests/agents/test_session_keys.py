@@ -46,7 +46,7 @@ def test_a_record_has_the_key_that_the_seed_writes(kind, agent, name, key):
     ],
 )
 def test_an_order_has_the_key_that_the_seed_writes(agent, key):
-    """An order belongs to an agent, not to a skill, so it is no record."""
+    """An order belongs to an agent, not to a skill, so it is not kept as a record."""
     assert state_key("loaded_order", agent) == key
     assert parse_key(key) is None
 

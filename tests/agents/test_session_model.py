@@ -18,7 +18,7 @@ BOUNDS = st.none() | st.integers(1, 3)
 
 
 class Owner:
-    """What one agent has, as plain as can be."""
+    """A plain model of one agent's session."""
 
     def __init__(self):
         self.order = []  # loaded skills, oldest touch first

@@ -240,7 +240,7 @@ def test_arguments_of_no_use_are_named(arguments, problem):
 
 
 def test_a_deep_nest_is_named_without_its_value():
-    """What cannot be shown is not."""
+    """A value too deep to show is left out of the message."""
     nest = []
     for _ in range(100_000):
         nest = [nest]
@@ -325,7 +325,7 @@ def test_what_speaks_of_the_host_is_for_its_log(raised, caplog):
     ],
 )
 def test_paths_of_skills_lose_their_folders(message, told):
-    """Where a skill lies on the host is nobody's business."""
+    """A model never learns where on the host a skill lies."""
     assert failure_of(SkillError(message))["error"]["message"] == told
     assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
 

@@ -68,7 +68,7 @@ def test_every_command_on_an_index_exits_with_4_without_one(cli, command):
 
 
 def test_show_gives_an_overview(indexed, drinks):
-    """Metadata, where it lies, and its files."""
+    """Metadata, path and files."""
     (drinks / "brew-coffee" / "references").mkdir()
     (drinks / "brew-coffee" / "references" / "beans.md").write_text("Beans\n")
     rows = [line.split("\t") for line in indexed("show", "BREW-coffee").stdout.splitlines()]
@@ -234,7 +234,7 @@ def test_a_name_in_two_roots_is_told_apart(cli, drinks, tmp_path, make_skill):
 
 
 def test_a_file_that_changed_since_is_shown_and_flagged(indexed, drinks, make_skill):
-    """What is served is what lies on disk."""
+    """The file on disk is served."""
     make_skill(drinks, "steep-tea", "Steep black tea.")
     result = indexed("show", "steep-tea", "--json")
     record = json.loads(result.stdout)
@@ -295,7 +295,7 @@ def test_a_printed_body_keeps_its_lines_only(hostile):
     "command", [["list"], ["show", "red-ink", "--body"], ["query", "red-ink", "--explain"]]
 )
 def test_json_hides_nothing_either(hostile, command):
-    """What a program reads there goes on to a model or a terminal; the file itself has all."""
+    """Programs pass the output on to models and terminals; the file itself has everything."""
     texts = "\n".join(texts_in(json.loads(hostile(*command, "--json").stdout)))
     assert "gnp.exe" in texts
     assert "[bold]loud[/bold]" in texts

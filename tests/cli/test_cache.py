@@ -195,7 +195,7 @@ def test_a_library_over_an_archive_keeps_it(cache, pack):
 
 
 def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, monkeypatch):
-    """The default index, that of the settings, and its archive; an archive goes with its index."""
+    """The default index and the one in the settings; an archive goes with its index."""
     tea, coffee = pack("tea.zip"), pack("coffee.zip")
     mine, other = cache_dir() / "mine", index_dir_for([place_of(coffee)], "hashing")
     index(drinks)
@@ -260,7 +260,7 @@ def test_what_was_used_since_it_was_looked_at_is_left(pack):
 
 
 def test_a_removal_that_is_interrupted_leaves_nothing_half(cache, pack, monkeypatch):
-    """What is being removed has left its place before; the next removal ends it."""
+    """A folder is moved away before it is removed; the next removal finishes the job."""
     place = local_root(pack("tea.zip"))
     with monkeypatch.context() as patched:
 

@@ -161,7 +161,7 @@ def test_an_unknown_command_gets_a_suggestion(cli):
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_exit_codes(cli, flag):
-    """What a script must know stands where it is looked for."""
+    """Scripts need them, so the help lists them."""
     text = cli(flag).stdout
     for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130"):
         assert f"\n    {code}" in text

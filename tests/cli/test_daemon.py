@@ -80,7 +80,7 @@ def test_a_daemon_of_another_version_is_named_with_the_way_out(cli, serve):
 
 
 def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):
-    """The reason is that of the daemon."""
+    """The reason comes from the daemon."""
     runtime.mkdir()
     runtime.chmod(0o777)
     result = cli("daemon", "start")

@@ -156,7 +156,7 @@ def test_foreign_queries_and_dropped_gold_are_counted(parsed, drinks_collection,
 
 
 def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_path):
-    """What was read back equals the system that it came from."""
+    """A run read back equals the system that it came from."""
     runs = tmp_path / "deep" / "runs"
     first = parsed(drinks_collection, "--save-runs", runs)
     found = parsed(drinks_collection, "--system", f"x=@{runs / 'drinks.dense.trec'}")
@@ -177,7 +177,7 @@ def test_the_page_is_written(evaluate, drinks_collection, tmp_path):
     [(["nDCG@10=1"], 0), (["R@5=0.5", "Success@1=1.0"], 0), (["nDCG@10=1", "Judged@10=0.9"], 1)],
 )
 def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, code):
-    """What was found is printed all the same."""
+    """The results are printed in either case."""
     given = [part for text in minima for part in ("--min", text)]
     result = evaluate(drinks_collection, "--system", "bm25", "--system", "dense", *given)
     assert result.exit_code == code
@@ -242,7 +242,7 @@ def test_confusable_skills_are_told(parsed, evaluate, own, terminal):
 
 
 def test_own_skills_are_those_of_the_settings_or_of_the_index(parsed, cli, own, monkeypatch):
-    """Where no folder is named."""
+    """If no folder is named."""
     monkeypatch.setenv("SKILLSEARCH_ROOTS", str(own))
     assert parsed("--self")["documents"] == 3
     monkeypatch.delenv("SKILLSEARCH_ROOTS")
@@ -483,7 +483,7 @@ def test_a_query_of_a_pool_may_lose_to_a_document_of_another_collection(
 
 
 def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, tmp_path):
-    """What an index is made for is told with its settings."""
+    """The languages of an index are shown with its settings."""
     found = parsed(chores, "--system", "before=languages:english", "--system", "hybrid")
     assert found["settings"] == {
         "before": "hybrid, model hashing, fields full, languages english",

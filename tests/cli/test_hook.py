@@ -77,7 +77,7 @@ def context_of(result):
     ],
 )
 def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
-    """With the skills, where they lie, and what they are there for."""
+    """With the skills, their paths and their descriptions."""
     result = hook("brew filter coffee", *args, event=event)
     name, text = context_of(result)
     assert name == expected
@@ -290,7 +290,7 @@ def test_a_daemon_that_hangs_keeps_no_prompt(hook):
 
 @pytest.mark.parametrize("args", [["--client", "emacs"], ["--nonsense"], ["--client"], ["extra"]])
 def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
-    """Hosts take an exit code of 2, which it has everywhere else, for a prompt to be blocked."""
+    """Hosts block a prompt at exit code 2, our usual code for wrong usage."""
     result = cli("hook", *args, stdin="{}", obj=SLOW_MACHINE)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Error: " in result.stderr

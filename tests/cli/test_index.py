@@ -542,7 +542,7 @@ def test_an_unreadable_folder_is_reported_and_the_rest_indexed(index, drinks):
 
 
 def test_an_empty_root_makes_an_empty_index_and_a_warning(index, tmp_path):
-    """No skill is no error, and is not silent."""
+    """An empty root is reported, but is not an error."""
     (tmp_path / "empty").mkdir()
     code, report = index(tmp_path / "empty")
     assert (code, report["indexed"], codes(report)) == (0, 0, ["root-empty"])

@@ -55,7 +55,7 @@ def test_all_needs_the_extra_and_says_so(index, mixed):
 def test_a_flag_decides_about_the_second_channel(
     index, mixed, extra, index_dir, languages, expected
 ):
-    """Where the extra is there and the skills would need it."""
+    """If the extra is installed and the skills need it."""
     extra("known")
     assert index(mixed, "--languages", languages).exit_code == 0
     assert models(index_dir) == expected
@@ -91,7 +91,7 @@ def test_skills_that_no_channel_knows_are_told_with_the_remedy(index, mixed, ind
 
 
 def test_who_wants_english_is_told_nothing(index, mixed):
-    """Their choice is no problem to mend."""
+    """Their choice is not reported as a problem."""
     assert index(mixed, "--languages", "english").stderr == ""
 
 
@@ -195,7 +195,7 @@ def test_doctor_knows_weights_of_another_release(extra, cli, index_dir):
 
 
 def test_a_query_in_another_language_is_told_once(index, drinks, query):
-    """What the index lacks for it, and the commands after which it has that."""
+    """The warning names what the index lacks, and the commands that add it."""
     index(drinks)
     first, second = query(KOREAN), query(KOREAN)
     assert "note: the embedder of this index does not know Korean" in first.stderr
@@ -271,7 +271,7 @@ def test_a_lost_library_is_told_once_and_the_other_channel_answers(index, mixed,
 
 
 def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, extra, index_dir):
-    """Where the extra came, that is left to ``index``; what has changed is taken in."""
+    """Once the extra is installed, that is left to ``index``; changed skills are still indexed."""
     index(mixed)
     extra("known")
     (mixed / "steep-tea" / "SKILL.md").unlink()

@@ -29,7 +29,7 @@ from skillsearch.errors import ConfigError
     ],
 )
 def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
-    """The exit code is that of wrong usage."""
+    """With the exit code of wrong usage."""
     pytest.importorskip("mcp")
     result = cli("mcp", *args)
     assert result.exit_code == 2

@@ -41,7 +41,7 @@ def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
 
 
 def test_the_program_is_the_one_on_the_path(cli, program):
-    """As an absolute path, for the host has a path of its own."""
+    """As an absolute path, because the host has another PATH."""
     found = entry(cli("mcp-config", "claude-code"))
     assert (found["command"], found["args"][0]) == (program, "mcp")
 
@@ -94,7 +94,7 @@ def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_pa
 
 
 def test_folders_are_made_absolute(cli, program, tmp_path):
-    """Those of the skills and that of the index, which need not be there yet."""
+    """The folders of the skills and of the index, which need not exist yet."""
     (tmp_path / "work" / "my skills").mkdir()
     found = entry(cli("mcp-config", "claude-code", "my skills", "--index-dir", "an index"))
     work = tmp_path / "work"

@@ -17,7 +17,7 @@ from skillsearch.cli import app
     ],
 )
 def test_one_text_names_an_option_and_its_value(names, flags, name, metavar):
-    """What is written as in the help is what the help shows."""
+    """Options are written as the help shows them."""
     made = click.command()(app.option(names, "Some help.")(lambda **_: None)).params[0]
     assert (made.opts, made.name, made.metavar, made.help) == (flags, name, metavar, "Some help.")
 

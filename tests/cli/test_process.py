@@ -205,7 +205,7 @@ def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir, args):
 
 @pytest.mark.parametrize("args", [["list", "--json"], ["list"], ["--help"]])
 def test_a_closed_stdout_is_no_success(start, indexed, index_dir, args):
-    """What nobody can have read is a fault."""
+    """Output that nobody can have read is a failure."""
     place = [] if args == ["--help"] else ["--index-dir", index_dir]
     process = start(*args, *place, stdout=None, preexec_fn=lambda: os.close(1))
     assert finish(process) == (1, None, "Error: Output stopped: stdout is closed\n")
@@ -312,7 +312,7 @@ def test_a_terminal_sees_progress_while_indexing(environment, drinks, tmp_path):
 @pytest.mark.parametrize("command", [["list", "--json"], ["status"], ["query", "tea"], ["nothing"]])
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
 def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command, closed):
-    """What would go there goes nowhere; the exit code stays."""
+    """Its output is dropped; the exit code stays."""
     shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *command]
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
     process = subprocess.run(shell, text=True, check=False, **options)

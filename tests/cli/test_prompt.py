@@ -50,7 +50,7 @@ def test_the_overview_can_be_json(indexed):
 
 
 def test_hidden_and_shadowed_skills_are_not_offered(cli, tmp_path, make_skill):
-    """What is offered loads by its name."""
+    """Every skill offered loads by its name."""
     make_skill(tmp_path / "a", "steep-tea", "Steep green tea.")
     make_skill(tmp_path / "b", "steep-tea", "Steep black tea.")
     make_skill(tmp_path / "b", "tea-secret", "Steep.", **{"disable-model-invocation": True})

@@ -122,7 +122,7 @@ def test_n_and_threshold_are_honoured(ask):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_finds_the_obvious_skill(ask, system):
-    """All ways of ranking agree where there is no doubt."""
+    """All systems agree on a clear case."""
     assert names(ask("brew filter coffee", "--system", system))[0] == "brew-coffee"
 
 

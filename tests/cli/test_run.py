@@ -245,7 +245,7 @@ def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
 
 @pytest.mark.parametrize("is_forced", [False, True])
 def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
-    """Where the disk is full, no part of the new one lies there, and the old one is as it was."""
+    """On a full disk nothing of the new file is left, and the old one is unchanged."""
     old = {"a": b"old"} if is_forced else {}
     keep_files(old, tmp_path, force=False)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -136,7 +136,7 @@ def test_an_index_below_its_root_is_no_reason_for_a_refresh(start, drinks, make_
 def test_a_root_that_vanishes_keeps_its_skills_until_it_returns(
     start, drinks, index_dir, make_skill
 ):
-    """A folder on a disk that is not mounted is no folder without skills."""
+    """A folder on an unmounted disk is not an empty folder."""
     watch = start(drinks, "--index-dir", index_dir)
     watch.lines(watch.stderr, 1)
     shutil.rmtree(drinks)

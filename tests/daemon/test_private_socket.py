@@ -63,7 +63,7 @@ def test_a_link_is_refused_wherever_it_leads(folder):
 
 
 def test_another_kind_is_refused(folder):
-    """A file is no socket, and a socket no folder."""
+    """A file in place of the socket, or a socket in place of the folder."""
     (folder / "file").touch(mode=0o600)
     with pytest.raises(DaemonError):
         client.check_private(str(folder / "file"), is_folder=False)

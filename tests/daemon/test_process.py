@@ -34,7 +34,7 @@ def wait_until(condition, seconds=15):
 
 
 def lives(process):
-    """Tell whether a process is there."""
+    """Return whether a process exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -98,7 +98,7 @@ def test_it_ends_when_idle(start, runtime):
 
 
 def test_a_killed_daemon_is_replaced(start, names, runtime):
-    """What it left behind is in nobody's way; asking finds no daemon."""
+    """Its leftovers do not get in the way; a client finds no daemon."""
     process = start()
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: not lives(process))

@@ -213,7 +213,7 @@ def test_a_client_whose_time_is_up_gets_no_answer(serve):
 
 
 def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
-    """Looking at its status is no question."""
+    """Asking for its status does not count as a question."""
     _, reason = serve(idle=0.6)
     for _ in range(4):
         time.sleep(0.25)

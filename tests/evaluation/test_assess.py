@@ -122,7 +122,7 @@ def test_the_gain_is_over_the_lowest_of_the_others():
 
 
 def test_the_best_queries_of_a_system_alone_are_the_highest():
-    """One on which it found nothing is none of them."""
+    """A query without hits is not among them."""
     assert examples(assess(collection(), [FIRST]), "first", "best") == ["q1", "q4", "q2"]
     assert examples(assess(collection(), [FIRST], examples=0), "first", "best") == []
 
@@ -241,7 +241,7 @@ def test_what_rounds_to_zero_has_no_sign():
 
 
 def test_a_number_that_json_lacks_is_missing():
-    """A score that is no number comes out as null."""
+    """A NaN score is written as null."""
     wild = SystemAnswers("wild", "", {"q1": (("d1", math.inf),)}, milliseconds=math.nan)
     found = report_dict(assess(collection(), [wild]))
     assert found["milliseconds"] == {"wild": None}

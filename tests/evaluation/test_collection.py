@@ -108,7 +108,7 @@ def test_a_folder_of_beir_is_read_as_it_is(write):
 
 
 def test_a_document_may_name_its_language(write):
-    """In our form and in BEIR's; it is no text, so that it is no part of the digest."""
+    """In our form and in BEIR's; it is not text, so the digest does not cover it."""
     lines = (
         '{"_id": "pdf", "name": "fill-pdf", "lang": "pt-BR"}',
         '{"_id": "csv", "title": "T", "text": "x", "lang": "de"}',
@@ -384,7 +384,7 @@ def test_what_is_saved_is_loaded_again(tmp_path_factory, collection):
 
 
 def test_saved_files_are_what_others_read(write, tmp_path):
-    """JSON lines for json, tables for csv, and no file for what there is none of."""
+    """JSON lines for json, tables for csv, and no file for an empty part."""
     collection = load_collection(write())
     folder = tmp_path / "deep" / "saved"
     save_collection(collection, folder)

@@ -120,7 +120,7 @@ def test_the_random_test_is_near_that_of_scipy(shift):
 
 
 def test_a_random_p_value_is_never_zero():
-    """What was observed counts as one of the flips."""
+    """The observed assignment counts as one of the flips."""
     assert randomisation_test([0.1] * 500) == 1 / 10_001
 
 
@@ -207,7 +207,7 @@ def test_queries_are_paired_by_id():
 
 
 def test_one_system_is_compared_with_none():
-    """Nor is no system."""
+    """And no system with none."""
     assert compare([("a", values_of(R_at_5=[1]))]) == compare([]) == ()
 
 

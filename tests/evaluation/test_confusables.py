@@ -58,7 +58,7 @@ def test_a_theft_by_hand():
 
 
 def test_the_words_of_a_theft_by_hand():
-    """What only the winner says comes first; what the loser's body says comes first to add."""
+    """Words of the winner alone come first; to add, words from the loser's own body come first."""
     (found,) = find(
         [("hot water espresso", ["coffee"]), ("hot waters please", ["coffee"])],
         [[("tea", 2.0)], [("tea", 2.0)]],

@@ -185,7 +185,7 @@ def test_a_file_without_a_query_is_told():
 
 
 def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
-    """What is beyond is counted."""
+    """The rest are counted."""
     values = [{"query": "a" * (MAX_QUERY_CHARS + 1)}, *({"query": f"q {i}"} for i in range(2_100))]
     evals = read(values)
     assert len(evals.positives) == MAX_QUERIES

@@ -278,7 +278,7 @@ def test_means_over_collections_are_rows_too(measured, capsys):
 
 
 def test_tables_go_to_stdout(measured, capsys):
-    """Where no console is given."""
+    """If no console is given."""
     print_blocks(report_blocks(measured()))
     print_blocks(summary_blocks([measured()]))
     assert capsys.readouterr().out.count("nDCG@10 in percent") == 1

@@ -1,4 +1,4 @@
-"""What systems answer: the same as a search, nothing that is hidden, and each query asked once."""
+"""Systems answer as a search does, without hidden documents, and ask each query once."""
 
 import json
 from pathlib import Path

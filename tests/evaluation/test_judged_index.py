@@ -88,7 +88,7 @@ def test_a_document_without_a_description_is_described_by_its_name(tmp_path):
 
 
 def test_what_no_skill_can_hold_is_cut(tmp_path):
-    """A body at the size of a SKILL.md, a description at that of a frontmatter."""
+    """A body at the size limit of a SKILL.md, a description at the limit of a frontmatter."""
     body = JudgedDocument("a", "name", "description", "é" * MAX_SKILL_MD_BYTES)
     description = JudgedDocument("b", "name", "\U0001f98a" * 40_000)
     folders = write_skills(collect(body, description, *DOCUMENTS), tmp_path)
@@ -153,7 +153,7 @@ def test_answers_equal_those_of_the_index(open_index, tmp_path):
 
 
 def test_hidden_documents_are_not_in_an_answer(open_index):
-    """Neither are their copies, where that was asked for; unknown ones do not matter."""
+    """Nor are their copies, if asked for; unknown ids are ignored."""
     judged = open_index()
     alone = judged.hidden(["tea", "unknown"])
     everything = judged.hidden(["tea"], with_copies=True)

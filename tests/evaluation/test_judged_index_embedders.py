@@ -108,7 +108,7 @@ SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invi
     ],
 )
 def test_queries_in_other_languages_decide_what_an_index_is_made_for(system, queries, expected):
-    """Where the system leaves it open and its model does not read them."""
+    """If the system leaves it open and its model does not read them."""
     assert Embedders().languages(parse_systems([system])[0], queries) == expected
 
 

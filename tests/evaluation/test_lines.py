@@ -28,7 +28,7 @@ def test_lines_keep_the_numbers_of_an_editor(tmp_path):
 
 @given(st.binary(max_size=60))
 def test_lines_are_those_of_the_text(tmp_path_factory, data):
-    """Or the first that is no UTF-8 is named, after those before it."""
+    """Or the error names the first line that is not UTF-8, after those before it were read."""
     path = tmp_path_factory.mktemp("lines") / "lines"
     path.write_bytes(data)
     expected, found, refused = [], [], None
@@ -122,7 +122,7 @@ def test_a_long_value_is_cut_in_the_middle():
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
-    """What breaks off in the middle leaves the old text, and nothing beside it."""
+    """An interrupted write leaves the old text, and no other file."""
     path = tmp_path / "file.txt"
     lines.replace_file(path, ["a\n", "é\n"])
     assert path.read_bytes() == "a\né\n".encode()

@@ -65,7 +65,7 @@ def test_queries_of_every_kind_in_order():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_can_be_chosen(kind):
-    """What is not asked for is not made."""
+    """Only the kinds asked for are made."""
     values = [*trigger("make an espresso", no=["x"]), {"prompt": "brew for two"}]
     files = {"coffee": {"evals/evals.json": values}}
     collection, _ = collect([make("coffee", body=BODY)], files, kinds=[kind])
@@ -119,7 +119,7 @@ def test_a_file_can_name_another_skill():
 
 
 def test_a_negative_is_a_query_that_no_skill_claims():
-    """What is not for coffee may be for tea."""
+    """A request that the coffee skill excludes may be one for tea."""
     skills = [make("coffee"), make("tea", body="## When to use\n- Steep green leaves slowly\n")]
     denied = ["make tea", "Steep green leaves slowly", "fly a kite", "Fly a  kite"]
     files = {

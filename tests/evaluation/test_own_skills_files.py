@@ -64,7 +64,7 @@ def test_skills_and_their_evals_become_a_collection(root):
 
 
 def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
-    """The name of a skill means that of the first root; its own evals are not asked of it."""
+    """A name means the skill of the first root; the evals of a shadowed one are left out."""
     path = make_skill(
         tmp_path / "theirs", "brew-coffee", "Brew it.", body="## Turkish coffee pots\n"
     )
@@ -110,7 +110,7 @@ def test_no_link_is_followed(root, tmp_path):
 
 @pytest.mark.parametrize("name", ["100%.json", "%2e%2e%2fa.json", "a%20b.json"])
 def test_a_percent_sign_in_a_file_name_means_itself(root, name):
-    """It is no encoding there."""
+    """It does not start an escape there."""
     cases = [{"query": "pour over", "should_trigger": True}]
     write(root / "steep-tea" / "evals" / name, json.dumps(cases))
     assert asked(read_own_collection([root])[0])["pour over"] == ["mine:steep-tea"]

@@ -110,12 +110,12 @@ def test_a_list_below_a_line_about_when_to_use_holds_requests(line):
     ],
 )
 def test_other_lists_hold_no_requests(line):
-    """What is below a plain word for examples may be anything."""
+    """A list below the bare word "examples" may hold anything."""
     assert examples(f"## When to use\n\n{line}\n\n- Grinding beans for espresso\n") == []
 
 
 def test_quoted_items_below_examples_are_requests():
-    """What stands around the quotes is not."""
+    """The text around the quotes is not part of them."""
     body = (
         '## Examples\n\n- **User says:** "make it less bitter" → coarser grind\n- Grind the beans\n'
     )
@@ -232,7 +232,7 @@ def test_a_heading_of_several_skills_tells_none_from_another():
     ],
 )
 def test_a_text_that_holds_the_name_is_no_query(name, text):
-    """Finding a skill by its name is no feat."""
+    """Finding a skill by its name proves nothing."""
     assert examples(f"## When to use\n- {text}\n", name=name) == []
 
 

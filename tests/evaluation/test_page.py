@@ -215,7 +215,7 @@ def test_a_difference_is_put_into_words(report, system_report, fields, cells):
 
 
 def test_abstention_is_shown_by_system(report):
-    """What has no threshold of its own has dashes there."""
+    """A system without a threshold has dashes there."""
     made = report()
     page = Page(full(report))
     hybrid = made.systems[2].abstention

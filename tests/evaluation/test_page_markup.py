@@ -73,7 +73,7 @@ def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
 
 
 def test_details_are_closed_unless_asked_for():
-    """What is open is decided here, not by a script."""
+    """The page decides which are open, not a script."""
     assert details("more", "<p>text</p>").startswith("<details>\n<summary>more</summary>")
     assert details("more", "<p>text</p>", is_open=True).startswith("<details open>")
 

@@ -1,4 +1,4 @@
-"""What belongs beside a report: kinds of queries, confusable skills, and least means."""
+"""Parts of a report: kinds of queries, confusable skills and required minimums."""
 
 import json
 from dataclasses import replace
@@ -59,7 +59,7 @@ def test_queries_of_one_kind_are_measured_together_alone():
 
 
 def test_the_json_form_is_that_of_the_report_and_more():
-    """What nobody asked for has no key; what was asked for and not found is an empty list."""
+    """Parts not asked for have no key; parts without findings are empty lists."""
     plain = outcome(GOOD, BAD)
     assert plain.to_dict() == report_dict(plain.report)
     pairs = confusables(COLLECTION, BAD.answers, terms=str.split, least=1)

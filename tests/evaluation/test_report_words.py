@@ -76,7 +76,7 @@ def test_only_what_chance_does_not_explain_is_a_verdict(fields, said):
 
 
 def test_systems_that_look_the_same_share_the_first_place():
-    """What is shown decides; where all are equal, or more is not better, nobody is best."""
+    """The rounded figures decide; if all are equal, or more is not better, none is best."""
     means = {"a": {"R@5": 0.84312}, "b": {"R@5": 0.84298}, "c": {"R@5": 0.8}, "d": {}}
     assert best_systems("R@5", means) == {"a", "b"}
     assert best_systems("R@5", {name: means[name] for name in ("a", "b")}) == frozenset()

@@ -74,7 +74,7 @@ def test_the_order_is_by_score_then_by_later_id_whatever_the_rank_says(read):
 
 
 def test_scores_are_told_apart_as_32_bit_floats(read):
-    """What trec_eval cannot tell apart is a tie; the scores stay as written."""
+    """Scores that trec_eval cannot tell apart are ties; they stay as written."""
     found = read("q1 Q0 a 1 0.500000001 x\nq1 Q0 b 2 0.5 x\nq1 Q0 c 3 0.5000001 x\n")
     assert found["q1"] == (("c", 0.5000001), ("b", 0.5), ("a", 0.500000001))
     assert trec_eval_order({"a": 0.500000001, "b": 0.5, "c": 0.5000001}) == order(found["q1"])
@@ -257,7 +257,7 @@ def test_ndcg_of_random_runs_is_that_of_their_order(tmp_path):
 
 @pytest.mark.parametrize("score", [math.nan, -math.inf, -1e39])
 def test_a_score_that_is_no_number_is_not_written(tmp_path, score):
-    """What was there before stays, and nothing else is left behind."""
+    """The previous file stays, and nothing else is left behind."""
     path = tmp_path / "run"
     path.write_text("before")
     with pytest.raises(EvaluationError, match=r"'a' scores .* for 'q', which no run can hold"):

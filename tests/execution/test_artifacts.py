@@ -170,7 +170,7 @@ def test_versions_with_gaps_are_named_one_by_one(store, tmp_path):
 
 
 def test_a_name_that_is_missing_is_told_with_those_there_are(store):
-    """Some of them, where there are many."""
+    """If there are many, some of them."""
     with pytest.raises(ArtifactNotFoundError, match=r"'b'. There are: none yet"):
         store.load("b")
     for number in range(12):

@@ -137,7 +137,7 @@ def python(text, *words):
 
 
 def is_running(mark):
-    """Say whether a process of this machine has a mark on its command line."""
+    """Return whether a process of this machine has a mark on its command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if mark.encode() in path.read_bytes():
@@ -146,7 +146,7 @@ def is_running(mark):
 
 
 def gone(mark, seconds=10.0):
-    """Wait until no process has the mark, and say whether that came."""
+    """Wait until no process has the mark, and return whether that happened."""
     deadline = time.monotonic() + seconds
     while (is_left := is_running(mark)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -258,7 +258,7 @@ def test_a_command_that_kills_its_parent_takes_nothing_with_it(run, executor, ma
     ["echo more >> {0}/secret.txt", "mkdir -p {0}; echo x > {0}/new", "rm -rf {0}/secret.txt"],
 )
 def test_writing_outside_is_stopped_or_admitted(run, executor, outside, command):
-    """What the capabilities say is what happens."""
+    """The program can do exactly what the capabilities say."""
     assert run(f"{command.format(outside)}; echo done").stdout == "done\n"
     is_changed = contents(outside) != {"secret.txt": SECRET}
     assert is_changed == executor.capabilities().writes_outside
@@ -372,7 +372,7 @@ def test_keys_of_the_callers_session_are_not_handed_down(run_for, executor):
 
 
 def test_the_terminal_of_the_caller_is_out_of_reach(run_for, executor):
-    """What is pushed into it would be typed."""
+    """Characters pushed into it would count as typed."""
     typing = "import fcntl, os; fcntl.ioctl(os.open('/dev/tty', os.O_RDWR), 0x5412, b'x')"
     master, slave = pty.openpty()
     try:
@@ -621,7 +621,7 @@ def test_a_path_that_climbs_brings_and_takes_nothing(make_run, outside, tmp_path
     "cwd", ["..", "../../..", "/etc", "/", "$WORK_DIR/../..", "$WORK_DIR/link"]
 )
 def test_a_cwd_that_climbs_is_not_entered(run, outside, cwd):
-    """The command runs in the skill, and that is told; a planted link is no folder either."""
+    """The command runs in the skill's folder, with a warning; nor is a planted link entered."""
     run(f"ln -s {outside} $WORK_DIR/link")
     result = run("ls -d SKILL.md", cwd=cwd)
     assert result.stdout == "SKILL.md\n"
@@ -715,7 +715,7 @@ def swapped_for_links(folder, outside):
 
 
 def test_a_file_that_is_swapped_while_it_is_staged_brings_no_other(run, skill, outside):
-    """What is copied is the skill's, or left out and told."""
+    """Only files of the skill are copied; others are left out and reported."""
     with swapped_for_links(skill, outside):
         for _ in range(ROUNDS):
             result = run("cat *.txt cups/*")
@@ -724,7 +724,7 @@ def test_a_file_that_is_swapped_while_it_is_staged_brings_no_other(run, skill, o
 
 
 def test_a_file_that_is_swapped_while_it_is_an_input_brings_no_other(make_run, outside, tmp_path):
-    """What is copied lies in the folder that is allowed."""
+    """Only files in the allowed folder are copied."""
     host = tmp_path / "host"
     run = make_run(host_folders=(host,))
     with swapped_for_links(host, outside):

@@ -304,7 +304,7 @@ def test_a_program_may_close_its_output(run):
 
 
 def test_a_program_may_read_its_own_output(run):
-    """What it takes is gone, and nothing waits for it."""
+    """The bytes it takes are gone, and nothing waits for them."""
     found = run("bash", "-c", "echo tea; read -t 0.2 line < /proc/self/fd/1; echo end", timeout=5)
     assert found.exit_code == 0
     assert found.stdout.endswith(b"end\n")
@@ -465,7 +465,7 @@ def test_a_program_does_not_outlive_its_supervisor(run, marker, attack, problem)
 
 
 def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
-    """What it has started may live on: without isolation nobody can prevent that.
+    """Its children may live on: without isolation nobody can prevent that.
 
     The second may notice that the first is gone before it is killed too.
     """
@@ -529,7 +529,7 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
 
 
 def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
-    """An error, for no program could be run."""
+    """An error, because no program could be run."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
         run("true")
@@ -609,7 +609,7 @@ def test_characters_that_are_cut_on_both_sides_are_left_out_and_counted():
 
 @given(st.text("a é한😀", min_size=1), st.integers(0, 40))
 def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
-    """What is shown is beginning and end of the stream, and all is accounted for."""
+    """The beginning and the end of the stream are shown, and every byte is counted."""
     kept = Kept(limit)
     kept.add(text.encode())
     data, dropped = kept.result()

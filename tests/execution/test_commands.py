@@ -1,4 +1,4 @@
-"""What runs for a command, and which commands the lists let pass."""
+"""The program that runs for a command, and the commands that the lists allow."""
 
 import dataclasses
 import shlex
@@ -29,7 +29,7 @@ def skill(tmp_path):
 
 
 def passes(policy, command, skill=None):
-    """Say whether a policy lets a command pass."""
+    """Return whether a policy allows a command."""
     try:
         policy.argv(command, skill=skill)
     except CommandRefusedError:
@@ -232,7 +232,7 @@ def test_a_path_is_not_the_program_of_that_name(program, skill):
 
 @pytest.mark.parametrize("program", ["scripts/brew.sh", "./scripts/brew.sh", "scripts/again.sh"])
 def test_a_script_can_be_allowed_by_its_path(program, skill):
-    """Where it lies in the skill, and the command runs there."""
+    """By its path in the skill, if the command runs there."""
     policy = CommandPolicy(("scripts/brew.sh",))
     assert policy.argv(f"{program} 3", skill=skill) == (program, "3")
     assert not passes(policy, program)
@@ -265,7 +265,7 @@ def test_a_denied_command_is_refused_wherever_it_lies(command, denied):
 
 
 def test_what_is_not_denied_passes():
-    """Where there is no list of the allowed."""
+    """If there is no list of allowed commands."""
     assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
 
 
@@ -304,7 +304,7 @@ def test_a_link_in_the_skill_is_denied_by_what_it_leads_to(skill):
     ],
 )
 def test_what_can_start_a_denied_command_is_refused(command, skill):
-    """Where something is denied; unless it is allowed by name."""
+    """If anything is denied; unless it is allowed by name."""
     denied = ("rm",)
     with pytest.raises(CommandRefusedError, match="can start others"):
         CommandPolicy((), denied).argv(command, skill=skill)

@@ -185,7 +185,7 @@ def test_the_container_is_confined(engine, program):
     ],
 )
 def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, name, info, controls):
-    """It would refuse to run, or warn in every run, for the others; they are told of."""
+    """With the others it would refuse to run, or warn in every run; those are reported."""
     call = call_of(fake := engine(name, info), program())
     options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
     assert {control for control, option in options.items() if values(call, option)} == controls
@@ -421,7 +421,7 @@ def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, r
 
 
 def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
-    """What it says tells them apart."""
+    """Its message tells them apart."""
     assert ContainerExecutor(str(engine())).run(program("exit 125")).exit_code == 125
 
 
@@ -442,7 +442,7 @@ def test_a_program_that_is_missing_was_not_started(engine, program, said, code):
     ],
 )
 def test_a_client_without_a_daemon_is_no_engine(tmp_path, program, answer):
-    """What it says is passed on, with the next step; some such clients exit with 0."""
+    """Its message is passed on, with the next step; some such clients exit with 0."""
     client = tmp_path / "docker"
     client.write_text(f"#!/bin/sh\n{answer}\n")
     client.chmod(0o755)

@@ -97,7 +97,7 @@ def test_a_program_sees_these_variables_and_no_others(environment):
 
 
 def test_python3_is_the_one_that_runs_skillsearch(environment):
-    """Its folder comes first, where it has such a program."""
+    """Its folder comes first if it holds such a program."""
     folders = environment()["PATH"].split(":")
     own = str(Path(sys.executable).parent)
     assert (folders[0] == own) == (Path(own) / "python3").exists()

@@ -76,7 +76,7 @@ def test_a_named_executor_is_never_replaced(where_nothing_works, name):
 
 
 def test_local_is_local(caplog):
-    """Asked for by name, it is no surprise, and nothing is logged."""
+    """It was asked for by name, so nothing is logged."""
     with caplog.at_level(logging.WARNING):
         assert select_executor("local").name == "local"
     assert caplog.text == ""

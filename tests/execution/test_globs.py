@@ -45,12 +45,12 @@ def arrive(found, path):
 
 
 def matches(found, path):
-    """Say whether a path matches."""
+    """Return whether a path matches."""
     return arrive(found, path).is_match
 
 
 def may_lie_below(found, folder):
-    """Say whether something below a folder may match."""
+    """Return whether something below a folder may match."""
     return arrive(found, folder).goes_on
 
 
@@ -371,7 +371,7 @@ def test_a_folder_of_the_workspace_is_found(cwd, folder):
     ],
 )
 def test_all_else_is_refused(cwd):
-    """What climbs, what is absolute elsewhere, and what cannot be a name."""
+    """Paths that climb, paths that are absolute on other systems, and impossible names."""
     assert resolve(cwd) is None
 
 

@@ -102,7 +102,7 @@ def test_a_file_of_this_machine_is_copied(stager, workspace, host):
 
 
 def test_a_folder_of_this_machine_is_copied_with_all_that_is_in_it(stager, workspace, host):
-    """Its size is that of its files; what may be executed still may."""
+    """Its size is the sum of its files; executable files stay executable."""
     (host / "sub" / "run.sh").write_bytes(b"#!/bin/sh\n")
     (host / "sub" / "run.sh").chmod(0o4750)
     staged, _ = stage(stager, workspace, f"host://{host}", "work/all")
@@ -340,7 +340,7 @@ def test_links_and_special_files_in_a_folder_are_left_out_and_reported(
 
 
 def test_nothing_of_a_folder_is_left_out_for_its_name(stager, workspace, host):
-    """What a staged skill has no room for is an input as any other."""
+    """Files that staging leaves out of a skill are inputs like any other."""
     for name in (".git/config", "out/a", "work/b"):
         (host / name).parent.mkdir()
         (host / name).write_bytes(b"x")
@@ -385,7 +385,7 @@ def test_artifacts_need_a_store(workspace, host):
 
 
 def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
-    """What the link leads to stays as it is."""
+    """The target of the link is not touched."""
     put = workspace.work / "inputs" / "data.csv"
     put.symlink_to(secret)
     stage(stager, workspace, f"host://{host}/data.csv")
@@ -461,7 +461,7 @@ def test_a_folder_can_be_linked(stager, workspace):
 
 
 def test_a_skill_is_linked_to_its_staged_copy(stager, workspace, skill):
-    """Where there is none, it is copied, with a warning."""
+    """If links cannot be made, it is copied, with a warning."""
     source = "skill://tea-timer/references/guide.md"
     put = workspace.work / "inputs" / "guide.md"
     _, warnings = stage(stager, workspace, source, mode="link")
@@ -544,7 +544,7 @@ def test_the_files_of_all_inputs_are_limited(limited, workspace, host):
 
 
 def test_folders_are_copied_to_a_bounded_depth(stager, workspace, host):
-    """What is deeper is refused."""
+    """Deeper ones are refused."""
     folder = host / "deep"
     for _ in range(33):
         folder.mkdir()

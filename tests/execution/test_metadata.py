@@ -91,7 +91,7 @@ def test_what_is_written_is_what_is_remembered(workspace):
 
 
 def test_a_record_changes_the_time_of_the_update_and_use_does_not(workspace):
-    """Both change that of the last use; neither changes when it was made."""
+    """Both change the time of the last use; neither changes the time of creation."""
     times = ("created_at", "updated_at", "last_access")
     workspace.metadata.update(dict.fromkeys(times, "2020"))
     workspace.new_run_dir()

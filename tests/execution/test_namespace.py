@@ -55,7 +55,7 @@ def run(executor, workspace):
 
 @pytest.fixture
 def refused(run):
-    """Say whether a shell that runs enclosed, and goes on to its end, could not do something."""
+    """Return whether an enclosed shell, which ran to its end, could not do something."""
 
     def refused(command):
         finished = run(f"({command}) 2>&1; echo code=$?")
@@ -86,7 +86,7 @@ def processes(mark):
 
 
 def gone(mark, seconds=10.0):
-    """Wait until no process has the mark, and say whether that came."""
+    """Wait until no process has the mark, and return whether that happened."""
     deadline = time.monotonic() + seconds
     while processes(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -160,7 +160,7 @@ def test_the_system_cannot_be_written_to(refused, path):
 
 @pytest.mark.parametrize("where", ["home", "above", "tmp"])
 def test_nothing_outside_the_workspace_changes(run, workspace, home, where):
-    """What a program makes there is gone with it."""
+    """Files that a program makes there vanish with it."""
     folder = {"home": home, "above": workspace.parent, "tmp": Path("/tmp")}[where]
     name = f"planted-{os.getpid()}"
     done = run(f"mkdir -p {folder}; echo x > {folder}/{name}; rm -rf {workspace}/../*; echo done")
@@ -356,7 +356,7 @@ def test_no_capability_is_left_and_none_can_be_had(run):
     ],
 )
 def test_there_is_no_way_out_of_the_namespaces(refused, command):
-    """What would change them, or the kernel, is refused."""
+    """System calls that would change them, or the kernel, are refused."""
     assert refused(command)
 
 
@@ -464,7 +464,7 @@ def test_capabilities_say_what_is_kept_and_what_not(executor):
 
 
 def test_the_first_backend_that_works_is_used(workspace):
-    """Where one is there, no backend has to be named."""
+    """If one is installed, no backend has to be named."""
     chosen = NamespaceExecutor()
     if chosen.reason():
         pytest.skip(chosen.reason())
@@ -599,7 +599,7 @@ def test_a_user_without_rights_gets_none(as_nobody):
 
 @pytest.mark.slow
 def test_a_fork_bomb_of_a_user_is_bounded(as_nobody):
-    """As that of root."""
+    """As one of root is."""
     mark = f"bomb{os.getpid()}"
     as_nobody(f"exec bash -c ': {mark}; b() {{ b | b & }}; b; sleep 5'")
     assert gone(mark)

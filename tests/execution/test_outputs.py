@@ -206,7 +206,7 @@ def test_a_name_that_is_no_utf8_is_reported_and_shown_escaped(workspace):
 
 
 def test_a_name_in_a_warning_stays_on_one_line(workspace, secret):
-    """What would move a cursor or turn the writing is escaped in it."""
+    """Characters that move the cursor or reverse the text are escaped."""
     (workspace.out / "a\n\x1b[2Jb\u202e").symlink_to(secret)
     (warning,) = collect(workspace, ALL).warnings
     assert warning == r"'out/a\n\x1b[2Jb\u202e' was not collected: it is a link."
@@ -289,7 +289,7 @@ def test_a_workspace_that_is_gone_is_an_error(workspace):
 
 
 def test_folders_are_entered_to_a_bounded_depth(workspace):
-    """What lies deeper is reported."""
+    """Deeper ones are reported."""
     folder = workspace.out
     for depth in range(2, 40):
         folder /= "d"
@@ -393,7 +393,7 @@ def during(change, seconds):
 
 
 def test_a_file_that_changes_while_it_is_collected_is_told(workspace):
-    """What was read of it may be neither the old file nor the new one."""
+    """The bytes read may be neither the old file nor the new one."""
     path = workspace.out / "log"
     path.write_bytes(b"x" * 4_000_000)
     is_over = threading.Event()

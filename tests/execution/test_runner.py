@@ -314,7 +314,7 @@ def test_saved_files_are_artifacts_with_a_prefix_and_versions(run):
 
 
 def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
-    """Where no store is there, contents are not left out."""
+    """Without a store, contents are returned in full."""
     request = RunRequest(
         "tea-timer",
         skill,
@@ -492,7 +492,7 @@ def test_two_editors_are_one_too_many(run, name):
 
 
 def test_lists_of_commands_decide_what_runs(make_runner, skill):
-    """With lists there is no shell."""
+    """With lists, no shell runs."""
     (skill / "scripts" / "brew.sh").chmod(0o755)
     runner = make_runner(policy=CommandPolicy(allowed=("echo", "scripts/brew.sh")))
     assert runner.run(RunRequest("tea-timer", skill, "echo 1 '$HOME'")).stdout == "1 $HOME\n"
@@ -550,7 +550,7 @@ def test_a_skill_that_is_gone_cannot_be_run(run, skill):
 
 
 def test_the_records_of_a_run_lie_in_the_workspace(run):
-    """What was staged, put in and taken out."""
+    """The records of staging, inputs and outputs."""
     run(
         "echo 1 > out/x",
         inputs=(InputSpec("skill://tea-timer/SKILL.md"),),

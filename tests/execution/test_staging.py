@@ -108,7 +108,7 @@ def test_the_digest_is_that_of_paths_and_bytes(skill):
 
 
 def test_the_digest_of_an_empty_folder_is_that_of_nothing(tmp_path):
-    """It is no error."""
+    """Not an error."""
     assert folder_digest(tmp_path) == hashlib.sha256(b"").hexdigest()
 
 
@@ -132,7 +132,7 @@ def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, t
     ],
 )
 def test_any_change_of_the_files_changes_the_digest(skill, change):
-    """What is in them, what they are called, and which there are."""
+    """Contents, names, and the set of files."""
     change(skill)
     assert folder_digest(skill) != hashed(FILES)
 
@@ -201,7 +201,7 @@ def test_links_lead_to_the_folders_of_the_workspace(workspace, skill):
 
 
 def test_links_take_the_place_of_what_the_skill_calls_so(workspace, skill):
-    """It is said, and is no part of the digest."""
+    """A warning says so, and the digest does not cover them."""
     write(skill, {"out/old.txt": b"old", "work": b"file", "a/out/kept.txt": b"kept"})
     (skill / "inputs").symlink_to("a")
     staged = stage_skill(workspace, "tea", skill)
@@ -261,7 +261,7 @@ def test_a_hard_link_to_the_file_of_another_user_is_left_out(workspace, skill, t
 
 
 def test_version_control_is_left_out(workspace, skill):
-    """It may hold secrets, and is no part of the skill."""
+    """It may hold secrets, and does not belong to the skill."""
     write(skill, {".git/config": b"token", "a/.svn/entries": b"x", ".gitignore": b"kept"})
     assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, ".gitignore": b"kept"}
 
@@ -494,7 +494,7 @@ def test_a_link_in_the_place_of_the_skills_folder_leads_nowhere(workspace, skill
 
 
 def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_path):
-    """What is staged is what was asked for last."""
+    """The skill asked for last is staged."""
     write(tmp_path / "other", {"SKILL.md": b"other"})
     stage_skill(workspace, "tea", skill)
     staged = stage_skill(workspace, "tea", tmp_path / "other")

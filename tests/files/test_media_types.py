@@ -79,7 +79,7 @@ def test_a_name_does_not_hide_a_binary_file(expected, name):
 
 @pytest.mark.parametrize("name", ["a.png", "a.pdf", "a.zip", "a.exe", "a", "a.unknown"])
 def test_a_name_does_not_make_text_a_binary_file(name):
-    """What is plain text is told as that."""
+    """Plain text is reported as text."""
     assert media_type(name, b"just words\n") == "text/plain"
 
 
@@ -120,7 +120,7 @@ def test_zip_archives_with_a_format_of_their_own_are_told_by_name():
 
 
 def test_binary_formats_without_a_signature_are_told_by_name():
-    """Only where the content is no text."""
+    """Only if the content is not text."""
     assert media_type("a.parquet", b"PAR1\x15\0") == "application/vnd.apache.parquet"
     assert media_type("a.csv", b"a\0b") == "application/octet-stream"
     assert media_type("a.txt", b"\xff\xfea\0") == "application/octet-stream"
@@ -133,7 +133,7 @@ def test_a_character_cut_at_the_end_of_the_head_leaves_it_text(cut):
 
 
 def test_json_that_goes_on_behind_the_head_is_told_by_its_beginning():
-    """What is whole has to parse."""
+    """Complete JSON has to parse."""
     data = json.dumps({"rows": list(range(5000))}).encode()
     assert media_type("a", data[:HEAD_BYTES]) == "application/json"
     assert media_type("a", data[: HEAD_BYTES - 1]) == "text/plain"
@@ -158,7 +158,7 @@ def test_hostile_markup_is_looked_at_fast(text):
     "ending", [".csv", ".html", ".css", ".json", ".xml", ".svg", ".js", ".tsv"]
 )
 def test_types_by_name_agree_with_the_standard_library(ending):
-    """Where both know one, but for names that were registered since."""
+    """If both know the name, apart from names registered since."""
     expected = mimetypes.types_map[ending].replace("text/xml", "application/xml")
     assert media_type(f"a{ending}", b"a") in {expected, expected.replace("application", "text")}
 

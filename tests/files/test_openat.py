@@ -38,7 +38,7 @@ def no_leaks():
 
 
 def is_same(fd, path):
-    """Say whether an open file is the one at a path, and close it."""
+    """Return whether an open file is the one at a path, and close it."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     finally:
@@ -129,7 +129,7 @@ def test_a_file_is_no_folder(folder, make):
 
 @pytest.mark.timeout(10)
 def test_a_fifo_does_not_block(folder):
-    """It is no folder; as a file it is opened, for the caller to look at."""
+    """It is not a folder; as a file it is opened, and the caller checks its kind."""
     os.mkfifo(folder / "fifo")
     with pytest.raises(NotADirectoryError):
         open_folder(folder, ("fifo",))

@@ -32,7 +32,7 @@ IN_ENGLISH = {"填写": "fill", "表单": "forms", "视频": "video", "剪辑": 
 
 
 class Disk:
-    """What is looked at on disk while a test runs, as the interpreter itself tells.
+    """The files and folders touched while a test runs, by the interpreter's audit events.
 
     Attributes:
         opened: The folders of the SKILL.md files that were opened, by name.
@@ -167,7 +167,7 @@ def run_python():
 
 @pytest.fixture
 def polyglot(monkeypatch):
-    """The embedder of the second channel; that of the first, ``hashing``, reads Latin alone."""
+    """The embedder of the second channel; the first, ``hashing``, reads Latin script alone."""
     second = Polyglot()
     models = {"hashing": HashingEmbedder(512, frozenset({"Latin"})), "multilingual": second}
 

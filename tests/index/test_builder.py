@@ -498,7 +498,7 @@ def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
 
 
 def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, files_of):
-    """What did not change is taken over whole; only the stats are recorded anew."""
+    """Unchanged skills are kept; only the stats are recorded again."""
     first = run(root)
     before = files_of(tmp_path / "index")
     settle(root, 1_600_000_000_000_000_000)
@@ -588,7 +588,7 @@ def hide(path, old, new):
 
 
 def test_an_edit_in_the_same_tick_as_the_run_is_found(root, run, fresh):
-    """What changed just before is not trusted by its stat."""
+    """The stat of a file changed just before is not trusted."""
     touch(root)
     run(root)
     hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
@@ -664,7 +664,7 @@ def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
 
 
 def test_a_run_that_waited_for_another_finds_nothing_left_to_do(root, run):
-    """What the other did need not be done again."""
+    """The work of the other is not repeated."""
     reports = []
     second = threading.Thread(target=lambda: reports.append(run(root)))
 

@@ -104,7 +104,7 @@ def test_any_difference_gives_another_name(folder, content, settings):
 
 
 def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
-    """What is mapped stays readable, though its files are gone."""
+    """Mapped files stay readable after they are removed."""
     folder.write(lambda place: np.save(place / "part.npy", np.arange(1000)), {})
     mapped = map_array(folder.open().folder / "part.npy")
     first = folder.current()
@@ -116,7 +116,7 @@ def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
 
 
 def test_only_the_generation_in_use_and_the_one_before_stay(folder):
-    """What killed writers left goes too."""
+    """The leftovers of killed writers are removed too."""
     written = [folder.write(saver(one=str(number)), {}) for number in range(4)]
     (folder.path / "generations" / ".new-killed").mkdir()
     (folder.path / "generations" / ".new-killed" / "one").write_text("half")
@@ -307,7 +307,7 @@ class Canary:
 
 
 def test_vectors_of_another_length_are_refused(index):
-    """Than that of the channel."""
+    """Of another length than the channel's."""
     generation = IndexFolder(index.folder).open()
     channels = [{**generation.settings["channels"][0], "dimensions": 7}]
     settings = {**generation.settings, "channels": channels}
@@ -472,7 +472,7 @@ def test_what_killed_writers_left_is_removed_by_the_next(folder):
     "published", [["second", "third"], ["second", "third", "first part"]], ids=["others", "again"]
 )
 def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_reading, published):
-    """The reader takes that of now, be it the same again, by way of others."""
+    """The reader takes the current one, even if it is the same again after others."""
 
     def disturb(path):
         if path.name != "manifest.json":

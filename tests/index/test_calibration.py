@@ -127,7 +127,7 @@ def test_the_lag_depends_on_the_channel_that_judges_the_best(share, expected):
 
 @given(CALIBRATIONS, SUMS, VALUES)
 def test_the_scores_have_the_order_of_the_sums(calibration, sums, evidence):
-    """All lie between 0 and 1, and the best score is that of the best sum."""
+    """All lie between 0 and 1, and the best sum has the best score."""
     scores = calibration.scores(sums, evidence)
     assert (scores > 0).all()
     assert (scores <= 1).all()
@@ -158,7 +158,7 @@ def test_more_against_it_never_raises_a_score(calibration, evidence, name, value
 
 @given(SUMS, VALUES)
 def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
-    """What `explain` shows is the whole truth."""
+    """`explain` shows every summand."""
     calibration = default_calibration()
     scores = calibration.scores(sums, evidence)
     behind = calibration.lag_for(evidence) * (sums.max() - sums)
@@ -312,7 +312,7 @@ def test_what_is_no_usable_number_is_refused_by_name(path, value):
 
 
 def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
-    """What it was fitted with would be something else; where it weighs nothing it is left out."""
+    """Its weight was fitted to something else; a feature of weight 0 is left out."""
     with pytest.raises(ValueError, match="'cosine_body' is not a feature"):
         Calibration.from_dict(changed("weights", "cosine_body", value=2.0))
     assert Calibration.from_dict(changed("weights", "cosine_body", value=0.0)) == BY_HAND

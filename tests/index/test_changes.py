@@ -1,4 +1,4 @@
-"""What changed on disk: by stat, at given paths, and by a walk."""
+"""Changes on disk, found by stats, at given paths and by a walk."""
 
 import itertools
 import os
@@ -153,7 +153,7 @@ def test_what_only_a_walk_tells_is_left_to_it(tree, case):
 
 
 def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
-    """Where the link goes the skill goes, though nothing else changes."""
+    """The skill follows the link, though nothing else changes."""
     tree.write("node_modules/hidden")
     (tree.root / "shown").symlink_to(tree.root / "node_modules/hidden")
     snapshot, roots = tree.snapshot()
@@ -194,7 +194,7 @@ def test_too_many_changes_need_a_walk(tree, build):
 
 
 def test_a_root_inside_another_keeps_its_folders(tree):
-    """Where machinery holds a root of its own, the folders there are those of that root."""
+    """Folders below a root inside another belong to the inner one."""
     tree.write("node_modules/pack/one")
     inner = tree.root / "node_modules/pack"
     roots, _ = make_roots([tree.root, inner])
@@ -220,7 +220,7 @@ def test_a_change_of_one_skill_lists_nothing_else(tree, build, disk):
 
 
 def test_the_index_inside_a_root_is_not_looked_into(tree, build, disk):
-    """Its folder is no skill's, whatever is written there."""
+    """Its folder never holds skills, whatever is written there."""
     build(tree.root, index_dir=tree.root / "index")
     tree.write("more")
     tree.settle()
@@ -385,7 +385,7 @@ def test_a_file_that_could_not_be_read_and_cannot_now_is_no_difference(root, bui
 
 
 def test_a_file_without_frontmatter_is_known_too(root, build):
-    """Unchanged it is no difference, though no skill."""
+    """Unchanged, it does not count as a change, though it is not a skill."""
     skill(root, "tea-timer").write_text("no frontmatter")
     index = build(root)
     assert len(index) == 4

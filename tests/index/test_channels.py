@@ -25,7 +25,7 @@ BOTH = ("onnx", "multilingual")
 
 @pytest.fixture
 def install(monkeypatch):
-    """Say whether the multilingual embedder is installed."""
+    """Pretend that the multilingual embedder is installed, or is not."""
 
     def install(is_installed):
         monkeypatch.setattr(channels, "multilingual_is_installed", lambda: is_installed)
@@ -109,7 +109,7 @@ def test_the_models_that_an_index_may_have(install, languages, is_installed, scr
     [(0, 100, 1), (1, 101, 1), (1, 100, 2), (2, 100, 2), (1, 1, 2), (0, 0, 1)],
 )
 def test_one_skill_in_a_hundred_needs_a_second_channel(other, size, expected):
-    """Where queries in English are expected."""
+    """If queries in English are expected."""
     found = documents(*["zh"] * other, *["en"] * (size - other))
     assert count_needed(BOTH, "auto", found, expected=False) == expected
 

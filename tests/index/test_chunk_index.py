@@ -53,7 +53,7 @@ def best(index, query):
     ],
 )
 def test_a_hit_names_the_chunk_that_fits(workshop, query, chunk):
-    """Where one does."""
+    """If one does."""
     hit = workshop.search(query, threshold=0.0)[0]
     assert (hit.name, hit.chunk) == ("workshop", chunk)
     assert hit.to_dict().get("chunk", "") == chunk

@@ -157,7 +157,7 @@ def test_open_current_opens_what_is_in_use(index):
 
 
 def test_open_current_is_none_without_a_usable_index(tmp_path):
-    """Where there is nothing, and where the settings have another form."""
+    """In an empty folder, and in one whose settings have another form."""
     folder = IndexFolder(tmp_path)
     assert open_current(folder) is None
     folder.write(lambda place: None, {"another": "version"})

@@ -29,7 +29,7 @@ def test_a_device_without_effect_is_refused(spec, device):
 
 @pytest.mark.parametrize("device", [None, "auto", "cpu"])
 def test_the_cpu_is_what_every_model_runs_on(device):
-    """To say so is no mistake."""
+    """It may also be named."""
     require_device("onnx", device)
 
 
@@ -125,7 +125,7 @@ def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, model):
 
 
 def test_a_device_does_not_hide_that_the_library_is_missing(monkeypatch):
-    """What to install comes first."""
+    """The message about the missing library comes first."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"\[st\]"):
         load_embedder("st:some/model", device="cuda")

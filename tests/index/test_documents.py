@@ -1,4 +1,4 @@
-"""What an index keeps of each skill."""
+"""The fields that an index keeps of each skill."""
 
 from dataclasses import fields, replace
 
@@ -206,7 +206,7 @@ def test_documents_are_found_by_their_bodies():
 
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
-    """What is gone is found nowhere, and may come again in the second segment."""
+    """A deleted skill is found nowhere, and may return in the second segment."""
     large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=0.5) for one in sorted(first)]
     gone = sorted({number for number in gone if number < len(large)})
     gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]

@@ -463,7 +463,7 @@ def test_a_fingerprint_covers_weights_outside_the_model_file(tmp_path, weights):
 
 
 def test_every_file_of_a_model_with_many_is_found(tmp_path):
-    """One file for each tensor, as old exporters write; text that says "location" is no file."""
+    """One file for each tensor, as old exporters write; a text that says "location" is not one."""
     onnx = pytest.importorskip("onnx")
     model = onnx.ModelProto(doc_string="location")
     model.metadata_props.add(key="location", value="nowhere")

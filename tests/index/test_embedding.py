@@ -68,7 +68,7 @@ def channel(embedder, tmp_path):
 
 @pytest.fixture
 def steps():
-    """What was told of the progress."""
+    """Records the progress reported."""
     return []
 
 

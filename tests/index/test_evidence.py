@@ -15,7 +15,7 @@ from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
 TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)
-"""BM25Okapi's weight of a term in one or two of five documents, over that of one in none."""
+"""BM25Okapi's weight of a term in one or two of five documents, over an absent term's."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_some_pieces_are_ranking_features(corpus, name):
     ],
 )
 def test_the_rarest_term_by_hand(corpus, query, skill, metadata, full):
-    """Its idf over that of a term in no document, mean of metadata and full text."""
+    """Its idf over the idf of an absent term, as a mean of metadata and full text."""
     evidence, _ = gather(corpus, form(query), skill)
     assert evidence["rarest_term"] == pytest.approx((metadata + full) / 2, abs=1e-6)
 

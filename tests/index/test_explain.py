@@ -96,7 +96,7 @@ def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
 
 
 def test_of_equal_sections_the_first_is_best():
-    """A tie is no reason to jump around."""
+    """A tie keeps the order of the sections."""
     body = "# One\nforms\n# Two\nforms"
     assert best_section(body, idf_of("forms")) == ("One", "forms")
 

@@ -148,7 +148,7 @@ def test_a_frequency_is_cut_to_what_16_bits_hold(tmp_path):
 
 
 def test_only_the_arrays_are_left_in_the_folder(tmp_path):
-    """What was put by meanwhile is gone."""
+    """Temporary files are removed."""
     write(tmp_path, zipf_texts(100, 50), run_terms=100)
     names = {f"field-{field.name}.npy" for field in fields(LexicalSegment)}
     assert {path.name for path in tmp_path.iterdir()} == names

@@ -142,7 +142,7 @@ def test_scores_are_those_of_bm25okapi_on_a_large_corpus():
     ],
 )
 def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
-    """Where BM25Okapi divides by zero or goes below it, every term weighs 1."""
+    """If BM25Okapi would divide by zero or go below it, every term weighs 1."""
     scores = all_scores(index_of(texts), query.split())
     assert scores.tolist() == pytest.approx(expected)
 
@@ -191,7 +191,7 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
 
 @given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
 def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
-    """They add up, and each is that of its own terms alone."""
+    """They add up, and each depends on its own terms alone."""
     index = index_of(texts)
     held = {term for text in texts for term in text}
     known, unknown = parts_of(index.weigh(Counter(query)))

@@ -70,7 +70,7 @@ def embedder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def neutrality():
-    """What is taken out of vectors: two means, sixteen directions."""
+    """The parts removed from vectors: two means, sixteen directions."""
     rows = np.load(GRAPH_FOLDER / "neutral.npy")
     assert (rows.shape, rows.dtype) == ((18, 384), np.float32)
     return rows[:2], rows[2:]
@@ -173,7 +173,7 @@ def test_a_second_load_gives_the_same_vectors(embedder):
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank):
-    """Its prefix is no text."""
+    """The prefix alone does not count as text."""
     result = embed(embedder, [blank], role="query")
     assert (result.any(), cut_texts(embedder, [blank])) == (False, 0)
 

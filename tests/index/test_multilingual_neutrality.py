@@ -50,7 +50,7 @@ def test_mirrored_vectors_have_the_same_directions(script):
 
 
 def test_every_language_says_the_same_number_of_things():
-    """Sixteen different sentences each, none of which is that of another language."""
+    """Sixteen different sentences each, none shared with another language."""
     languages = json.loads(SENTENCES.read_bytes())
     assert {len(set(sentences)) for sentences in languages.values()} == {16}
     everything = [text for sentences in languages.values() for text in sentences]

@@ -88,7 +88,7 @@ def best_score(word):
 
 @given(st.text(alphabet="abx", min_size=1, max_size=9))
 def test_no_other_way_to_cut_a_word_scores_more(word):
-    """The pieces spell the word, and their total is that of the best of all cuts."""
+    """The pieces spell the word, and no other cut has a higher total."""
     ids, cut = UnigramTokenizer(tables_of(SmallFile())).encode(word, 99)
     spelled = "".join("x" if number == UNKNOWN else PIECES[number] for number in ids)
     worst = min(SCORES) - UNKNOWN_PENALTY
@@ -115,7 +115,7 @@ def test_folds_are_made_before_words_are_parted():
 
 @pytest.mark.parametrize("text", ["", " ", "\t \u200b"])
 def test_a_text_without_visible_characters_has_no_ids(text):
-    """Not even that of a blank."""
+    """Not even the id of a blank."""
     assert UnigramTokenizer(tables_of(SmallFile())).encode(text, 9) == ([], False)
 
 

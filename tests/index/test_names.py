@@ -99,7 +99,7 @@ def test_a_version_that_is_not_there_is_named_with_those_that_are(pdfs):
 
 
 def test_a_skill_without_a_version_satisfies_no_constraint():
-    """What is shown of odd versions is short, safe and little."""
+    """Odd versions are shown escaped and shortened."""
     odd = make_store("mine:a tea ", "mine:b tea \x1b[31m" + "9" * 500, "mine:c pot ")
     with pytest.raises(VersionNotFoundError, match=r"one without a version, .31m9+…") as caught:
         find(odd, "tea@>=0")
@@ -127,7 +127,7 @@ def test_a_constraint_can_settle_an_ambiguous_name():
 
 
 def test_a_name_that_holds_an_at_sign_is_found_first():
-    """What follows the sign is a constraint only where no skill has the whole name."""
+    """The part after the sign is a constraint only if no skill has the whole name."""
     store = make_store("mine:a tea 1.0", "mine:b tea@2 5.0", "mine:c@d @org/tea 2.0")
     assert find(store, "tea@2") == "mine:b"
     assert find(store, "tea@2@5.0") == "mine:b"

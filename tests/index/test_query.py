@@ -51,7 +51,7 @@ def test_one_channel_shares_with_nobody(index):
 
 
 def test_two_channels_share_by_the_language(index):
-    """What is not English is the second's, and nothing is left."""
+    """The share that is not English goes to the second; the shares add up to 1."""
     found = shares(index, form(0.5, 1.0), trust=[1.0] * 3, fluency=[1.0, 0.5, 0.0])
     assert found == [[0.5, 0.25, 0.0], [0.5, 0.75, 1.0], [0.0, 0.0, 0.0]]
 

@@ -122,7 +122,7 @@ def test_the_trust_in_a_skill_counts_as_that_in_the_query(tmp_path, build, add_s
     ],
 )
 def test_a_name_matches_exactly_or_nearly(index, query, expected):
-    """Dice of the letter triples, ends marked; a long query is no name."""
+    """Dice coefficient of letter trigrams with marked ends; a long query is not a name."""
     found = features(index.opened.corpus, form(query))
     assert found.get("pdf-forms", {"name": 0.0})["name"] == pytest.approx(expected)
 
@@ -271,7 +271,7 @@ def test_fused_scores_by_hand():
 
 
 def test_first_in_all_channels_is_one_and_absent_from_all_is_zero():
-    """A score of 0 or less is no rank."""
+    """A score of 0 or less has no rank."""
     assert fuse([5, 0, -1], [0.1, 0, -3]) == [1.0, 0.0, 0.0]
 
 

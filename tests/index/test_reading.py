@@ -1,4 +1,4 @@
-"""What the folders looked like."""
+"""The recorded state of folders."""
 
 import os
 import time

@@ -77,7 +77,7 @@ def test_the_skill_that_fits_is_the_first_hit(index, root, query, name):
 
 
 def test_a_skill_is_found_by_its_body(index):
-    """Where the metadata says nothing of it."""
+    """If the metadata does not mention it."""
     result = index.search("revoke the credential", threshold=0.0, explain=True)
     assert result[0].name == "key-rotation"
     assert result[0].explain.matched_terms["metadata"] == ()
@@ -87,7 +87,7 @@ def test_a_skill_is_found_by_its_body(index):
     "query", ["quantum chromodynamics lattice", "!!!", "🚀", "\u200b", "\ud800"]
 )
 def test_no_hit_is_an_answer(index, query):
-    """Where nothing fits, or nothing was said."""
+    """If nothing fits, or the query is empty."""
     result = index.search(query)
     assert (len(result), result.abstained, bool(result)) == (0, True, False)
     assert result.to_dict()["hits"] == []
@@ -105,7 +105,7 @@ def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
 
 
 def test_bm25_finds_only_what_shares_a_term(index):
-    """A score of zero is no hit."""
+    """A score of zero is not a hit."""
     assert names(index.search("plan", system="bm25")) == ["sql-tuning"]
     assert names(index.search("zebra", system="bm25")) == []
 
@@ -538,7 +538,7 @@ def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(index, root):
 
 
 def test_get_reads_what_is_on_disk_now(index, root):
-    """Its hash tells that it is no longer what was indexed."""
+    """Its hash differs from the one indexed."""
     path = root / "tea-timer" / "SKILL.md"
     path.write_text(path.read_text().replace("two minutes", "three minutes"))
     assert "three minutes" in index.get("tea-timer").body
@@ -555,7 +555,7 @@ def test_an_opened_index_answers_as_the_built_one(index):
 
 
 def test_opening_nothing_says_how_to_make_an_index(tmp_path):
-    """Whether there is no folder or an empty one, or only a request."""
+    """With a missing folder, an empty one, or one that holds only a request."""
     for folder in (tmp_path / "none", tmp_path):
         with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
             SkillIndex.open(folder)
@@ -626,7 +626,7 @@ def test_a_damaged_index_whose_root_is_gone_is_a_root_error(index, root):
 
 
 def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading):
-    """A write that cannot be read again is no index."""
+    """Files that cannot be read back do not become an index."""
 
     def lose(path):
         if path.name == "CURRENT":
@@ -638,7 +638,7 @@ def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading
 
 
 def test_refresh_takes_up_what_changed(index, root, add_skill):
-    """Until then the search is that of the opened generation."""
+    """Until then the opened generation is searched."""
     add_skill(root / "plants", "plants", "Water the plants on the balcony.")
     shutil.rmtree(root / "tea-timer")
     assert names(index.search("water the plants")) == []

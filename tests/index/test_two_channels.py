@@ -185,7 +185,7 @@ def test_english_drops_the_second_channel_and_all_brings_it_back(root, run, open
 def test_other_languages_are_recorded_though_the_channels_are_the_same(
     root, run, opened, add_chinese, before, after
 ):
-    """What is refreshed later is for those asked for last."""
+    """A later refresh serves the languages asked for last."""
     run(root, languages=before)
     run(root, languages=after)
     assert opened().opened.settings.languages == after
@@ -222,7 +222,7 @@ def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add
 def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
     root, run, opened, add_chinese, polyglot
 ):
-    """Where skills need it; else it is only looked at, once."""
+    """If skills need it; otherwise it is only checked, once."""
     polyglot.is_installed = False
     run(root)
     assert not opened().opened.settings.could_add

@@ -69,7 +69,7 @@ def best(library, query="steep green tea"):
 
 
 def test_a_search_before_the_first_index_raises(library, later):
-    """What needs no index goes on; asking again begins nothing twice."""
+    """Calls that need no index work; asking again does not start a second pass."""
     for _ in range(2):
         with pytest.raises(IndexingError, match="being read; search again"):
             library.search("tea")
@@ -154,7 +154,7 @@ def test_when_to_search_again_is_said_in_round_figures(seconds, when):
 
 
 def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_until):
-    """What they find is not final, and says so; what the index finds is."""
+    """Hits by words are marked as provisional; hits from the index are final."""
     with ThreadPoolExecutor(1) as executor:
         library = SkillLibrary.from_roots(
             drinks, index_dir=index_dir, model="hashing", executor=executor

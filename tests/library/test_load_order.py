@@ -127,7 +127,7 @@ def reachable(graph, starts):
 
 
 def has_cycle(graph, nodes):
-    """Say whether `graphlib` finds a cycle among some nodes."""
+    """Return whether `graphlib` finds a cycle among some nodes."""
     try:
         TopologicalSorter({node: graph[node] for node in nodes}).prepare()
     except CycleError:

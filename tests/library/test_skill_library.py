@@ -193,7 +193,7 @@ def test_loading_gives_body_files_and_frontmatter(either):
 
 
 def test_a_changed_skill_is_served_and_flagged(either, project):
-    """What is on disk now is what is loaded, even if it was loaded before."""
+    """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
     assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
@@ -238,7 +238,7 @@ def test_an_unchanged_disk_is_not_read_again(project, user):
 
 
 def test_an_unchanged_skill_is_the_same_object(library):
-    """What was parsed of the same bytes is used again."""
+    """The parse of the same bytes is used again."""
     assert library.get("fill-pdf") is library.get("fill-pdf")
 
 
@@ -326,7 +326,7 @@ def test_search_leaves_out_shadowed_and_hidden_skills(either):
 
 
 def test_shadowed_skills_do_not_take_the_place_of_hits(tmp_path, make_skill):
-    """As many hits as asked for, where there are so many."""
+    """As many hits as asked for, if there are so many."""
     for root, count in (("first", 3), ("second", 3)):
         for number in range(count):
             make_skill(tmp_path / root, f"tea-{number}", f"Steep tea {number} {root}.")
@@ -408,7 +408,7 @@ def test_a_registered_skill_is_listed_found_and_read(library):
 
 
 def test_a_registered_skill_comes_before_all_roots(library):
-    """What a program adds itself is what it means."""
+    """A skill added by the program comes first."""
     library.register("---\nname: steep-tea\ndescription: Steep mate.\n---\nUse 70 C.")
     assert library.get("steep-tea").body == "Use 70 C."
 
@@ -451,7 +451,7 @@ def test_registered_skills_leave_nothing_behind(project):
 
 
 def test_a_saved_index_takes_no_further_skills(saved, tmp_path):
-    """What to do instead is in the error."""
+    """The error says what to do instead."""
     with pytest.raises(SkillError, match="from_roots"):
         saved.register("---\nname: knit\ndescription: Knit socks.\n---\n")
     with pytest.raises(SkillError, match="from_roots"):

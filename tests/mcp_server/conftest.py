@@ -77,7 +77,7 @@ def program(launch, variables, tmp_path):
 
 
 class Wire:
-    """What a host without a library writes and reads."""
+    """A host that writes and reads messages without a library."""
 
     def __init__(self, process):
         self.process = process
@@ -101,7 +101,7 @@ class Wire:
         self.write(json.dumps(record).encode() + b"\n")
 
     def read(self):
-        """Read a message; whatever is no JSON fails the test."""
+        """Read a message; anything but JSON fails the test."""
         return json.loads(self.lines.get(timeout=WAIT_SECONDS))
 
     def ask(self, method, params=None, request_id=1):
@@ -164,7 +164,7 @@ def serve_library(monkeypatch):
 
 @pytest.fixture
 def make_server(variables, serve_library):
-    """Make a server over some roots or an index, for a client in this process."""
+    """Make a server over some roots or an index, used by a client in this process."""
     from skillsearch.mcp_server.served_library import LibraryThread
     from skillsearch.mcp_server.server import SkillServer
     from skillsearch.mcp_server.session_tools import SessionTools

@@ -17,7 +17,7 @@ def request(method, params, request_id=7):
 
 
 def is_alive(host):
-    """Tell whether a server still finds a skill."""
+    """Return whether a server still finds a skill."""
     answer = host.ask("tools/call", SEARCH, "alive")
     return answer["result"]["structuredContent"]["skills"][0]["name"] == "steep-tea"
 

@@ -169,7 +169,7 @@ def test_other_paths_have_nothing(url):
 
 
 def test_two_clients_load_skills_of_their_own(program, drinks, talk):
-    """What one session of the older protocol has loaded, no other sees."""
+    """A skill loaded in one session of the older protocol is not loaded in another."""
 
     async def load(client):
         await client.call_tool("skill_load", {"skill": "steep-tea"})

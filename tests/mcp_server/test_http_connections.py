@@ -204,7 +204,7 @@ def blocked(make_server, drinks):
 
 
 def test_a_call_gives_way_to_nobody(serve, visit, blocked):
-    """Where there is nothing but calls, whoever comes is told to come again."""
+    """If every connection has a call running, a new client is told to try again."""
     server, release = blocked
     with serve(server, connections=1) as address:
         caller = visit(address)
@@ -244,7 +244,7 @@ def test_a_stream_gives_way_to_a_request(serve, visit):
 
 
 def test_another_machine_has_connections_of_its_own(serve, connect):
-    """What it holds is not taken from others."""
+    """Its connections do not count against the others'."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing

@@ -15,7 +15,7 @@ PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_sets_the_event_and_decides_the_exit_code(number, code):
-    """What is served ends by itself."""
+    """The server then stops by itself."""
 
     async def serve(stop):
         os.kill(os.getpid(), number)

@@ -110,7 +110,7 @@ def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
 
 
 def test_every_listed_file_is_read_as_its_bytes(place):
-    """What the manifest promises is what a client gets."""
+    """A client gets the bytes that the manifest promises."""
     _, files = publisher().look(place)
     read = {path: read_published(place, path)[0] for path in files}
     assert read == {"SKILL.md": Path(place.document.path).read_bytes(), **FILES}
@@ -191,7 +191,7 @@ def write_backslash(folder):
 
 
 def write_foreign_name(folder):
-    """Put a file there whose name is no UTF-8."""
+    """Put a file there whose name is not UTF-8."""
     (Path(os.fsdecode(os.fsencode(folder) + b"/\xff"))).touch()
 
 
@@ -258,7 +258,7 @@ def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
 
 
 def test_a_folder_in_the_way_of_the_uri_is_refused(place, folder):
-    """The URI of one of its own folders would else be that of the whole skill."""
+    """Otherwise the URI of a folder of the skill would be the URI of the whole skill."""
     renamed = place._replace(path=("root", "folder", "steep-tea"), is_renamed=True)
     assert isinstance(publisher().manifest_of(renamed), Manifest)
     (folder / "steep-tea").mkdir()
@@ -302,7 +302,7 @@ def test_what_has_just_changed_is_read_each_time(place, opened, make_reader):
 
 
 def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
-    """What is kept is bounded by the skills that there are."""
+    """The cache is bounded by the number of skills."""
     library = SkillLibrary.from_roots(folder.parent)
     reader = make_reader(library)
 

@@ -89,7 +89,7 @@ def test_the_skills_come_in_the_order_of_their_uris(publisher):
 
 
 def test_each_skill_that_is_left_out_has_its_reason(publisher, root):
-    """What the author asked for is a note; what can be mended a warning."""
+    """The author's own choice is a note; a mistake that can be mended is a warning."""
     problems = publisher.problems()
     assert [(Path(p.path).parent.name, p.code, p.severity) for p in problems] == [
         ("Bad Name", "name-characters", "warning"),
@@ -184,7 +184,7 @@ def test_a_skill_inside_a_renamed_one_keeps_every_file_readable(tmp_path, make_s
 
 
 def test_a_broken_skill_inside_another_is_still_its_file(publisher, root):
-    """It is no skill of its own then."""
+    """It is then not a separate skill."""
     path = root / "steep-tea" / "inner" / "SKILL.md"
     path.write_text("no skill")
     uri = "skill://my-root/steep-tea/inner/SKILL.md"

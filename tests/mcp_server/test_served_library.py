@@ -57,7 +57,7 @@ def test_calls_are_done_one_after_the_other(thread):
 
 
 def test_a_call_that_waits_too_long_is_never_begun(thread):
-    """What keeps it waiting goes on to its end."""
+    """The call that it waits for runs to its end."""
     release, begun = threading.Event(), []
 
     async def run():
@@ -110,7 +110,7 @@ def test_a_library_of_roots_is_opened_once(serve_library, drinks):
 
 
 def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
-    """The configuration of a host is no shell, which would replace it."""
+    """Hosts do not expand it, as a shell would."""
     make_skill(home / "skills", "steep-tea")
     assert len(serve_library(Path("~/skills")).get()) == 1
 
@@ -135,7 +135,7 @@ def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, 
 
 
 def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, index_dir, make_skill):
-    """What it wrote itself is no reason to open the index anew."""
+    """Its own write does not make it open the index again."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     served = serve_library(index_dir=index_dir)
     library = served.get()

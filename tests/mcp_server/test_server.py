@@ -96,7 +96,7 @@ def test_the_text_of_a_search_is_a_line_a_hit(make_server, talk, drinks, oracle)
 
 
 def test_a_search_without_a_hit_says_to_go_on(make_server, talk, drinks):
-    """It is no error, and its list is empty."""
+    """It is not an error, and its list is empty."""
     result = talk(make_server(drinks), call("search_skills", query="zebra", threshold=1.0))
     assert result.structured_content == {"skills": [], "note": NO_HIT}
     assert (result.is_error, text_of(result)) == (False, NO_HIT)
@@ -130,7 +130,7 @@ def test_a_whole_file_is_its_text(make_server, talk, drinks):
 
 
 def test_a_page_of_a_file_says_where_the_next_begins(make_server, talk, drinks):
-    """So does one that is no text."""
+    """So does a page of a binary file."""
     (drinks / "steep-tea" / "leaf.bin").write_bytes(b"\xff\x00\x01\x02")
     say = call("read_skill_file", name="steep-tea", path="leaf.bin", limit=3)
     result = talk(make_server(drinks), say)
@@ -458,7 +458,7 @@ def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk)
 
 
 def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
-    """What it waited for goes on."""
+    """The work it waited for goes on."""
     server = make_server(drinks, call_seconds=0.2)
     release = threading.Event()
     server.thread.submit(release.wait, 60)
@@ -511,7 +511,7 @@ def test_the_files_of_skills_are_resources(make_server, talk, drinks):
 
 
 def test_without_an_index_a_resource_says_how_to_make_one(make_server, talk, index_dir):
-    """As an error of the protocol: there is no result to say it in."""
+    """As an error of the protocol, because resources have no other way to say it."""
 
     async def say(client):
         with pytest.raises(MCPError, match="skillsearch index FOLDER"):

@@ -39,7 +39,7 @@ def test_no_part_leads_anywhere(text):
 
 
 def test_an_encoding_is_undone_once():
-    """What is encoded twice names a file with a per cent sign."""
+    """A name encoded twice means a file with a per cent sign."""
     assert split_uri("skill://a/%2525") == ("a", "%25")
 
 
@@ -65,7 +65,7 @@ def test_an_encoding_is_undone_once():
     ],
 )
 def test_a_uri_that_we_cannot_have_made_has_no_parts(uri):
-    """Other schemes, steps up, hidden slashes, and what is no UTF-8."""
+    """Other schemes, steps up, hidden slashes, and bytes that are not UTF-8."""
     assert split_uri(uri) == ()
 
 

@@ -61,7 +61,7 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
 
 
 def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_dir):
-    """Without a root it is that of the settings."""
+    """Without a root it serves the index of the settings."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     with wire("--index-dir", index_dir) as host:
         answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}})

@@ -84,6 +84,6 @@ def test_the_longest_name_and_description_are_taken():
 
 
 def test_a_name_in_another_script_is_no_fault_but_not_taken_everywhere():
-    """A note, for there is nothing to mend."""
+    """A note, because nothing is wrong."""
     found = strict_frontmatter(swap(b"steep-tea", "周报".encode()))
     assert (found.code, found.severity) == ("name-not-ascii", "note")

@@ -124,7 +124,7 @@ def test_the_documents_are_known_by_what_holds_for_all(rows, head, make_corpus):
 
 
 def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, frequencies):
-    """What a query can attain depends on all documents."""
+    """The score that a query can attain depends on all documents."""
     nothing = make_corpus([]).lexical[1]
     weights = nothing.weigh(Counter(["kubernet"]))
     assert weights.document_frequencies.tolist() == [frequencies[term_hash("kubernet")][1]]

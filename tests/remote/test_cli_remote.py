@@ -45,7 +45,7 @@ def test_the_output_for_people_is_that_of_the_local_index(run, root):
 
 @pytest.mark.milvus
 def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_skill):
-    """What was indexed before stays; --replace leaves it out; what is gone is refused."""
+    """Earlier skills stay; --replace drops them; a missing root is refused."""
     make_skill(tmp_path / "more", "play-chess")
     run("index", root, "--model", "hashing")
     report = json.loads(run("index", tmp_path / "more", "--json").stdout)

@@ -222,7 +222,7 @@ def test_any_query_is_answered_or_refused_alike(shared, query, system):
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=30))
 def test_any_name_is_looked_up_without_a_failure(shared, name):
-    """It means a skill, or there is an error that is ours; the kind is that of a local index."""
+    """A name means a skill, or raises the same error as a local index."""
     remote, local = shared
     ours, theirs = outcome(remote.find, name), outcome(local.find, name)
     assert type(ours) is type(theirs)

@@ -199,7 +199,7 @@ def test_readers_see_the_version_before_until_the_next_is_complete(
 def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
     build, milvus, collection, interrupted, root, make_skill
 ):
-    """What was sent is not embedded again."""
+    """Skills already sent are not embedded again."""
 
     def stop(stage, done, total):
         if done == total:

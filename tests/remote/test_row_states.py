@@ -1,4 +1,4 @@
-"""What becomes of the rows of documents that came, changed, went, or were left by a cut-off run."""
+"""States of the rows of new, changed and deleted documents, and of an interrupted run."""
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def test_a_row_that_was_sent_before_is_not_sent_again(read):
 
 
 def test_a_document_that_changed_again_gets_another_row(read):
-    """What was sent for nothing is removed; vectors may be taken from the live row."""
+    """The row sent in vain is removed; vectors may be taken from the live row."""
     states, _ = read(make_row("a", "first"), make_row("a", "second", since=6))
     assert take(states, "a", "third") == "a-1"
     assert (states.replaced, states.discarded) == (["a-1"], ["a-6"])

@@ -1,4 +1,4 @@
-"""What a reader asks of a server, and what it does when a writer is faster; none is needed."""
+"""A reader's requests, and its retries if a writer is faster, without a server."""
 
 from collections import Counter
 
@@ -106,7 +106,7 @@ def test_a_query_asks_for_so_many_terms_at_most(index_in, tmp_path, make_skill, 
 
 @pytest.mark.parametrize("times", [1, TRIES - 1, TRIES])
 def test_a_search_that_was_overtaken_begins_again(index, memory, times):
-    """Where a collection went away meanwhile, as often as is sensible."""
+    """If a collection vanished meanwhile, a bounded number of times."""
     calls, query = Counter(), memory.query
 
     def vanish(name, condition, fields, limit):

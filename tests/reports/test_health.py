@@ -21,7 +21,7 @@ def verdicts(checks, name):
 
 
 def test_all_packages_of_the_project_are_looked_for():
-    """The list is that of pyproject.toml."""
+    """The list of pyproject.toml."""
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
@@ -30,7 +30,7 @@ def test_all_packages_of_the_project_are_looked_for():
 
 
 def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
-    """What is there is still listed."""
+    """The packages that are there are still listed."""
     version = metadata.version
 
     def look_up(name):
@@ -159,7 +159,7 @@ def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
 
 
 def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
-    """With the skill that their name means instead; that is no fault."""
+    """With the skill that their name means instead; not reported as a fault."""
     monkeypatch.chdir(tmp_path)
     for root in ("project", "user"):
         make_skill(tmp_path / root, "steep-tea")
@@ -251,7 +251,7 @@ def test_status_hashes_every_file(drinks, index_dir):
 
 
 def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
-    """A file without description is no skill, and is counted."""
+    """A file without description is not a skill, and is counted."""
     make_skill(drinks, "empty", description="")
     index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
     record, _ = status(index)

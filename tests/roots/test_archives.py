@@ -123,7 +123,7 @@ def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress
 
 
 def test_an_empty_zip_is_an_empty_folder(pack, tmp_path):
-    """That there is no skill in it, others tell."""
+    """The missing skill is reported elsewhere."""
     extract(pack("skills.zip", {}), tmp_path / "into")
     assert contents(tmp_path / "into") == {}
 
@@ -194,7 +194,7 @@ def test_what_is_neither_file_nor_folder_refuses_a_tar(tmp_path, name, fields, r
     ],
 )
 def test_what_is_neither_file_nor_folder_refuses_a_zip(tmp_path, kind, reason):
-    """Also a folder whose name is that of a file."""
+    """Also a folder that has the name of a file."""
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         info = zipfile.ZipInfo("bad")
         info.external_attr = (kind | 0o777) << 16
@@ -295,7 +295,7 @@ def test_a_bomb_is_refused_while_it_unpacks(write, compress):
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_bomb_behind_the_end_of_a_tar_is_refused(pack, write, compress):
-    """What comes there is unpacked to check the sum, and counted too."""
+    """Data there is unpacked to check the sum, and counted too."""
     data = pack("plain.tar", {"a": b"x"}).read_bytes()
     path = write(compress(data + b"\0" * 30_000_000), "skills.tgz")
     assert "unpacks to more than 302,400 bytes" in refused(path)
@@ -392,7 +392,7 @@ def test_a_damaged_header_is_not_taken_for_the_end(pack):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
-    """Damage at any place is no bug, and leaves nothing behind."""
+    """Damage anywhere is refused without a traceback, and leaves nothing behind."""
     with tempfile.TemporaryDirectory() as base:
         path = Path(base, name)
         if name.endswith(".zip"):

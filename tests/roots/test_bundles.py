@@ -33,7 +33,7 @@ def contents(folder):
 
 
 def inode(place):
-    """Tell whether a folder is the same one as before."""
+    """Identify a folder, to compare it with the one before."""
     return place.stat().st_ino
 
 
@@ -70,7 +70,7 @@ def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
 
 
 def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack):
-    """What it no longer holds is gone."""
+    """Files that it no longer holds are gone."""
     place = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
     assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == place
     assert contents(place) == {"b": b"3", "c": b"4"}
@@ -270,7 +270,7 @@ def test_a_bare_skill_md_becomes_a_folder(server):
 
 
 def test_a_web_page_is_no_skill_and_no_archive(server):
-    """What people copy from their browser."""
+    """People copy such addresses from their browser."""
     for path in ("/blob/steep-tea/SKILL.md", "/repository"):
         url = server.page(path, b"\n<!DOCTYPE html><html>...")
         with pytest.raises(RootError, match=r"is a web page\. Use the URL of the file itself"):

@@ -57,7 +57,7 @@ def no_network(monkeypatch):
 
 @pytest.mark.parametrize("name", ["drinks.zip", "drinks.tar.gz"])
 def test_an_archive_is_indexed_and_asked(index, query, cli, pack, index_dir, name):
-    """Its one top folder is no matter; ids begin with the archive's name."""
+    """Its single top folder is dropped; ids begin with the archive's name."""
     index(pack(name, TEA))
     assert query("hot green tea") == {"steep-tea"}
     listed = cli("list", "--index-dir", index_dir, "--json").stdout
@@ -174,7 +174,7 @@ def test_a_hostile_archive_leaves_the_index_as_it_was(index, query, cli, pack, i
 
 
 def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack, server, index_dir):
-    """And the exit code is that of success."""
+    """And exits with 0."""
     url = server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes())
     index(url)
     server.stop()
@@ -212,7 +212,7 @@ def test_an_index_of_a_library_is_one_for_its_source(pack):
 
 
 def test_budget_measures_an_archive(cli, pack, tmp_path):
-    """And refuses what is no root."""
+    """And refuses a path that is not a root."""
     measured = json.loads(cli("budget", pack("drinks.zip", TEA), "--json").stdout)
     assert measured["skills"] == 1
     (tmp_path / "notes.txt").write_text("x")

@@ -116,7 +116,7 @@ def test_a_redirect_to_what_no_user_may_name_is_refused(server, target, reason):
 
 
 class FakeAnswer:
-    """An answer of a server that cannot be run in a test, for it has no certificate."""
+    """An answer of a server that cannot be run in a test, because it has no certificate."""
 
     def __init__(self, status, body=b"", **headers):
         self.status, self.headers, self.length = status, headers, None

@@ -72,7 +72,7 @@ def test_a_project_file_may_name_an_archive_of_its_own(here):
     ],
 )
 def test_skills_root_names_one_root(here, monkeypatch, text, root):
-    """A folder, an archive or a URL; it is no list."""
+    """A folder, an archive or a URL, but not a list."""
     monkeypatch.setenv("SKILLS_ROOT", text)
     settings = load_settings()
     assert settings.roots == (root() if callable(root) else root,)
@@ -89,7 +89,7 @@ def test_skills_root_counts_only_where_no_setting_names_roots(here, monkeypatch)
 
 
 def test_skills_root_is_read_from_the_variables_that_are_given(here, monkeypatch):
-    """Those of another process, where it asks."""
+    """The variables of another process, if it asks."""
     monkeypatch.setenv("SKILLS_ROOT", "/mine")
     assert load_settings(variables={}).roots == ()
     assert load_settings(variables={"SKILLS_ROOT": "/theirs"}).roots == (Path("/theirs"),)

@@ -26,7 +26,7 @@ def test_an_archive_is_told_by_its_name(tmp_path, name):
     "url", ["https://x.org/a", "HTTP://x.org", "ftp://x.org/a.zip", "https://x.org/SKILL.md"]
 )
 def test_a_url_is_a_bundle_of_whatever_scheme(url):
-    """What cannot be asked is told when it is."""
+    """A scheme that cannot be fetched is reported when it is fetched."""
     assert is_bundle(url)
 
 
@@ -61,7 +61,7 @@ def test_a_root_has_one_way_to_be_written(root, source):
 
 
 def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, home):
-    """A tilde that is no user's stays what it is."""
+    """A tilde before an unknown user stays as it is."""
     monkeypatch.chdir(tmp_path)
     assert source_of("a.zip") == str(tmp_path / "a.zip")
     assert source_of(Path("~/a.zip")) == str(home / "a.zip")

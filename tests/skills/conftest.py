@@ -1,4 +1,4 @@
-"""A skill on disk, for the tests of what reads its files."""
+"""A skill on disk, for tests that read its files."""
 
 import pytest
 

@@ -27,7 +27,7 @@ def ids(body):
 
 
 def test_chunks_are_taken_out_of_a_body():
-    """What stands around them is the core, with one blank line in the place of each."""
+    """The text around them is the core, with one blank line in place of each."""
     body = (
         '# Data\n\nIntro.\n\n<chunk id="load" description="How to load">\n## Load\n\nRead it.\n'
         '</chunk>\n\n<chunk id="plot" description="How to plot">Plot it.</chunk>\n\nEnd.\n'
@@ -146,7 +146,7 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(FRAGMENTS, max_size=12).map("".join))
 def test_the_tags_are_those_of_another_parser(text):
-    """What CommonMark takes for a tag is one, and nothing else."""
+    """Exactly what CommonMark calls a tag."""
     text = f"x {text} x"
     inline = SPANS.parse(text)[1].children
     tags = [token.content for token in inline if token.type == "html_inline"]
@@ -168,7 +168,7 @@ def test_a_fence_in_a_chunk_keeps_its_tags():
 
 
 def test_a_chunk_in_another_is_one_of_its_own():
-    """Its text is in no other; the order is that of their beginnings."""
+    """Its text is in no other chunk; chunks are in the order of their beginnings."""
     body = (
         "top\n<chunk id=a description=1>\none\n\n<chunk id=b description=2>two</chunk>\n\n"
         "three\n<chunk id=c description=3>four</chunk></chunk>\nend"

@@ -175,7 +175,7 @@ def test_link_shows_the_way_to_a_folder_that_is_skipped(tmp_path):
 
 
 def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
-    """What lies outside is not searched until the user names it as a root."""
+    """A folder outside is not searched until the user names it as a root."""
     add_skill(tmp_path / "elsewhere" / "tea")
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "tea").symlink_to(tmp_path / "elsewhere" / "tea")
@@ -409,7 +409,7 @@ def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
 
 
 def test_at_a_link_nothing_is_found_but_where_it_leads(tmp_path):
-    """A skill has one id, that of its real folder."""
+    """A skill has one id, from its real folder."""
     root = tmp_path / "root"
     add_skill(root / "tea")
     (root / "link").symlink_to(root / "tea", target_is_directory=True)

@@ -109,7 +109,7 @@ def test_values_are_json_and_keep_their_written_form(written, value):
 
 
 def test_last_of_repeated_keys_counts_and_is_reported_with_its_line():
-    """A repeated key is no error: the last value counts, and a warning names the line."""
+    """A repeated key is not an error: the last value counts, and a warning names the line."""
     loaded, findings = load_yaml("a: 1\nb: 2\na: 3", first_line=2)
     assert loaded == {"a": 3, "b": 2}
     assert [(found.code, found.line, found.severity) for found in findings] == [
@@ -131,7 +131,7 @@ def test_error_names_the_line_of_the_file():
 
 
 def test_pure_python_loader_gives_the_same_values(monkeypatch):
-    """Where PyYAML has no C parser, values and refusals are the same."""
+    """Without PyYAML's C parser, values and refusals are the same."""
     monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     for written, value in VALUES.values():
         assert load_yaml(f"key: {written}")[0] == {"key": value}

@@ -136,7 +136,7 @@ def tree(tmp_path_factory):
 
 @pytest.fixture
 def skill(tmp_path):
-    """A skill and canaries, for a test to set its own traps."""
+    """A skill and canaries, among which a test sets its own traps."""
     return make_tree(tmp_path)
 
 
@@ -355,7 +355,7 @@ def test_unsafe_paths_are_refused(tree, serve, path):
 @every_entry
 @pytest.mark.parametrize("path", ODD_NAMES, ids=shorten_id)
 def test_odd_names_name_no_other_file(tree, home, serve, path):
-    """What is there under another name, in the skill or out of it, is not found by an odd one."""
+    """An odd name never leads to a file of another name, in the skill or outside."""
     write(home / "x", CANARY)
     with pytest.raises(SkillError, match="has no file"):
         serve(tree, path)
@@ -569,7 +569,7 @@ PATHS = st.one_of(
 @example(path="itself/folder-link/x")
 @example(path="process/etc/passwd")
 def test_only_the_own_files_of_a_skill_are_ever_served(tree, serve, path):
-    """What comes of any path: a refusal, or a plain file of the skill, that one alone."""
+    """Any path is refused, or leads to the one plain file of the skill that it names."""
     try:
         served = serve(tree, path)
     except SkillError:

@@ -21,7 +21,7 @@ def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
 
 
 def test_every_listed_file_can_be_read(skill_dir):
-    """What the list says can be asked for."""
+    """Every name in the list can be asked for."""
     for path in list_files(skill_dir)[0]:
         assert read_file(skill_dir, path)
 

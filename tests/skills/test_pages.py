@@ -71,7 +71,7 @@ def test_a_byte_order_mark_is_not_shown(read):
 
 
 def bounds(page):
-    """Return the text of a page, where it begins, and where the next one does."""
+    """Return the text of a page, its offset, and the offset of the next."""
     return page.content, page.offset, page.next_offset
 
 
@@ -128,7 +128,7 @@ def test_a_limit_that_is_no_such_number_is_refused(skill_dir, value):
 
 
 def test_a_file_that_changed_is_served_and_marked(read):
-    """The caller's hash is compared with that of the bytes that are served."""
+    """The caller's hash is compared with the hash of the bytes that are served."""
     known = read(b"steep").content_hash
     assert not read(b"steep", content_hash=known, offset=3).stale
     page = read(b"steep longer", content_hash=known)
@@ -140,7 +140,7 @@ def test_a_file_that_changed_is_served_and_marked(read):
 
 
 def test_only_allowed_folders_are_read(skill_dir):
-    """What lies elsewhere in the skill is refused by its path."""
+    """Files elsewhere in the skill are refused by their path."""
     assert read_page(skill_dir, GUIDE, folders=("references", "assets")).content == "steep"
     with pytest.raises(UnsafePathError, match="not below references/ or assets/"):
         read_page(skill_dir, "SKILL.md", folders=("references", "assets"))

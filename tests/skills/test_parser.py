@@ -334,7 +334,7 @@ DESCRIPTIONS = {
 
 @pytest.mark.parametrize("case", DESCRIPTIONS.values(), ids=DESCRIPTIONS.keys())
 def test_readable_description_survives_whatever_is_wrong(case):
-    """What a person would read as the description is the description."""
+    """The text that a person would read as the description is the description."""
     written, description, expected = case
     skill, diagnostics = parse_fields(f"description: {written}")
     assert skill.description == description

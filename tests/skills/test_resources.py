@@ -156,7 +156,7 @@ def test_missing_file_names_those_that_come_near(skill_dir):
 
 @pytest.mark.parametrize("path", ["references/guide.md/x", "x" * 300, "references/none/x"])
 def test_impossible_paths_are_missing_files(skill_dir, path):
-    """A file taken for a folder, or a name too long, is no more than a missing file."""
+    """A file taken for a folder, or a name too long, counts as a missing file."""
     with pytest.raises(SkillError, match="has no file"):
         read_file(skill_dir, path)
 
@@ -222,7 +222,7 @@ def test_a_miss_in_a_skill_of_hostile_names_is_answered_soon(skill_dir):
 
 
 def test_only_allowed_folders_are_opened(skill_dir):
-    """What lies elsewhere in the skill is refused by its path."""
+    """Files elsewhere in the skill are refused by their path."""
     assert read_file(skill_dir, "references/guide.md", folders=("references",)) == b"steep"
     with pytest.raises(UnsafePathError, match="not below references/"):
         read_file(skill_dir, "scripts/brew.sh", folders=("references",))
@@ -238,7 +238,7 @@ def status(links, owner):
     [(1, 7, False), (2, 7, False), (1, 8, False), (2, 8, True), (3, 0, True)],
 )
 def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is_foreign):
-    """Either alone is no reason to refuse a file."""
+    """One of the two alone does not make it foreign."""
     assert is_foreign_link(status(links, owner), status(2, 7)) is is_foreign
 
 
@@ -340,7 +340,7 @@ def test_a_file_is_known_by_its_sha256():
 
 
 def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
-    """A per cent sign in a name is no code where there is a file of just that name."""
+    """A per cent sign is not an escape if a file has exactly that name."""
     (skill_dir / "a b.md").write_text("decoded")
     assert read_file(skill_dir, "a%20b.md") == b"decoded"
     (skill_dir / "a%20b.md").write_text("listed")
@@ -349,7 +349,7 @@ def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
 
 
 def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
-    """Where there is such a file it is read; where there is none the path is refused."""
+    """If there is such a file it is read; otherwise the path is refused."""
     name = "%2e%2e%2fa.json"
     with pytest.raises(UnsafePathError):
         read_file(skill_dir, name)

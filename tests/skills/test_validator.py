@@ -219,7 +219,7 @@ def test_paths_that_hold_no_skill_are_errors(tmp_path, make_skill):
 
 
 def test_bombs_and_huge_files_are_errors(make_skill):
-    """What the reader refuses is invalid, and nothing further is said of it."""
+    """A file that the reader refuses is invalid, and gets no further findings."""
     assert errors(validate(make_skill("x" * (1 << 20) + "x"))) == ["file-too-large"]
     assert errors(validate(make_skill("---\njust: [words\n---\n")))[0] == "yaml-invalid"
     bomb = fields("a: &a {x: 1}", "b: {<<: [*a, *a]}")
@@ -283,7 +283,7 @@ SHAPES = {
 
 @pytest.mark.parametrize(("lines", "expected"), SHAPES.values(), ids=SHAPES.keys())
 def test_odd_shapes_earn_advice(make_skill, lines, expected):
-    """What the reference lets pass is still worth knowing."""
+    """Shapes that the reference accepts still get advice."""
     skill = make_skill(fields(lines))
     assert reference_validate(skill) == []
     assert errors(validate(skill)) == []
@@ -291,7 +291,7 @@ def test_odd_shapes_earn_advice(make_skill, lines, expected):
 
 
 def test_folder_that_cannot_be_listed_earns_no_advice_on_files(make_skill, monkeypatch):
-    """Where the files cannot be seen, none is said to be missing."""
+    """If the files cannot be seen, none is reported as missing."""
 
     def fail(_fd):
         raise PermissionError(13, "Permission denied")

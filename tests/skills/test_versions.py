@@ -33,7 +33,7 @@ from skillsearch.skills.versions import (
     ],
 )
 def test_versions_are_read_as_authors_write_them(text, same):
-    """What differs only in spelling is one version."""
+    """Different spellings of one version are equal."""
     assert parse_version(text) is not None
     assert parse_version(text) == parse_version(same)
 

@@ -129,7 +129,7 @@ def test_a_mixture_is_in_the_language_of_its_sentences(text, language):
 
 
 def test_only_the_head_is_read():
-    """What follows 4,000 characters changes nothing, and costs nothing."""
+    """Text after 4,000 characters changes nothing, and costs nothing."""
     started = time.thread_time()
     assert language_of("это только начало " * 300 + "the end of it all " * 100_000) == "ru"
     assert time.thread_time() - started < 0.5

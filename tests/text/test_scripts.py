@@ -1,4 +1,4 @@
-"""What an embedder can read of a text."""
+"""The part of a text that an embedder can read."""
 
 import pytest
 from hypothesis import given
@@ -48,7 +48,7 @@ def test_a_letter_belongs_to_the_script_of_its_name(char, expected):
     ],
 )
 def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expected):
-    """Half of the letters is enough for full trust; what is no letter has no say."""
+    """Half of the letters is enough for full trust; only letters count."""
     assert trust(text, scripts) == expected
 
 
@@ -65,7 +65,7 @@ def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expec
     ],
 )
 def test_foreign_letters_are_left_out_of_what_is_embedded(text, scripts, expected):
-    """What is left without any letter or digit is nothing at all."""
+    """A remainder without letters or digits is empty."""
     assert readable(text, scripts) == expected
 
 

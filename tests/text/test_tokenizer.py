@@ -47,7 +47,7 @@ def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
     ],
 )
 def test_identifiers_give_their_parts_and_the_whole(text, expected):
-    """Brand names of two humps stay whole; a single letter is no part."""
+    """Brand names of two humps stay whole; a single letter is not a part."""
     assert terms(text) == expected
 
 
@@ -168,7 +168,7 @@ HOSTILE = {
 
 
 def fastest(text):
-    """Return the seconds of the fastest of three runs, for a text not seen before."""
+    """Return the seconds of the fastest of three runs on a new text."""
     seconds = []
     for number in range(3):
         started = time.thread_time()

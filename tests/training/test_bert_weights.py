@@ -252,7 +252,7 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path, read):
 def test_without_its_library_each_reader_names_the_extra(
     make_bert, save_bert, exported, tmp_path, monkeypatch
 ):
-    """A missing library is no fault of the folder."""
+    """A missing library is not the folder's fault."""
     source = save_bert(make_bert(), tmp_path / "source")
     for library in ("safetensors", "onnx"):
         monkeypatch.setitem(sys.modules, library, None)

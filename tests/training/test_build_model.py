@@ -149,7 +149,7 @@ def test_models_with_other_words_cannot_share_a_folder(
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_untuned_model_is_rebuilt_byte_for_byte(build_model, official):
-    """What is shipped is what the script makes of the official weights."""
+    """The script makes the shipped model from the official weights."""
     record = json.loads((build_model.DEFAULT_OUT / "untuned.json").read_text(encoding="utf-8"))
     here = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
     if record["built_with"] != here:

@@ -1,4 +1,4 @@
-"""Where a training run stands, written and read."""
+"""The state of a training run, written and read."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_a_state_that_cannot_be_written_is_told(tmp_path):
 
 
 def test_a_state_that_could_not_be_replaced_stays(tmp_path):
-    """What was written before can still be read."""
+    """The previous state can still be read."""
     save_checkpoint(tmp_path, "k", ARRAYS)
     (tmp_path / "state.npz.new").mkdir()
     with pytest.raises(TrainingError, match="free some space"):

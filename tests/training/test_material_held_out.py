@@ -60,7 +60,7 @@ def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
 
 
 def test_a_description_is_never_used_up():
-    """What would leave nothing to be found by stays where it is."""
+    """A text stays if without it the skill could not be found."""
     short = SkillText("bin", "Use when the bin is full.", "")
     assert hold_out([short], 1, seed=0)[1] == []
 

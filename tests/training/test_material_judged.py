@@ -74,7 +74,7 @@ def test_a_line_that_cannot_be_used_is_named(log, line):
 
 
 def test_a_collection_is_matched_by_id_and_else_by_name(tmp_path):
-    """What is graded 0 was not chosen."""
+    """A grade of 0 means not chosen."""
     documents = (
         JudgedDocument("a:brew-coffee", "anything", ""),
         JudgedDocument("x", "Steep Tea", ""),

@@ -53,7 +53,7 @@ def test_padding_does_not_change_a_vector_in_float32(make_bert):
 
 
 def test_an_exported_model_points_where_its_weights_point(make_bert, tmp_path, encode_by_hand):
-    """What skillsearch loads is near BERT written out in numpy, for the tokens of each text."""
+    """The exported model gives nearly the vectors of BERT written out in numpy."""
     weights = make_bert()
     digest = export(weights, tmp_path / "model", name="tiny")
     embedder = OnnxEmbedder.load(tmp_path / "model", manifest_sha256=digest)

@@ -38,7 +38,7 @@ def test_a_skill_is_no_neighbour_of_itself_or_its_copies() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 9])
 def test_few_skills_have_few_neighbours(count: int) -> None:
-    """Where there are none left, -1 stands."""
+    """Missing neighbours are -1."""
     assert neighbours(unit_rows(count)).shape == (count, count - 1)
 
 
@@ -50,7 +50,7 @@ def test_every_skill_is_dealt_once_a_round() -> None:
 
 
 def test_a_batch_is_made_of_neighbours() -> None:
-    """Their mean cosine is far above that of batches by chance."""
+    """Their mean cosine is far above the mean in random batches."""
     vectors = unit_rows(400, dimensions=4)
     batch = next(batches(neighbours(vectors), 4 * CLUSTER, random.Random(3)))
     together = vectors[batch[:CLUSTER]] @ vectors[batch[:CLUSTER]].T

@@ -1,4 +1,4 @@
-"""What the texts of a skill say of the requests it is for."""
+"""Requests mined from the texts of a skill."""
 
 import time
 
@@ -89,7 +89,7 @@ def test_headings_are_plain_and_not_those_of_code() -> None:
 
 
 def test_what_is_mined_is_sorted_by_kind() -> None:
-    """Each text once; a paragraph that the description begins with is no piece."""
+    """Each text once; a paragraph that begins the description is left out."""
     about = 'Sorts letters by date and street. Say "sort my letters". Use when drowning in mail.'
     body = f"{about}\n\n# Steps\n\nOpen every letter with a dull knife, then lay it flat.\n"
     mined = queries.MinedSkill.mine(queries.SkillText("tidy", about, body, ("Sorts them.",)))

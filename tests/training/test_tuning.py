@@ -151,7 +151,7 @@ def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
 
 
 def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill):
-    """What cannot be read is passed over; tags belong to what is known beside the name."""
+    """Unreadable skills are skipped; tags are part of the metadata beside the name."""
     make_skill(drinks, "no-description", description="")
     make_skill(drinks, "brew: mocha", "Brew mocha.", body="Boil.\n", tags=["cacao"])
     found = read_library([drinks], silent)
@@ -206,7 +206,7 @@ def test_a_model_keeps_the_texts_beside_it(tmp_path):
 
 
 def test_a_run_works_beside_the_folder_of_the_model(tmp_path):
-    """What an interrupted run left there is found again."""
+    """The state of an interrupted run is found again."""
     out = tmp_path / "models" / "mine"
     work_dir = make_work_dir(out)
     assert work_dir == tmp_path / "models" / ".mine.unfinished"

@@ -76,7 +76,7 @@ def model(tmp_path, make_bert, libraries, make_texts):
 
 @pytest.fixture
 def options(root, model, tmp_path):
-    """What the runs are asked for."""
+    """The options of the runs."""
     return TuneOptions((root,), tmp_path / "out" / "tuned", model=str(model), languages="english")
 
 

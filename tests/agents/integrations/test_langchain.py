@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integrations
 
 
 class CountArgs(ToolArguments):
-    """What a toy tool takes."""
+    """The arguments of a toy tool."""
 
     word: str = Field(description="A word.")
     times: int = 1

@@ -155,7 +155,7 @@ def test_a_skill_without_a_version_has_an_empty_one(manager):
 
 
 def test_the_prompt_has_the_form_of_the_document(manager):
-    """Heading, core, list; by name, a blank line between; no list where there is no chunk."""
+    """Heading, core, list, by name, with blank lines between; no list if there are no chunks."""
     assert manager.get_skills_prompt() == PROMPT
     assert list(manager.skills) == ["data-analyzer", "tea"]
 
@@ -412,7 +412,7 @@ def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills)
 
 
 def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
-    """Ids that are no chunks, and what is no list."""
+    """Ids of unknown chunks, and values that are not lists."""
     state = {
         "temp:skill:chunks:data-analyzer": '["none", "charts", 5]',
         "temp:skill:chunks:tea": "{{{",

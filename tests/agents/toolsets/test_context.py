@@ -380,7 +380,7 @@ def test_a_skill_that_changes_while_it_is_read_is_not_kept(manager, root):
 
 
 def test_skills_are_loaded_ahead(root, make_manager, make_skill):
-    """What was preloaded is read no more; a name that is unknown stops nothing."""
+    """A preloaded skill is not read again; an unknown name does not stop the rest."""
     loader = make_manager(root).loader
     make_skill(root, "new")
     make_old(root)
@@ -680,7 +680,7 @@ def test_a_list_has_room_for_more_than_the_summary(root, make_manager, make_skil
 
 
 def test_no_skills_are_told_as_such(tmp_path, make_manager):
-    """Not as an empty text; and there is no prompt for them."""
+    """In words, not as an empty text; and without a prompt."""
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=make_manager(tmp_path / "none"))
     assert list_skills(ctx, ListSkillsArgs()).output == "There are no skills; go on without."
 

@@ -164,7 +164,7 @@ def test_a_log_line_is_one_line(skills, caplog):
 
 
 def test_hidden_skills_and_older_versions_are_left_out(tmp_path, make_skill):
-    """What is not to be offered to models, and what a newer one replaces."""
+    """Skills hidden from models, and versions that a newer one replaces."""
     root = tmp_path / "skills"
     make_skill(root, "hidden", **{"disable-model-invocation": True})
     make_skill(root / "one", "pdf", version="1.0")
@@ -256,7 +256,7 @@ def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
 
 
 def test_the_budget_is_8000_characters_by_default():
-    """What hosts list of skills; one character more is cut."""
+    """As hosts list skills; one character more is cut."""
     room = 8000 - len("Execute a skill. Available skills:\n")
     full = [SkillInfo("a", "A", "x" * 995, "")] * 7 + [SkillInfo("b", "B", "", "")]
     left = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
@@ -334,7 +334,7 @@ def test_an_unknown_skill_is_answered_with_those_there_are(environment, skill, s
 
 
 def test_50_skills_are_all_named_of_51_the_nearest_five():
-    """An error is no second listing; it says where the others are."""
+    """An error does not list them again; it says where the others are."""
     fifty = execute(create_skill_tool_with_description(many(50)), "nope").error
     ids = ", ".join(info.id for info in many(50))
     assert fifty == f"Skill not found: nope. Available skills: {ids}"

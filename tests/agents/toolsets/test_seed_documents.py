@@ -257,7 +257,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def runner(tmp_path, host):
-    """What runs commands: in processes of this machine."""
+    """Runs commands in plain processes of this machine."""
     artifacts = FolderArtifacts(tmp_path / "artifacts")
     artifacts.save("kept.txt", b"from the store", "text/plain")
     runner = SkillRunner(
@@ -330,7 +330,7 @@ def test_a_method_takes_the_arguments_of_its_document(document, function, argume
     ("document", "type_", "fields"), FIELDS, ids=[f"{d}-{t.__qualname__}" for d, t, _ in FIELDS]
 )
 def test_a_type_has_the_fields_of_its_document(document, type_, fields):
-    """With their defaults; the time of loading is that of the moment."""
+    """With their defaults; the time of loading is now."""
     found = fields_of(type_)
     assert fields.keys() <= found.keys()
     assert {name: found[name] for name in fields if fields[name] != "now"} == {
@@ -504,7 +504,7 @@ def test_an_answer_is_that_of_its_document(systems, document, act, text):
     ],
 )
 def test_an_answer_begins_as_that_of_its_document(systems, document, act, beginning):
-    """What follows is the next step."""
+    """The next step follows."""
     assert act(systems).startswith(beginning)
 
 
@@ -679,7 +679,7 @@ def test_two_stars_are_any_number_of_folders(systems):
 )
 @pytest.mark.parametrize("mode", ["copy", "link"])
 def test_inputs_have_the_schemes_and_modes_of_the_document(systems, host, source, text, mode):
-    """Where `to` is left out they lie in the inputs, under their last part."""
+    """Without `to` they lie in the inputs, under the last part of their name."""
     run(systems, "printf 'made before' > work/made.txt")
     place = source.format(host=host)
     result = run(systems, "cat $WORK_DIR/inputs/*", inputs=[{"from": place, "mode": mode}])

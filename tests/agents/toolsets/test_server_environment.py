@@ -184,7 +184,7 @@ def test_variables_name_folder_and_environment(folder, monkeypatch):
 
 
 def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
-    """Where nothing else is said."""
+    """Unless another folder is named."""
     monkeypatch.chdir(tmp_path)
     write_skill(config.user_file().parent / "environments", "default", "greet")
     server = ServerEnvironment()
@@ -268,7 +268,7 @@ def test_an_environment_that_becomes_a_link_out_is_left_with_the_next_load(
 
 
 def test_the_folder_itself_may_be_a_link(folder, tmp_path):
-    """What the user links is the user's choice."""
+    """Users may link their own folder."""
     (tmp_path / "link").symlink_to(folder)
     server = ServerEnvironment(tmp_path / "link", "home")
     server.load_from_config()

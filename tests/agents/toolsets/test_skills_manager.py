@@ -50,12 +50,12 @@ def call(manager):
 
 
 def test_all_skills_are_listed_by_name(manager):
-    """What is a folder with a SKILL.md is a skill."""
+    """Every folder with a SKILL.md is a skill."""
     assert manager.list_skills() == ["data-analysis", "file-diff"]
 
 
 def test_a_missing_root_has_no_skills(tmp_path):
-    """It is no error: the list is empty, and a skill is not found."""
+    """No error: the list is empty, and no skill is found."""
     manager = SkillsManager(tmp_path / "none")
     assert manager.list_skills() == []
     assert manager.search_skills("anything") == []
@@ -75,7 +75,7 @@ def test_an_unknown_name_is_told_with_the_nearest(manager):
 
 
 def test_a_skill_is_found_by_its_folder_too(manager, root):
-    """Where name and folder differ, both are names."""
+    """If name and folder differ, both work."""
     (root / "file-diff").rename(root / "Differ")
     assert manager.get_skill_content("differ").startswith("---\nname: file-diff\n")
 
@@ -181,7 +181,7 @@ def test_no_other_script_has_a_path(manager, root, script):
 
 
 def test_assets_are_listed_by_folder(manager):
-    """What the other tools take, and nothing else."""
+    """Only the paths that the other tools take."""
     assert manager.list_skill_assets("File-Diff") == [
         "assets/logo.png",
         "assets/template.md",
@@ -226,7 +226,7 @@ def test_a_root_that_cannot_be_made_is_told(tmp_path):
 
 
 def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
-    """What a model is told."""
+    """The tools as a model sees them."""
     specs = {spec["name"]: spec["input_schema"] for spec in manager.toolset().specs("anthropic")}
     assert {name: sorted(schema["properties"]) for name, schema in specs.items()} == {
         "load_skill": ["skill_name"],

@@ -580,7 +580,7 @@ def test_hostile_names_load_the_skill_that_shows_them(tmp_path, make_skill):
 
 
 def test_documents_with_hostile_names_are_found_again(workspace, root):
-    """What the list shows is what the selection takes; a hidden character keeps out of it."""
+    """The selection takes the names as listed; names with hidden characters are not listed."""
     names = ["100%.md", "%41.md", "A.md", "a  b.md", "x\u202ey.md", "[Doc] z.md", "tab\there.md"]
     for name in names:
         (root / "git-log" / name).write_text(f"<{name}>")
@@ -614,7 +614,7 @@ def test_a_body_that_imitates_the_message_is_marked(workspace, root, make_skill)
 
 @pytest.fixture
 def runner(tmp_path):
-    """What runs commands: in processes of this machine."""
+    """Runs commands in plain processes of this machine."""
     runner = SkillRunner(
         select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),

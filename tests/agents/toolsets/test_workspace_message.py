@@ -1,4 +1,4 @@
-"""What a system message shows of skills: which there are, and what is loaded, within bounds."""
+"""Skills in a system message: those there are and those loaded, within bounds."""
 
 import shutil
 
@@ -136,18 +136,18 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
 
 @pytest.mark.parametrize("query", ["", " \n", "\u2028"])
 def test_a_blank_request_is_none(library, query):
-    """The overview is that of all."""
+    """The overview lists all skills."""
     assert describe_skills(library, query) == describe_skills(library)
 
 
 @pytest.mark.parametrize("query", ["brew filter coffee " * 9_000, "\ud800", "\0", "\u202e"])
 def test_no_request_is_too_odd_to_be_searched(library, query):
-    """What a user sends is not the host's to check."""
+    """Hosts pass on requests as users send them."""
     assert describe_skills(library, query).startswith("Available skills:")
 
 
 def test_nothing_left_out_is_not_said(library, drinks):
-    """Where all skills fit a request."""
+    """If all skills fit a request."""
     for name in ("brew-coffee", "steep-tea"):
         shutil.rmtree(drinks / name)
     library.refresh()
@@ -209,7 +209,7 @@ def test_a_long_document_is_cut_and_says_so(library, tea):
 
 
 def test_all_documents_of_a_skill_have_one_bound(library, tea):
-    """What comes first is shown; then a line says how many are not."""
+    """The first are shown; then a line says how many are not."""
     for number in range(7):
         (tea / f"{number}.md").write_text("x" * MAX_DOC_BYTES)
     shown = contents(library)
