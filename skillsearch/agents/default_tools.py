@@ -221,5 +221,5 @@ def configured(opened: OpenIndexes[SkillLibrary]) -> LibraryTools:
     return LibraryTools(lambda: opened.get(settings.index_dir.absolute()), settings.threshold)
 
 
-_OPEN = OpenIndexes(SkillLibrary.open, most=4)
+_OPEN = OpenIndexes(SkillLibrary.open, limit=4)
 _TOOLSET = Toolset(lambda: configured(_OPEN).tools())

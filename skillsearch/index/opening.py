@@ -30,10 +30,10 @@ _T = TypeVar("_T")
 
 @dataclass
 class OpenIndexes(Generic[_T]):
-    """Values made of the `most` recently used index folders, again after each new generation."""
+    """Values made of the `limit` most recently used index folders, again after each new generation."""
 
     make: Callable[[Path], _T]
-    most: int = 1
+    limit: int = 1
     is_outdated: Callable[[_T], bool] = field(default=lambda _made: False, kw_only=True)
     _kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = field(
         default_factory=OrderedDict, init=False
@@ -50,7 +50,7 @@ class OpenIndexes(Generic[_T]):
         if kept is None or kept[0] != stamp or self.is_outdated(kept[1]):
             kept = self._kept[folder] = stamp, self.make(folder)
         self._kept.move_to_end(folder)
-        while len(self._kept) > self.most:
+        while len(self._kept) > self.limit:
             self._kept.popitem(last=False)
         return kept[1]
 

@@ -284,7 +284,7 @@ def list_files(
     return tuple(sorted(files[:limit])), is_cut or len(files) > limit
 
 
-def _kinds(top: int, parts: Sequence[str], most: int) -> dict[str, str]:
+def _kinds(top: int, parts: Sequence[str], limit: int) -> dict[str, str]:
     """Return the kinds of the entries of a folder: a file, a folder, or unlisted if odd or many."""
     kinds: dict[str, str] = {}
     try:
@@ -293,9 +293,9 @@ def _kinds(top: int, parts: Sequence[str], most: int) -> dict[str, str]:
                 kind = "file" if entry.is_file(follow_symlinks=False) else ""
                 if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                     kind = "folder"
-                is_listed = len(kinds) < most and is_plain(entry.name)
+                is_listed = len(kinds) < limit and is_plain(entry.name)
                 kinds[entry.name] = kind if is_listed else "unlisted"
-                if len(kinds) > most:
+                if len(kinds) > limit:
                     break
     except OSError:
         if not parts:

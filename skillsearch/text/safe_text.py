@@ -94,11 +94,11 @@ def shorten(text: str, limit: int) -> str:
     return text[: limit - len(_CUT)].rstrip().rstrip(_JOINERS) + _CUT
 
 
-def listed(texts: Iterable[str], most: int) -> str:
-    """Join texts for a message: at most `most` of them, and how many more there are."""
+def listed(texts: Iterable[str], limit: int) -> str:
+    """Join texts for a message: at most `limit` of them, and how many more there are."""
     found = list(texts)
-    more = f" and {len(found) - most:,} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
+    return ", ".join(found[:limit]) + more
 
 
 def _keep_needed(match: re.Match[str]) -> str:

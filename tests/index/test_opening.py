@@ -87,7 +87,7 @@ def test_an_index_is_made_anew_for_each_generation(index, root, make_skill):
 def test_the_indexes_that_were_used_last_are_kept(tmp_path):
     """A folder without an index counts, too."""
     made = []
-    opened = OpenIndexes(lambda folder: made.append(folder.name) or object(), most=2)
+    opened = OpenIndexes(lambda folder: made.append(folder.name) or object(), limit=2)
     for name in ("a", "b", "a", "c", "a", "b"):
         opened.get(tmp_path / name)
     assert made == ["a", "b", "c", "b"]

@@ -308,9 +308,7 @@ def all_names(library: SkillLibrary, *, max_chars: int = MAX_NAMED_CHARS) -> tup
     return names if sum(map(len, names)) <= max_chars else None
 
 
-def describe_skills(
-    library: SkillLibrary, query: str | None = None, most: int | None = None
-) -> str:
+def describe_skills(library: SkillLibrary, query: str | None = None, n: int | None = None) -> str:
     """Render names and descriptions of the skills that an agent may load, with what is left out.
 
     Given a request, the best skills for it are described, by default `FOUND`, else the first, by
@@ -320,12 +318,12 @@ def describe_skills(
     if not listed:
         return ""
     request = (query or "").strip()[:MAX_QUERY_CHARS]
-    most = most or (FOUND if request else DESCRIBED)
-    shown: Sequence[Document | Hit] = listed[:most] if names is None else listed
+    n = n or (FOUND if request else DESCRIBED)
+    shown: Sequence[Document | Hit] = listed[:n] if names is None else listed
     if request:
-        shown = library.search(request, most)
+        shown = library.search(request, n)
     skills = [PromptSkill(library.handle(skill), skill.description) for skill in shown]
-    text = render_available(skills, most) or "Available skills: none seems to fit this request."
+    text = render_available(skills, n) or "Available skills: none seems to fit this request."
     if len(shown) == len(listed):
         return text
     by_name = "skill_load takes any other by its name"

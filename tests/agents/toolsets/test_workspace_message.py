@@ -110,7 +110,7 @@ def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skil
     for number in range(MAX_NAMED - 2):
         make_skill(drinks, f"water-{number}")
     library.refresh()
-    assert describe_skills(library, most=1) == (
+    assert describe_skills(library, n=1) == (
         "Available skills:\n"
         "- brew-coffee: Brew filter coffee with a scale. Use for espresso and roasting questions.\n"
         "(showing 1 of 257 skills; find the others with search_skills)"
