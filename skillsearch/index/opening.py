@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class OpenIndexes(Generic[_T]):
-    """Values made of the `limit` most recently used index folders, again after each new generation."""
+    """Values made of the `limit` last used index folders, again after each new generation."""
 
     make: Callable[[Path], _T]
     limit: int = 1
