@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from skillsearch.types import JsonValue, Record
 
@@ -95,10 +95,11 @@ class OutputFile(Record):
     content: str | None = None
     truncated: bool = False
 
+    OPTIONAL = ("content",)
+
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form, without content if there is none."""
-        record = Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
-        return {name: value for name, value in record.items() if value is not None}
+        """Return the JSON form, and the source by which an input names the file."""
+        return Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +177,7 @@ class RunResult(Record):
     staged_inputs: tuple[StagedInput, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form, without what is None or empty but for the list of files."""
-        return {
-            name: _plain(value)
-            for name, value in Record.to_dict(self).items()
-            if name == "output_files" or value not in (None, ())
-        }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, Record) else value
+    OPTIONAL = ("primary_output", "artifact_files", "staged_inputs", "warnings")
 
 
 @dataclass(frozen=True, slots=True)
