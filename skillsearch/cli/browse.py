@@ -24,7 +24,7 @@ from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_index
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import listed, one_line, visible
-from skillsearch.types import Diagnostic, JsonValue, Skill
+from skillsearch.types import Diagnostic, JsonValue, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
@@ -212,20 +212,15 @@ def budget_command(asked: Asked) -> None:
         asked.roots and asked.flags["index_dir"] is not None,
         "ROOT and --index-dir name different skills; use one of them.",
     )
-    from skillsearch.budget.costs import measure, report_budget, sources_of_index, sources_of_roots
+    from skillsearch.budget.costs import measure, report_budget
     from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
-    from skillsearch.roots.bundles import local_roots
 
     settings = asked.settings
-    if asked.roots:
-        sources, problems = sources_of_roots(local_roots(asked.roots)[0])
-    else:
-        sources, problems = sources_of_index(open_index(settings)), ()
+    sources, problems = _sources(asked)
     with progress_bars() as progress:
         skills, more = measure(sources, TokenCounter.load(), progress)
-    report = report_budget(
-        skills, n=settings.n, window=asked.context or None, hosts=asked.hosts or HOSTS
-    )
+    hosts = asked.hosts or HOSTS
+    report = report_budget(skills, n=settings.n, window=asked.context or None, hosts=hosts)
     problems = (*problems, *more)
     if asked.as_json:
         found = [item.to_dict() for item in problems]
@@ -233,12 +228,18 @@ def budget_command(asked: Asked) -> None:
     elif not skills:
         say("There are no skills to measure.")
     else:
-        _show_budget(report)
-        say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
-        for listing in (listing for listing in report.listings if listing.is_over):
-            say(f"assuming that {listing.host} fills its listing by {listing.order}")
+        _show_measured(report, COUNTED_BY)
     if problems:
         _show_unmeasured(problems)
+
+
+def _sources(asked: Asked) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
+    from skillsearch.budget.costs import sources_of_index, sources_of_roots
+    from skillsearch.roots.bundles import local_roots
+
+    if asked.roots:
+        return sources_of_roots(local_roots(asked.roots)[0])
+    return sources_of_index(open_index(asked.settings)), ()
 
 
 def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
@@ -248,6 +249,13 @@ def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
         say(f"and {len(problems) - _SHOWN:,} more (--json lists all)")
     unread = sum(item.severity == "error" for item in problems)
     say(f"not measured: {unread:,} skills or folders, {len(problems) - unread:,} documents")
+
+
+def _show_measured(report: BudgetReport, counted_by: str) -> None:
+    _show_budget(report)
+    say(f"tokens are counted by {counted_by}; another model's differ by some tens of percent")
+    for listing in (listing for listing in report.listings if listing.is_over):
+        say(f"assuming that {listing.host} fills its listing by {listing.order}")
 
 
 def _show_budget(report: BudgetReport) -> None:

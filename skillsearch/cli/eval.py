@@ -74,10 +74,9 @@ def eval_command(asked: Asked) -> int:
     from skillsearch.evaluation.jobs import evaluate
     from skillsearch.evaluation.page import save_page
     from skillsearch.evaluation.report import shortfalls
-    from skillsearch.evaluation.runs import parse_minimum, save_runs
+    from skillsearch.evaluation.runs import save_runs
 
-    _check(asked)
-    minima = [parse_minimum(text) for text in asked.minimum]
+    minima = _check(asked)
     specs, jobs = _load(asked)
     with output.progress_bars() as progress:
         outcomes = evaluate(
@@ -91,17 +90,16 @@ def eval_command(asked: Asked) -> int:
     if asked.save_runs:
         save_runs(outcomes, asked.save_runs)
     if asked.html:
-        made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        made = f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"
         save_page(outcomes, asked.html, made=made, version=__version__)
     _show_outcomes(outcomes, as_json=asked.as_json)
-    missed = shortfalls(outcomes, minima)
-    for shortfall in missed:
+    for shortfall in (missed := shortfalls(outcomes, minima)):
         output.say(str(shortfall))
     return 1 if missed else 0
 
 
-def _check(asked: Asked) -> None:
-    """Refuse what is bound to fail before anything is read or indexed."""
+def _check(asked: Asked) -> list[tuple[str, float]]:
+    """Refuse what is bound to fail before anything is indexed, and return the required minima."""
     refuse(
         not any((asked.places, asked.own, asked.example)),
         "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
@@ -131,6 +129,9 @@ def _check(asked: Asked) -> None:
             raise MissingDependencyError(module, "eval", purpose)
     if asked.save_runs:
         asked.save_runs.mkdir(parents=True, exist_ok=True)
+    from skillsearch.evaluation.runs import parse_minimum
+
+    return list(map(parse_minimum, asked.minimum))
 
 
 def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:

@@ -6,7 +6,8 @@ import dataclasses
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -32,6 +33,7 @@ from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types import IndexReport, JsonValue, Progress
 
 if TYPE_CHECKING:
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
 
 Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
@@ -201,38 +203,47 @@ def watch_command(asked: Asked) -> None:
 
     settings = asked.settings
     request = choose_request(asked.roots, settings)
-    stop = Event()
-
-    def show(report: IndexReport) -> None:
-        if asked.as_json:
-            emit_json(report.to_dict())
-        else:
-            say(
-                f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-                f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
-            )
-
-    def refresh(changed: frozenset[Path] | None) -> None:
-        before = index.generation
-        if changed or not index.is_current():
-            report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
-            if index.generation != before:
-                show(report)
-
-    handler = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
-    try:
+    with _until_sigterm() as stop:
         with progress_bars() as bars:
             folder = settings.index_dir.absolute()
             index, report = SkillIndex.build(request, folder, progress=partial(_go_on, stop, bars))
         forget_told(index.folder)
-        show(report)
+        _show_again(report, as_json=asked.as_json)
+        refresh = partial(_follow, index, stop, asked.as_json)
         try:
             watcher.watch(request.roots, refresh, stop=stop, leave_out=index.folder)
         except KeyboardInterrupt:
             say("Stopped watching.")
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _until_sigterm() -> Iterator[Event]:
+    """Give an event that SIGTERM sets."""
+    stop = Event()
+    handler = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    try:
+        yield stop
     finally:
         signal.signal(signal.SIGTERM, handler)
+
+
+def _follow(index: SkillIndex, stop: Event, as_json: bool, changed: frozenset[Path] | None) -> None:
+    before = index.generation
+    if changed or not index.is_current():
+        report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
+        if index.generation != before:
+            _show_again(report, as_json=as_json)
+
+
+def _show_again(report: IndexReport, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(report.to_dict())
+    else:
+        say(
+            f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
+            f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
+        )
 
 
 def _go_on(stop: Event, bars: Progress | None, stage: str, done: int, total: int) -> None:

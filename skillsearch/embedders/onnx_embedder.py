@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -137,6 +138,29 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in weights.values()]
             options.add_external_initializers(list(weights), values)
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def write_quantised(model: Any, path: Path) -> None:
+    """Write an ``onnx.ModelProto`` with weights of 8 bits, one scale for each output channel.
+
+    ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without VNNI, x86 saturates at 8.
+    """
+    forbid_telemetry()
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    root, silent = logging.getLogger(), logging.NullHandler()
+    root.addHandler(silent)  # otherwise ONNX Runtime's logging would add its own
+    try:
+        quantize_dynamic(
+            model,
+            path,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=True,
+            extra_options={"MatMulConstBOnly": True},
+        )
+    finally:
+        root.removeHandler(silent)
 
 
 def map_ahead(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import math
 import re
 import tempfile
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
-from skillsearch.environ import forbid_telemetry
+from skillsearch.embedders.onnx_embedder import write_quantised
 from skillsearch.errors import MissingDependencyError, TrainingError
 from skillsearch.types import JsonValue
 
@@ -46,27 +44,10 @@ _OUTPUT = "sentence_embedding"
 
 
 def quantise(model: onnx.ModelProto, out: Path, words: str | None = None) -> None:
-    """Write a model with 8-bit weights, and activations that are scaled at run time.
-
-    ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without VNNI, x86 saturates at 8.
-    """
-    forbid_telemetry()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    root, silent = logging.getLogger(), logging.NullHandler()
-    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        # Else ONNX Runtime's logging would add its own handler.
-        root.addHandler(silent)
-        stack.callback(root.removeHandler, silent)
+    """Write a model with 8-bit weights, and activations that are scaled at run time."""
+    with tempfile.TemporaryDirectory() as scratch:
         whole = Path(scratch) / "model.onnx"
-        quantize_dynamic(
-            model,
-            whole,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=True,
-            extra_options={"MatMulConstBOnly": True},
-        )
+        write_quantised(model, whole)
         write_apart(onnx.load(whole), out, words)
 
 
