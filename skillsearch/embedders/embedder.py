@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -61,6 +62,19 @@ _KEPT_WORDS = 1 << 18
 _KEPT_CHARS = 40
 
 
+def _load_multilingual() -> Embedder:
+    from skillsearch.embedders.multilingual.model import MultilingualEmbedder
+
+    return MultilingualEmbedder.load()
+
+
+# Function that loads the embedder of a model spec; packaged models and folders have none.
+LOADERS: dict[str, Callable[[], Embedder]] = {
+    "hashing": HashingEmbedder,
+    **dict.fromkeys(MULTILINGUAL_NAMES, _load_multilingual),
+}
+
+
 def load_embedder(
     spec: str, *, device: str | None = None, packaged: Path = PACKAGED_MODEL
 ) -> Embedder:
@@ -72,12 +86,8 @@ def load_embedder(
     if spec in PACKAGED:
         _, stem, digest = PACKAGED[spec]
         return OnnxEmbedder.load(packaged, manifest_sha256=digest, stem=stem)
-    if spec == "hashing":
-        return HashingEmbedder()
-    if spec in MULTILINGUAL_NAMES:
-        from skillsearch.embedders.multilingual.model import MultilingualEmbedder
-
-        return MultilingualEmbedder.load()
+    if spec in LOADERS:
+        return LOADERS[spec]()
     if _runs_on_devices(spec):
         device = device or config.load_settings().device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.errors import EmbedderError
-from skillsearch.index.build import builder
-from skillsearch.index.dense import channels
 from skillsearch.index.skill_index import SkillIndex
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
@@ -73,8 +70,7 @@ class Polyglot:
 
     Attributes:
         asked: What it was asked for, pairs of role and text.
-        is_installed: Whether it can be had.
-        is_damaged: Whether it cannot be loaded all the same.
+        install: Sets the weights that it is loaded with, as the fixture `install_weights` does.
     """
 
     name = "polyglot"
@@ -82,10 +78,9 @@ class Polyglot:
     dimensions = 256
     scripts = None
 
-    def __init__(self):
+    def __init__(self, install):
         self.asked = []
-        self.is_installed = True
-        self.is_damaged = False
+        self.install = install
 
     def embed_stream(self, texts, *, role="passage"):
         """Embed texts with the Chinese words it knows put into English."""
@@ -166,19 +161,11 @@ def run_python():
 
 
 @pytest.fixture
-def polyglot(monkeypatch):
+def polyglot(install_weights, load_in_place):
     """The embedder of the second channel; the first, ``hashing``, reads Latin script alone."""
-    second = Polyglot()
-    models = {"hashing": HashingEmbedder(512, frozenset({"Latin"})), "multilingual": second}
-
-    def load(spec, **_):
-        if spec == "multilingual" and second.is_damaged:
-            raise EmbedderError("its weights are damaged")
-        return models[spec]
-
-    for module in (builder, channels):
-        monkeypatch.setattr(module, "load_embedder", load)
-    monkeypatch.setattr(channels, "multilingual_is_installed", lambda: second.is_installed)
+    second = Polyglot(install_weights)
+    load_in_place(second)
+    install_weights("known")
     return second
 
 

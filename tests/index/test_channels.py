@@ -6,7 +6,6 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import speaks_english
-from skillsearch.index.dense import channels
 from skillsearch.index.dense.channels import (
     ASKED,
     ChannelSettings,
@@ -24,11 +23,11 @@ BOTH = ("onnx", "multilingual")
 
 
 @pytest.fixture
-def install(monkeypatch):
-    """Pretend that the multilingual embedder is installed, or is not."""
+def install(install_weights):
+    """Install the weights of the multilingual embedder, or take them away."""
 
     def install(is_installed):
-        monkeypatch.setattr(channels, "multilingual_is_installed", lambda: is_installed)
+        install_weights("known" if is_installed else None)
 
     return install
 

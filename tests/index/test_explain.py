@@ -239,7 +239,7 @@ def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
 def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
     """With where to look."""
     place = build(root, languages="all").folder
-    polyglot.is_installed = False
+    polyglot.install(None)
     *_, last = SkillIndex.open(place).search("list forms", explain=True).channels
     assert (last.channel, last.trust) == ("multilingual", 0)
     assert last.reason.endswith("skillsearch doctor says why")

