@@ -360,6 +360,13 @@ def test_there_is_no_way_out_of_the_namespaces(refused, command):
     assert refused(command)
 
 
+def test_no_user_namespace_can_be_made(refused):
+    """Not even one without a map: writing a map fails in any case, as /proc is read-only."""
+    if os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
+        pytest.skip("the settings of the kernel are read-only here")
+    assert refused("unshare -U true")
+
+
 def test_there_are_few_devices(run):
     """Those that every program may use, and the links to its own files."""
     there = set(run("ls -A /dev").stdout.decode().split())
