@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.files.openat import (
+    CREATE_FLAGS,
     RACY_NS,
     UNKNOWN_STAT,
     FileStat,
@@ -205,3 +206,11 @@ def test_a_change_is_racy_close_to_the_look_on_either_side(distance, within, exp
     now = 10**18
     assert is_racy(now - distance, now, within) is expected
     assert is_racy(now + distance, now, within) is expected
+
+
+def test_a_file_is_created_only_if_it_is_not_there(folder):
+    """Otherwise its bytes stay."""
+    path = folder / "a" / "plain.txt"
+    with pytest.raises(FileExistsError):
+        os.open(path, CREATE_FLAGS, 0o600)
+    assert path.read_text(encoding="utf-8") == "plain"
