@@ -921,7 +921,9 @@ def test_a_command_that_destroys_its_workspace_harms_that_alone(run, outside, mo
     )
     assert (result.stdout, result.output_files) == ("done\n", ())
     if not mode:
-        assert "not collected" in told(result) or "busy" in result.stderr
+        # What `rm` says of the folder itself depends on where the workspace lies.
+        is_kept = re.search("busy|Read-only file system", result.stderr)
+        assert "not collected" in told(result) or is_kept
     result = run("echo tea > out/x; sh scripts/brew.sh", output_files=("out/*",))
     assert (result.stdout, [file.content for file in result.output_files]) == (
         "brewing\n",
