@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.versions import newest, satisfies, split_requirement
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Skill
@@ -99,14 +98,13 @@ def _pairs(text: str) -> set[tuple[str, str]]:
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
-def read_skill(document: Document) -> Skill:
+def skill_of(document: Document) -> Skill:
     """Read a document's skill as it is on disk now; raises ParseError if it is not one any more."""
     # A search reads no skill unless it explains: the parser and its YAML are imported only here.
-    from skillsearch.skills.parser import parse_skill
+    from skillsearch.skills.parser import read_skill
 
-    path = Path(document.path)
-    data, _ = read_skill_md(path)
-    return parse_skill(data, doc_id=document.doc_id, path=path, root=Path(document.root))[0]
+    path, root = Path(document.path), Path(document.root)
+    return read_skill(path, doc_id=document.doc_id, root=root)
 
 
 @dataclass(frozen=True, slots=True)

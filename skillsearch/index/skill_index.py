@@ -17,7 +17,7 @@ from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, read_skill
+from skillsearch.index.names import find_by_name, skill_of
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.duplicates import copies
@@ -314,7 +314,7 @@ class SkillIndex:
 
         Fails as `find` does, and with a ParseError if its file can no longer be read as a skill.
         """
-        return read_skill(self.find(name))
+        return skill_of(self.find(name))
 
     def find(self, name: str) -> Document:
         """Find the document that a name means, without reading its file.

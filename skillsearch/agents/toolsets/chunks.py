@@ -19,7 +19,7 @@ from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
-from skillsearch.index.names import read_skill
+from skillsearch.index.names import skill_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
@@ -51,7 +51,7 @@ class Skill:
     @classmethod
     def read(cls, document: Document) -> Skill:
         """Read a skill as it is on disk now; `ParseError` if it is none any more."""
-        skill = read_skill(document)
+        skill = skill_of(document)
         body = parse_chunks(skill.body)
         return cls(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
 

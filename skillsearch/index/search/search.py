@@ -12,7 +12,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.names import read_skill
+from skillsearch.index.names import skill_of
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
@@ -111,7 +111,7 @@ class Search:
             why = None
             if request.explain:
                 try:
-                    body = read_skill(document).body
+                    body = skill_of(document).body
                 except ParseError:  # It has changed on the disk.
                     body = ""
                 why = explain(corpus, form, scored, row, calibration, body)
