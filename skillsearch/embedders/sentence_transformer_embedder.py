@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from skillsearch.config import cache_dir
 from skillsearch.embedders import embedding
 from skillsearch.embedders.model_files import (
     LARGEST_MAX_TOKENS,
@@ -17,7 +16,8 @@ from skillsearch.embedders.model_files import (
     digest_of,
     require_safetensors,
 )
-from skillsearch.environ import Variables, forbid_telemetry
+from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
+from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
@@ -51,16 +51,15 @@ class SentenceTransformerEmbedder:
         folder = Path(name_or_path)
         if folder.is_dir():
             require_safetensors(folder)
+        purpose = f"The embedder 'st:{name_or_path}'"
         forbid_telemetry()
         try:
-            # torch makes the folder of its compiler as it is imported.
-            with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):
-                from sentence_transformers import SentenceTransformer
+            import_torch("st", purpose)  # before anything that imports it in its own way
+            from sentence_transformers import SentenceTransformer
         except ImportError as exc:
-            purpose = f"The embedder 'st:{name_or_path}'"
             raise MissingDependencyError("sentence-transformers", "st", purpose) from exc
         if device != "auto":
-            _require_device(device)
+            require_torch_device(device)
         if not folder.is_dir():
             folder = _download(name_or_path)
             require_safetensors(folder)
@@ -115,21 +114,6 @@ def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> It
         batch.append(position)
     if batch:
         yield batch
-
-
-def _require_device(device: str) -> None:
-    import torch
-
-    there = ["cpu"]
-    if torch.cuda.is_available():
-        there += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-    if torch.backends.mps.is_available():
-        there.append("mps")
-    if device not in there:
-        raise EmbedderError(
-            f"torch has no device {device!r} here, only {', '.join(there)}: choose one of them "
-            "with --device or SKILLSEARCH_DEVICE, or install a torch that was built for yours."
-        )
 
 
 def _download(name: str) -> Path:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import RootError
+from skillsearch.files.locks import locked
 from skillsearch.files.openat import FileStat, is_racy
 from skillsearch.roots import sources
 from skillsearch.setting_values import is_url
@@ -58,8 +59,6 @@ def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[st
 
 def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it."""
-    from filelock import FileLock, Timeout
-
     name = sources.shown(source)
     if is_url(source):
         from skillsearch.roots.downloads import check_url
@@ -68,13 +67,12 @@ def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
     try:
         place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.mkdir(mode=0o700, exist_ok=True)
-        with FileLock(place.parent / "lock", timeout=lock_seconds, mode=0o600) as lock:
-            os.utime(lock.lock_file)  # the time of the last use
+        with locked(place.parent / "lock", lock_seconds):
             for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
                 shutil.rmtree(left)
             with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=place.parent) as work:
                 _renew(source, place, name, Path(work))
-    except Timeout as exc:
+    except TimeoutError as exc:
         raise RootError(
             f"{name}: another process has been unpacking it for {lock_seconds:g} s; stop that "
             "process, or try again later."

@@ -19,23 +19,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.config import cache_dir
 from skillsearch.embedders.embedding import Role, head_of
 from skillsearch.embedders.onnx_embedder import load_tokenizer
-from skillsearch.environ import Variables, forbid_telemetry
+from skillsearch.embedders.torch_runtime import import_torch
 from skillsearch.errors import MissingDependencyError, TrainingError
 from skillsearch.training.bert_weights import MAX_TOKENS, WORDS, BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
 from skillsearch.types import Progress
 
-forbid_telemetry()
+torch = import_torch("train", "Training an embedder")
+functional = torch.nn.functional
 try:
-    with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):  # made at the import
-        import torch
-        from torch.nn import functional
-        from transformers import BertConfig, BertModel
+    from transformers import BertConfig, BertModel
 except ImportError as exc:
-    raise MissingDependencyError("torch", "train", "Training an embedder") from exc
+    raise MissingDependencyError("transformers", "train", "Training an embedder") from exc
 
 logger = logging.getLogger(__name__)
 

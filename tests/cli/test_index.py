@@ -6,7 +6,6 @@ import shlex
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ import pytest
 from skillsearch.cli.index import EXAMPLES
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.build.writers import DeltaLimits
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
@@ -631,39 +628,7 @@ def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
     assert "skillsearch.toml: n = 0 must be a whole number from 1 to 1000" in result.stderr
 
 
-@pytest.fixture
-def two_are_many(monkeypatch):
-    """Take two skills for a large index, whose changes become a delta."""
-    build = partial(SkillIndex.build, limits=DeltaLimits(least_documents=2))
-    monkeypatch.setattr(SkillIndex, "build", build)
-
-
-def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, two_are_many):
-    """A file that changed and one that is gone; what else changed waits."""
-    index(drinks)
-    first, second, third = sorted(path.parent.name for path in drinks.glob("*/SKILL.md"))
-    for name in (first, second):
-        with (drinks / name / "SKILL.md").open("a") as file:
-            file.write("More words.\n")
-    (drinks / third / "SKILL.md").unlink()
-    code, report = index(drinks, "--only", drinks / first / "SKILL.md", "--only", drinks / third)
-    assert code == 0
-    assert (report["indexed"], report["reused"], report["removed"]) == (2, 1, 1)
-    code, report = index(drinks)
-    assert (report["indexed"], report["reused"]) == (2, 1)
-
-
-def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, two_are_many):
-    """There is nothing of it in the index, and nothing comes."""
-    _, before = index(drinks)
-    code, report = index(drinks, "--only", tmp_path / "elsewhere")
-    assert code == 0
-    assert (report["generation"], report["reused"]) == (before["generation"], 3)
-
-
-def test_only_keeps_to_what_was_indexed(
-    cli, index, drinks, make_skill, index_dir, two_are_many, monkeypatch
-):
+def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
     """Though the settings name other roots as well."""
     index(drinks)
     others = index_dir.parent / "others"

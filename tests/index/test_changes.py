@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.index.build.changes import ChangeDetector
 from skillsearch.index.build.reading import SeenFiles, Snapshot
-from skillsearch.index.build.writers import DeltaLimits
+from skillsearch.index.build.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic
@@ -25,7 +25,7 @@ class SmallIndex(SkillIndex):
     @classmethod
     def build(cls, *args, **options):
         """Build it with a delta from four skills on."""
-        return super().build(*args, limits=DeltaLimits(least_documents=4), **options)
+        return super().build(*args, limits=SegmentLimits(least_documents=4), **options)
 
 
 @pytest.fixture

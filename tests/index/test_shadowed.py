@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.search import calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import SYSTEMS
@@ -52,12 +51,6 @@ copies = st.lists(
 )
 
 
-@pytest.fixture(autouse=True)
-def every_size_tells(monkeypatch):
-    """Have the number of skills count as evidence in the smallest of corpora too."""
-    monkeypatch.setattr(calibration, "SIZE_RANGE", (1, 1 << 20))
-
-
 def write(folder, name, description, body, version):
     """Write a skill into a folder."""
     folder.mkdir(parents=True)
@@ -93,6 +86,8 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
         named = [(f"{'pdf' if n % 2 else 'tea'}-{n // 2}", *one) for n, one in enumerate(skills)]
+        for number in range(16):  # from so many on, the size of a corpus counts as evidence
+            write(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}", "")
         for number, skill in enumerate(named):
             write(first / str(number), *skill)
         for root in others:
@@ -105,7 +100,7 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             )
             for roots in ([first], [first, *others])
         )
-        assert len(together) == len(skills) + len(copies)
+        assert len(together) == 16 + len(skills) + len(copies)
         for name in ("searched_size", "other_share", "mean_trust"):
             values = [getattr(one.opened.corpus.documents, name) for one in (alone, together)]
             assert values[0] == values[1]

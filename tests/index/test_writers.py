@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skillsearch.index.build.writers import DeltaLimits
-from skillsearch.index.dense import vectors
+from skillsearch.index.build.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 
@@ -20,9 +19,9 @@ QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "con
 
 
 class SmallIndex(SkillIndex):
-    """Takes four skills for many, and forty changes, unless `limits` says otherwise."""
+    """Takes four skills for many, and forty changes; searches more than ten vectors by codes."""
 
-    limits = DeltaLimits(least_documents=4, most_changed=40)
+    limits = SegmentLimits(least_documents=4, most_changed=40, most_flat=10)
 
     @classmethod
     def build(cls, *args, **options):
@@ -44,12 +43,6 @@ def build(tmp_path):
         return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
 
     return build
-
-
-@pytest.fixture(autouse=True)
-def coded(monkeypatch):
-    """Search more than ten vectors by their codes."""
-    monkeypatch.setattr(vectors, "FLAT_LIMIT", 10)
 
 
 @pytest.fixture

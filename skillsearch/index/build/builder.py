@@ -26,8 +26,8 @@ from skillsearch.index.build.embedding import Channel, count_lost
 from skillsearch.index.build.reading import count_skipped, in_order
 from skillsearch.index.build.writers import (
     BLOCK,
-    DeltaLimits,
     DeltaWriter,
+    SegmentLimits,
     Update,
     Written,
     write_full,
@@ -81,7 +81,7 @@ class Builder:
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     progress: Progress | None = None
-    limits: DeltaLimits = field(default_factory=DeltaLimits)
+    limits: SegmentLimits = field(default_factory=SegmentLimits)
     block: int = BLOCK
     unchanged: OpenedIndex | None = field(default=None, init=False)
 
@@ -162,7 +162,7 @@ class Builder:
                 # What is taken over unread would lack the texts of another channel.
                 walked = changes if changes.scopes is None else self._detector(None).walk()
                 changes = walked.all_new()
-            update = Update(changes, settings, channels, self._progress)
+            update = Update(changes, settings, channels, self._progress, self.limits)
             previous, delta, is_same = changes.index, None, self._is_same(changes)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)

@@ -25,7 +25,7 @@ from skillsearch.index.corpus import (
     save_shadowed,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import DenseWriter
+from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseWriter
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
@@ -41,6 +41,29 @@ _VECTORS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentLimits:
+    """When changes are written as a delta instead of into the corpus, and vectors beside codes.
+
+    A corpus below `least_documents` is rewritten within seconds. At `most_changed` skills since the
+    base segment a delta is written in half a second; `most_at_once` have their terms in memory. A
+    segment of more than `most_flat` is searched by codes of its vectors.
+    """
+
+    least_documents: int = 20_000
+    most_changed: int = 5_000
+    most_at_once: int = 1_000
+    most_flat: int = FLAT_LIMIT
+
+    def allow(self, corpus: Corpus, changes: int) -> bool:
+        """Return whether so many changes of a corpus are better written as a delta."""
+        store = corpus.documents
+        base = store.segments[0].size
+        changed = store.size - base + len(store.deleted) + 2 * changes
+        fits = changes <= self.most_at_once and changed <= self.most_changed
+        return base >= self.least_documents and fits
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Changes to be written to an index, if there is one, and the open channels."""
 
@@ -48,6 +71,7 @@ class Update:
     settings: IndexSettings
     channels: Sequence[Channel]
     progress: Progress
+    limits: SegmentLimits
 
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
@@ -111,6 +135,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._caches = [channel.cache for channel in update.channels]
         self._with_body = update.settings.with_body
+        self._most_flat = update.limits.most_flat
         before = update.changes.index.corpus if update.changes.index else None
         self._taken_over = [field.segments for field in before.lexical] if before else []
         self._renumber = np.full(before.documents.size if before else 0, -1, np.int32)
@@ -168,6 +193,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 self.size,
                 with_body=with_body,
                 beside_codes=self._beside_codes,
+                flat_limit=self._most_flat,
             )
             for begin in range(0, self.size, _VECTORS):
                 block = slice(begin, begin + _VECTORS)
@@ -204,27 +230,6 @@ def _matches(
 def _words(keys: bytearray) -> NDArray[np.uint64]:
     """Return keys that follow each other as an array of two words each."""
     return np.frombuffer(keys, "<u8").reshape(-1, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaLimits:
-    """When changes are written as a delta instead of into the corpus.
-
-    A corpus below `least_documents` is rewritten within seconds. At `most_changed` skills since the
-    base segment a delta is written in half a second; `most_at_once` have their terms in memory.
-    """
-
-    least_documents: int = 20_000
-    most_changed: int = 5_000
-    most_at_once: int = 1_000
-
-    def allow(self, corpus: Corpus, changes: int) -> bool:
-        """Return whether so many changes of a corpus are better written as a delta."""
-        store = corpus.documents
-        base = store.segments[0].size
-        changed = store.size - base + len(store.deleted) + 2 * changes
-        fits = changes <= self.most_at_once and changed <= self.most_changed
-        return base >= self.least_documents and fits
 
 
 class DeltaWriter:

@@ -161,14 +161,13 @@ class DenseWriter:
         *,
         with_body: bool,
         beside_codes: bool = False,
-        flat_limit: int | None = None,
+        flat_limit: int = FLAT_LIMIT,
         training_rows: int = TRAINING_ROWS,
     ) -> None:
         """Begin to write; `beside_codes` rounds the vectors like those of a large segment."""
         self._path = folder / f"{name}.faiss"
         self._training_rows = training_rows
-        limit = FLAT_LIMIT if flat_limit is None else flat_limit
-        self._has_codes = size > limit and not beside_codes
+        self._has_codes = size > flat_limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
         self._writers = [
             ArrayWriter(path, self._type, (dimensions,))

@@ -33,6 +33,7 @@ from skillsearch import config, errors
 from skillsearch.config import Settings, cache_dir
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_to_disk, write_atomically
+from skillsearch.files.locks import locked
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
 from skillsearch.text.safe_text import listed
@@ -212,16 +213,12 @@ class IndexFolder:
 
         ConfigError for a folder of other files, LockTimeoutError, or StorageError.
         """
-        from filelock import FileLock, Timeout
-
+        held = contextlib.ExitStack()
         try:
             self._require_ours()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = FileLock(self.path / "lock")
-            lock.acquire(timeout=timeout)
-            with contextlib.suppress(OSError):  # the time of the last use
-                os.utime(lock.lock_file)
-        except Timeout as exc:
+            held.enter_context(locked(self.path / "lock", timeout))
+        except TimeoutError as exc:
             raise errors.LockTimeoutError(
                 f"Another process has been writing the index in {self.path} for over "
                 f"{timeout:.0f} s; wait for it, or choose another --index-dir."
@@ -231,7 +228,7 @@ class IndexFolder:
                 f"The index folder {self.path} cannot be used: {exc.strerror or exc}. "
                 "Choose another --index-dir."
             ) from exc
-        try:
+        with held:
             # Killed writers left these unfinished.
             for file in chain.from_iterable(self.path.glob(f".{name}-*") for name in _REPLACED):
                 with contextlib.suppress(OSError):
@@ -239,8 +236,6 @@ class IndexFolder:
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(folder, ignore_errors=True)
             yield
-        finally:
-            lock.release()
 
     def _require_ours(self) -> None:
         """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""

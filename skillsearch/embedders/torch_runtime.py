@@ -1,0 +1,36 @@
+"""torch and its devices, imported when somebody first needs them; the one importer of torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillsearch.config import cache_dir
+from skillsearch.environ import Variables, forbid_telemetry
+from skillsearch.errors import EmbedderError, MissingDependencyError
+
+
+def import_torch(extra: str, purpose: str) -> Any:
+    """Return the module; a MissingDependencyError that names the extra if it is not installed."""
+    forbid_telemetry()
+    try:
+        # torch makes the folder of its compiler as it is imported.
+        with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):
+            import torch
+    except ImportError as exc:
+        raise MissingDependencyError("torch", extra, purpose) from exc
+    return torch
+
+
+def require_torch_device(device: str) -> None:
+    """Raise an EmbedderError that lists torch's devices unless `device` is one of them."""
+    torch = import_torch("st", f"The device {device!r}")
+    there = ["cpu"]
+    if torch.cuda.is_available():
+        there += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        there.append("mps")
+    if device not in there:
+        raise EmbedderError(
+            f"torch has no device {device!r} here, only {', '.join(there)}: choose one of them "
+            "with --device or SKILLSEARCH_DEVICE, or install a torch that was built for yours."
+        )
