@@ -1,5 +1,6 @@
 """Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
 
+import gc
 import hashlib
 import json
 import os
@@ -39,10 +40,28 @@ NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for garbage only after the tests are collected, and never among all that they are."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    """Make the folder of all homes; `mktemp` lists its own to count on, thousands in the end."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory, monkeypatch):
+def home(homes, monkeypatch):
     """Point the home folder and everything below it to an empty place, and unset our settings."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = Path(tempfile.mkdtemp(dir=homes))
     monkeypatch.setenv("HOME", str(folder))
     for name in XDG:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
