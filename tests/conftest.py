@@ -61,7 +61,7 @@ def homes(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def home(homes, monkeypatch):
     """Point the home folder and everything below it to an empty place, and unset our settings."""
-    folder = Path(tempfile.mkdtemp(dir=homes))
+    folder = Path(tempfile.mkdtemp(prefix="", dir=homes))
     monkeypatch.setenv("HOME", str(folder))
     for name in XDG:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
