@@ -138,15 +138,20 @@ def _requirement(extras: set[str]) -> list[str]:
 
 
 def forbid_telemetry() -> None:
-    """Keep libraries that are imported after this from reporting; values set by the user stay."""
-    for name, value in _NO_TELEMETRY.items():
+    """Keep libraries that are imported after this from reporting."""
+    set_defaults(**_NO_TELEMETRY)
+
+
+def set_defaults(**values: str) -> None:
+    """Set variables for as long as the process lives; values set by the user stay."""
+    for name, value in values.items():
         if not os.environ.get(name):
             os.environ[name] = value
 
 
 def use_one_blas_thread() -> None:
     """Before numpy is imported: no threads of OpenBLAS, which cost a fifth of a cold query."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    set_defaults(OPENBLAS_NUM_THREADS="1")
 
 
 def no_color() -> bool:

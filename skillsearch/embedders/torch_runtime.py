@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from skillsearch.config import cache_dir
-from skillsearch.environ import Variables, forbid_telemetry
+from skillsearch.environ import forbid_telemetry, set_defaults
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
 
 def import_torch(extra: str, purpose: str) -> Any:
     """Return the module; a MissingDependencyError that names the extra if it is not installed."""
     forbid_telemetry()
+    # torch makes this folder when its compiler is imported: with torch, or by the first optimizer.
+    set_defaults(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch"))
     try:
-        # torch makes the folder of its compiler as it is imported.
-        with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):
-            import torch
+        import torch
     except ImportError as exc:
         raise MissingDependencyError("torch", extra, purpose) from exc
     return torch
