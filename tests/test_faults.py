@@ -143,6 +143,20 @@ def deadly_calls(root, folder):
     return int(done.stdout.split()[-1])
 
 
+def killed_at(root, folder, point):
+    """Kill an update of a copy of an index at a call, or at the last one that it makes.
+
+    On a busy machine it was seen to make one call fewer than the one that was counted.
+    """
+    for call in range(point, point - 3, -1):
+        place = copy_of(folder, f"killed-{call}")
+        killed = run(f"{KILL_AT}\n{BUILD}", root, place, call)
+        if killed.returncode:
+            break
+    assert killed.returncode == -signal.SIGKILL, (point, killed.stdout, killed.stderr)
+    return place
+
+
 @pytest.mark.slow
 def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, tmp_path):
     """Twelve points from the first vector to the last folder that is removed.
@@ -154,15 +168,12 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
     fresh = build(root, tmp_path / "fresh")
     new = answers(fresh)
     assert new != old
-    # On a busy machine an update was seen to make one call fewer than the one that was counted.
-    calls = deadly_calls(root, folder) - 3
+    calls = deadly_calls(root, folder)
     points = sorted({1 + round(i * (calls - 1) / 11) for i in range(12)})
     assert len(points) == 12
     seen = []
     for point in points:
-        place = copy_of(folder, f"killed-{point}")
-        killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)
-        assert killed.returncode == -signal.SIGKILL, (point, killed.stdout, killed.stderr)
+        place = killed_at(root, folder, point)
         found = answers(SkillIndex.open(place))
         assert found in (old, new)
         seen.append(found == new)
