@@ -38,8 +38,9 @@ from skillsearch.embedders.embedder import load_embedder, multilingual_is_instal
 from skillsearch.embedders.embedding import embed
 from skillsearch.index.documents import field_texts
 from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import best_first, find_candidates, score
+from skillsearch.index.search.ranker import find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
@@ -77,6 +78,8 @@ HEAD_CHARS = 4096
 METADATA_FROM = 300_000
 """Corpora of so many skills have no bodies."""
 SEARCH_ROUNDS = 20
+JUDGED = 10
+"""Hits that a search for five judges."""
 RECALL_QUERIES = 50
 UPDATES = 3
 UPDATE = "index {root} --index-dir {index} --languages english --fields {fields} --json"
@@ -113,11 +116,15 @@ def bench_search(index: SkillIndex) -> Record:
         counts = Counter(terms(query))
         form = QueryForm(query, "en", counts, (view,), weigh_terms(corpus, counts))
         (candidates,) = find_candidates(corpus, [form], 5)
-        scored = score(corpus, form, candidates, "hybrid", default_calibration())
-        best_first(scored.scores, corpus.documents.in_order(candidates.documents))
+        ranked = rank(corpus, candidates, "hybrid", default_calibration())
+        rows = ranked.best[:JUDGED].tolist()
+        judge(find_evidence(corpus, form, ranked, rows), rows, default_calibration())
 
     return {
         "all": time_calls(lambda query: index.search(query), QUERIES, SEARCH_ROUNDS),
+        "without_reader": time_calls(
+            lambda query: index.search(query, reader="off"), QUERIES, SEARCH_ROUNDS
+        ),
         "without_embedding": time_calls(without_embedding, QUERIES, SEARCH_ROUNDS),
         "steps_ms": break_down(index, QUERIES, SEARCH_ROUNDS),
     }

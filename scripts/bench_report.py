@@ -57,6 +57,9 @@ FIGURES: Cells = {
     "cold query: CPU s, wall s, MB": lambda r: _process(r["cold_query"]),
     "warm query ms: p50, p95, p99": lambda r: _three(r["warm_query"]["all"], "wall"),
     "warm query CPU ms: p50, p95, p99": lambda r: _three(r["warm_query"]["all"], "cpu"),
+    "without the reader ms: p50, p95, p99": lambda r: _three(
+        r["warm_query"]["without_reader"], "wall"
+    ),
     "search alone CPU ms: p50, p95, p99": lambda r: _three(
         r["warm_query"]["without_embedding"], "cpu"
     ),

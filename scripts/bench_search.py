@@ -15,6 +15,7 @@ from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.lexical.field import LexicalField, LexicalMatches
 from skillsearch.index.search import query as query_module
 from skillsearch.index.search import search
+from skillsearch.index.search.reading import Reading
 from skillsearch.index.skill_index import SkillIndex
 
 STEPS: tuple[tuple[str, object, str], ...] = (
@@ -26,8 +27,10 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("dense", DenseChannel, "nearest_to_each"),
     ("dense", DenseChannel, "cosines"),
     ("features and fusion", search, "find_candidates"),
-    ("features and fusion", search, "score"),
-    ("hits", search.Search, "_ranked"),
+    ("features and fusion", search, "rank"),
+    ("confidence", search.Search, "_judged"),
+    ("read", Reading, "read"),
+    ("hits", search.Search, "_answered"),
 )
 """The functions that make up each step; time in nested steps is not counted."""
 NEAREST = 10

@@ -1,23 +1,27 @@
 """Fit the calibrated score on judged collections and write its coefficients into the package.
 
-Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE] [--keep-second]
+Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE]
+       [--reader FOLDER --unseen NAME[:HALF]...]
 
 First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
 the language of a query, and the numbers of the second channel; the first's are held, so that
 a query in English has the score that it would have without the second. This part also asks the
 queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
 and three small collections in Spanish, Russian and Chinese. ``--keep-second`` leaves the numbers of
-the second channel, and what tells the language of a query, as they are in the output: for a new
-first embedder whose cosines are spread like the old one's.
+the second channel, and what tells the language of a query, as they are in the output;
+``--keep-first`` leaves the others.
 
-Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007), the confidence
-by logistic regression with signs held, the lag by the calibration of the hits. What is printed was
-predicted for each collection by coefficients fitted without it and without its family, so it says
-what a new collection can expect; the coefficients written are fitted on all.
+Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the confidence
+in each of the first hits by logistic regression with signs held, once by what a search always
+knows, and once with what a reader says. FOLDER holds a reader that was trained without the
+collections named as unseen: the coefficients of the reader are fitted and measured on these alone.
+Of ``NAME:HALF`` only every other repository counts. What is printed was predicted for each
+collection by coefficients fitted without it and without its family, so it says what a new
+collection can expect; the coefficients written are fitted on all.
 
-Three kinds of query teach the confidence: judged ones, the same with the right skills hidden
-(dropped gold), and queries of foreign collections. So that neither the length nor the number of
-skills matters, every collection also takes part in variants: one line a skill, few skills.
+Four kinds of query teach the confidence: judged ones, the same with the right skills hidden
+(dropped gold), twins, and queries of foreign collections. So that neither the length nor the number
+of skills matters, every collection also takes part in variants: one line a skill, few skills.
 """
 
 from __future__ import annotations
@@ -25,51 +29,72 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
-from fusion_samples import VARIANTS, Sample, Sampler, cross_language, family, pooled
+from fusion_samples import (
+    QUERIES,
+    VARIANTS,
+    Sample,
+    Sampler,
+    cross_language,
+    family,
+    pooled,
+)
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from skillsearch.embedders.model_files import sha256_of
 from skillsearch.evaluation.assess import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.search.calibration import (
+    AGAINST,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
-    OPPOSING,
     PACKAGED,
+    READER,
     SUPPORTING,
     Calibration,
     load_calibration,
 )
+from skillsearch.index.search.confidence import leads
 from skillsearch.index.search.query import language_features
-from skillsearch.index.search.ranker import best_first, find_evidence
+from skillsearch.index.search.ranker import best_first
+from skillsearch.index.search.reading import DOUBT, READ_MOST, can_read, shown_of
+from skillsearch.readers.reader import OnnxReader
 from skillsearch.text.languages import language_of
+from skillsearch.text.scripts import is_legible
 
 Matrix = NDArray[np.float64]
 
-HITS = 5
-"""Hits of an answer."""
-MIX = {"judged": 0.48, "dropped": 0.2, "foreign": 0.32, "named": 0.05}
-"""Weights of the kinds of query in the fit, the same for each collection: a threshold of 0.3 then
-answers one foreign query in ten."""
-HIT_ERROR = 0.06
-"""Expected calibration error of the hits, mean over collections, that the lag aims at; on
-collections left out of the fit it is then below 0.08."""
-LAGS = tuple(step / 20 for step in range(1, 41))
-"""Lags that are tried, smallest first."""
-FALSE_ANSWERS = 0.10
-"""Share of foreign queries that the default threshold may answer."""
+HITS = 10
+"""First hits of an answer, which are judged."""
+HIT_WEIGHTS = np.array([1.0] + [0.25] * 4 + [0.1] * 5)
+"""What each hit weighs in the fit: the siblings of a right skill are often unjudged, and most
+hits behind the first are wrong."""
+MIX = {"judged": 1.0, "dropped": 0.12, "twin": 0.12, "foreign": 0.25, "named": 0.05}
+"""Weights of the kinds of query in the fit, the same for each collection."""
+FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
+"""Share of the queries of a kind that the default threshold may answer, mean over collections."""
+SHOWN = 0.97
+"""Share of the right skills among the first hits that reach the lower bound, likewise."""
+EXCLUDED = -6.0
+"""Log-odds of what request and skill exclude: too few judged requests do to fit it."""
+READER_WEIGHTS = tuple(step / 10 for step in range(41))
+"""Ranking weights of the reader that are tried."""
 START = {
     "bm25_metadata": 8.0,
     "bm25_full": 12.0,
@@ -80,6 +105,7 @@ START = {
     "bm25_full_multilingual": 10.0,
     "cosine_metadata_multilingual": 30.0,
     "cosine_body_multilingual": 10.0,
+    "excluded": -12.0,
 }
 """Where the ascent begins; for the second channel, the best of six that were tried, whose
 ends differ by less than 0.004 in what is ascended."""
@@ -88,6 +114,7 @@ LEAST_QUERIES = 20
 SECOND = frozenset(name for name in (*START, *EVIDENCE) if name.endswith("multilingual"))
 """Ranking features and evidence of the second dense channel."""
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
+UNANSWERABLE = ("dropped", "twin", "foreign")
 _NO_HIT = 1e9
 _CONSTANT = 1e-6
 """Evidence that deviates less tells nothing."""
@@ -149,9 +176,9 @@ def fit_ranking(
         first: The fit of the first channel, if the second is to be fitted.
 
     Returns:
-        One weight per feature, none negative; the metadata cosine keeps its first weight.
+        One weight per feature; those of the metadata cosine and of what opposes stay the first.
     """
-    held = {"cosine_metadata"} if first is None else set(FEATURES) - SECOND
+    held = {"cosine_metadata", *AGAINST} if first is None else set(FEATURES) - SECOND
     start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
     held.update(fixed)
     weights = np.array([0.0 if name in fixed else start[name] for name in FEATURES])
@@ -172,38 +199,122 @@ def fit_ranking(
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All samples under one set of ranking weights, one row each.
+    """All samples under one set of ranking weights, one row each, and a column for each hit.
 
     Attributes:
-        evidence: Evidence for the best candidate, columns as in `EVIDENCE`.
-        gaps: How far the sums of the first `HITS` hits lie behind the best; `_NO_HIT` without one.
+        evidence: Evidence for each of the first `HITS` hits, columns as in `EVIDENCE`; NaN for
+            missing ones.
+        sums: Their ranking sums, the highest first.
         relevant: Which of these hits are relevant.
+        logits: What the reader says of the first hits; NaN for those that it has not read.
     """
 
     evidence: Matrix
-    gaps: Matrix
+    sums: Matrix
     relevant: NDArray[np.bool_]
+    logits: Matrix
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], weights: Matrix) -> Answers:
+    def of(cls, samples: Sequence[Sample], weights: Matrix, logits: Logits | None) -> Answers:
         """Rank the candidates of every sample."""
+        shape = (len(samples), HITS)
         answers = cls(
-            np.zeros((len(samples), len(EVIDENCE))),
-            np.full((len(samples), HITS), _NO_HIT),
-            np.zeros((len(samples), HITS), bool),
+            np.full((*shape, len(EVIDENCE)), np.nan),
+            np.full(shape, -_NO_HIT),
+            np.zeros(shape, bool),
+            np.full(shape, np.nan),
         )
+        lead = EVIDENCE.index("lead")
         for row, sample in enumerate(samples):
             found = sample.candidates
             sums = found.features @ weights
             order = best_first(sums, found.documents)[:HITS]
-            best = int(order[0])
-            values = find_evidence(
-                sample.corpus, sample.query, int(found.documents[best]), found.features[best]
-            )
-            answers.evidence[row] = [values[name] for name in EVIDENCE]
-            answers.gaps[row, : len(order)] = sums[best] - sums[order]
-            answers.relevant[row, : len(order)] = sample.relevant[order]
+            size = len(order)
+            answers.evidence[row, :size] = sample.evidence(order.tolist())
+            answers.evidence[row, :size, lead] = leads(sums[order])
+            answers.sums[row, :size] = sums[order]
+            answers.relevant[row, :size] = sample.relevant[order]
+            if logits is not None:
+                read = logits.of(sample, order[:READ_MOST].tolist())
+                answers.logits[row, : len(read)] = read
         return answers
+
+    def reordered(self, weight: float) -> NDArray[np.int64]:
+        """Return the place of each hit after reading, (samples, `HITS`)."""
+        is_read = ~np.isnan(self.logits)
+        sums = self.sums + weight * np.nan_to_num(self.logits)
+        # First those that were read, best first; beside them the places that they had.
+        best = np.argsort(np.where(is_read, -sums, np.inf), axis=1, kind="stable")
+        places = np.argsort(~is_read, axis=1, kind="stable")
+        order = np.empty_like(best)
+        np.put_along_axis(order, places, best, axis=1)
+        return order
+
+
+class Logits:
+    """What a reader says of queries that it was trained without; kept in a file."""
+
+    def __init__(self, folder: Path, queries: Mapping[str, Container[str]], work: Path) -> None:
+        """Load the reader, for queries by collection, and what it said before."""
+        self._reader = OnnxReader.load(folder)
+        digest = sha256_of(folder / "reader.onnx_data")
+        self.queries = queries
+        self._path = work / f"logits-{digest[:16]}.json"
+        self._known: dict[str, float] = {}
+        if self._path.is_file():
+            self._known = json.loads(self._path.read_text(encoding="utf-8"))
+
+    def of(self, sample: Sample, rows: Sequence[int]) -> list[float]:
+        """Return the logits of the candidates in some rows, NaN for those that are not read."""
+        unseen, scripts = self.queries.get(sample.collection), self._reader.scripts
+        if unseen is None or sample.variant != "whole" or not can_read(sample.query, scripts):
+            return []
+        if sample.query_id and sample.query_id not in unseen:
+            return []
+        texts = {}
+        for row in rows:
+            if row not in sample.read:
+                document = sample.corpus.documents[int(sample.candidates.documents[row])]
+                legible = is_legible(f"{document.name} {document.description}", scripts)
+                texts[row] = shown_of(document, sample.query) if legible else ""
+                sample.read[row] = math.nan
+        asked = sample.query.text
+        keys = {
+            row: sha256(f"{asked}\0{text}".encode()).hexdigest()[:24]
+            for row, text in texts.items()
+            if text
+        }
+        wanted = {key: texts[row] for row, key in keys.items() if key not in self._known}
+        if wanted:
+            read = self._reader.read(asked, list(wanted.values()))
+            self._known.update(zip(wanted, read.tolist(), strict=True))
+        sample.read.update((row, self._known[key]) for row, key in keys.items())
+        return [sample.read[row] for row in rows]
+
+    def save(self) -> None:
+        """Keep what was read."""
+        self._path.write_text(json.dumps(self._known), encoding="utf-8")
+
+
+def unseen_queries(
+    collections: Sequence[Collection], names: Sequence[str]
+) -> dict[str, Container[str]]:
+    """Return the ids of queries that a reader was trained without, by collection.
+
+    Of ``NAME:HALF`` they are those of every other repository, as `train_reader` leaves them out.
+    """
+    halves = {name.partition(":")[0]: name.partition(":")[2] for name in names}
+    found: dict[str, Container[str]] = {}
+    for one in collections:
+        if one.name not in halves:
+            continue
+        ids = {query.query_id for query in (*one.queries, *one.negatives)}
+        if half := halves[one.name]:
+            homes = sorted({document.doc_id.partition("/")[0] for document in one.documents})
+            kept = set(homes[int(half) :: 2])
+            ids = {each for each in ids if each.partition("/")[0] in kept}
+        found[one.name] = ids
+    return found
 
 
 def sample_weights(samples: Sequence[Sample]) -> Matrix:
@@ -223,20 +334,20 @@ def fit_logistic(
     rows: Matrix,
     outcomes: Matrix,
     weights: Matrix,
-    left_out: Iterable[str] = (),
-    first: Calibration | None = None,
-) -> tuple[Matrix, float]:
+    names: Sequence[str] = EVIDENCE,
+    held: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, float]:
     """Fit log-odds as a sum of evidence with the signs that `Calibration` asks for.
 
     Args:
-        rows: Evidence, columns as in `EVIDENCE`.
-        outcomes: 1 if the best candidate is relevant, else 0.
+        rows: Evidence, a column for each of the `names`.
+        outcomes: 1 if the hit is relevant, else 0.
         weights: Weight of each row.
-        left_out: Evidence that must not be used.
-        first: The fit of the first channel, if the second is to be fitted.
+        names: What the columns are.
+        held: Coefficients that are given, by name; 0 leaves evidence out.
 
     Returns:
-        A coefficient for each column, and the intercept. Columns are held to unit deviation under
+        A coefficient for each name and the ``intercept``. Columns are held to unit deviation under
         a light ridge.
     """
     deviation = np.where(rows.std(axis=0) > _CONSTANT, rows.std(axis=0), 1.0)
@@ -251,32 +362,57 @@ def fit_logistic(
         return float((weights * likelihood).sum() + (ridge**2).sum() / 2), gradient
 
     bounds: list[tuple[float | None, float | None]] = []
-    for name, scale in zip(EVIDENCE, deviation.tolist(), strict=True):
-        low = 0.0 if name in SUPPORTING else None
-        bound = (low, 0.0 if name in OPPOSING else None)
-        if first is not None and name not in SECOND:
-            bound = (first.evidence[name] * scale,) * 2
-        bounds.append((0.0, 0.0) if name in left_out else bound)
-    bounds.append((None, None) if first is None else (first.intercept, first.intercept))
+    for name, scale in zip([*names, "intercept"], [*deviation.tolist(), 1.0], strict=True):
+        low = 0.0 if name in (*SUPPORTING, READER) else None
+        bounds.append((held[name] * scale,) * 2 if name in held else (low, None))
     start = np.array([low or 0.0 for low, _ in bounds])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return found.x[:-1] / deviation, float(found.x[-1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    values = [*(found[:-1] / deviation).tolist(), float(found[-1])]
+    return dict(zip([*names, "intercept"], values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """The second step: coefficients of `EVIDENCE`, intercept and lag."""
+    """The second step: coefficients for hits alone and read, and the reader's ranking weight."""
 
-    coefficients: Matrix
-    intercept: float
-    lag: float
+    alone: Mapping[str, float]
+    read: Mapping[str, float]
+    reader: float
 
-    def scores(self, answers: Answers) -> Matrix:
-        """Score the first hits of all samples; 0 for a sample without one."""
-        odds = answers.evidence @ self.coefficients + self.intercept
-        scores = expit(odds[:, np.newaxis] - self.lag * answers.gaps)
-        hits: Matrix = np.where(answers.gaps < _NO_HIT, scores, 0.0)
-        return hits
+    def scores(
+        self, answers: Answers, *, with_reader: bool = True
+    ) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Score the first hits of all samples as a search does; 0 for missing ones.
+
+        Returns:
+            Scores in the order of the answer, and which of the hits are relevant.
+        """
+        values = np.nan_to_num(answers.evidence)
+        missing = np.isnan(answers.evidence[:, :, 0])
+        odds = np.where(
+            missing, -_NO_HIT, values @ self._column(self.alone) + self.alone["intercept"]
+        )
+        relevant = answers.relevant
+        if with_reader:
+            best = expit(odds.max(axis=1))
+            doubted = (best > DOUBT[0]) & (best < DOUBT[1]) & ~np.isnan(answers.logits).all(axis=1)
+            logits = np.nan_to_num(answers.logits)
+            read = values @ self._column(self.read) + self.read["intercept"]
+            read = read + self.read[READER] * logits
+            is_read = doubted[:, np.newaxis] & ~np.isnan(answers.logits)
+            odds = np.where(is_read, read, odds)
+            order = np.where(
+                doubted[:, np.newaxis], answers.reordered(self.reader), np.arange(HITS)
+            )
+            odds = np.take_along_axis(odds, order, axis=1)
+            relevant = np.take_along_axis(relevant, order, axis=1)
+        # No hit scores less than those behind it.
+        odds = np.maximum.accumulate(odds[:, ::-1], axis=1)[:, ::-1]
+        return np.where(odds > -_NO_HIT / 2, expit(odds), 0.0), relevant
+
+    @staticmethod
+    def _column(coefficients: Mapping[str, float]) -> Matrix:
+        return np.array([coefficients[name] for name in EVIDENCE])
 
 
 def fit_confidence(
@@ -286,37 +422,67 @@ def fit_confidence(
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
 ) -> Confidence:
-    """Fit the second step on the known samples."""
-    places = np.flatnonzero(known)
-    weights = sample_weights([samples[place] for place in places.tolist()])
-    outcomes = answers.relevant[places, 0].astype(float)
-    fitted = fit_logistic(answers.evidence[places], outcomes, weights, left_out, first)
-    return choose_lag(Confidence(*fitted, lag=0.0), samples, answers, known)
+    """Fit the second step on the hits of the known samples.
+
+    Args:
+        samples: All samples.
+        answers: Their hits.
+        known: Which samples may be seen.
+        left_out: Evidence that must not be used.
+        first: The fit of the first channel, if the second is to be fitted.
+    """
+    held = {"excluded": EXCLUDED} | dict.fromkeys(left_out, 0.0)
+    if first is not None:
+        kept = (*EVIDENCE, "intercept")
+        held |= {name: first.alone[name] for name in kept if name not in SECOND}
+    alone = _fit_hits(samples, answers, known, held)
+    if first is not None:
+        second = {name: alone[name] for name in SECOND & {*EVIDENCE}}
+        return Confidence(alone, {**first.read, **second}, first.reader)
+    # What the second channel says cannot be learned here.
+    read = _fit_hits(samples, answers, known, held, with_reader=True)
+    return Confidence(alone, read, fit_reader_weight(samples, answers, known))
 
 
-def choose_lag(
-    confidence: Confidence,
+def _fit_hits(
     samples: Sequence[Sample],
     answers: Answers,
     known: NDArray[np.bool_],
-) -> Confidence:
-    """Set the smallest lag at which the hits are calibrated to `HIT_ERROR`, or else the best one.
+    held: Mapping[str, float],
+    *,
+    with_reader: bool = False,
+) -> dict[str, float]:
+    """Fit one confidence on the hits that exist, or on those that were read."""
+    present = ~np.isnan(answers.logits if with_reader else answers.evidence[:, :, 0])
+    places = np.flatnonzero(known & present.any(axis=1))
+    if not len(places):
+        return dict.fromkeys((*EVIDENCE, READER, "intercept"), 0.0)
+    weights = sample_weights([samples[place] for place in places.tolist()])
+    rows, hits = np.nonzero(present[places])
+    evidence = answers.evidence[places][rows, hits]
+    names: tuple[str, ...] = EVIDENCE
+    if with_reader:
+        evidence = np.c_[evidence, answers.logits[places][rows, hits]]
+        names = (*EVIDENCE, READER)
+    outcomes = answers.relevant[places][rows, hits].astype(float)
+    return fit_logistic(evidence, outcomes, weights[rows] * HIT_WEIGHTS[hits], names, held)
 
-    The likeliest lag would be larger: most siblings of a right skill are unjudged and count as
-    wrong. A smaller one keeps more right skills that are not the first hit above the threshold.
-    """
-    names = [s.collection if _is(s, "judged") else "" for s in samples]
-    groups = [
-        known & np.array([found == name for found in names]) for name in sorted({*names} - {""})
-    ]
-    errors = {}
-    for lag in LAGS:
-        scores = replace(confidence, lag=lag).scores(answers)
-        errors[lag] = statistics.mean(
-            hit_error(scores[group], answers.relevant[group]) for group in groups if group.any()
+
+def fit_reader_weight(
+    samples: Sequence[Sample], answers: Answers, known: NDArray[np.bool_]
+) -> float:
+    """Return the ranking weight of the reader with the highest mean nDCG@10, 0 without reading."""
+    names = np.array([s.collection if _is(s, "judged") else "" for s in samples])
+    is_read = known & ~np.isnan(answers.logits).all(axis=1) & (names != "")
+    best = (0.0, 0.0)
+    for weight in READER_WEIGHTS if is_read.any() else ():
+        order = answers.reordered(weight)
+        found = _ndcg(samples, np.take_along_axis(answers.relevant, order, axis=1))
+        value = statistics.mean(
+            float(found[is_read & (names == name)].mean()) for name in {*names[is_read].tolist()}
         )
-    least = max(min(errors.values()), HIT_ERROR)
-    return replace(confidence, lag=next(lag for lag in LAGS if errors[lag] <= least))
+        best = max(best, (value, -weight))
+    return -best[1]
 
 
 def hit_error(scores: Matrix, relevant: NDArray[np.bool_]) -> float:
@@ -359,16 +525,29 @@ class Fold:
     answers: Answers
 
 
-def make_folds(samples: Sequence[Sample], first: Calibration | None = None) -> list[Fold]:
+def make_folds(
+    samples: Sequence[Sample], first: Calibration | None = None, logits: Logits | None = None
+) -> list[Fold]:
     """Fit a ranking without each family in turn."""
     folds = []
     for name in sorted({family(sample.collection) for sample in samples}):
         known = np.array([name not in (family(s.collection), family(s.source)) for s in samples])
         held = np.array([family(s.collection) == name and s.variant == "whole" for s in samples])
         weights = fit_ranking(list(blocks(samples, known).values()), (), first)
-        answers = Answers.of(samples, weights)
+        answers = Answers.of(samples, weights, logits)
+        if logits is not None:
+            logits.save()
         folds.append(Fold(held, known, blocks(samples, held), weights, answers))
     return folds
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Scores of the first hits, which are relevant, and the nDCG@10; a row for each sample."""
+
+    scores: Matrix
+    relevant: NDArray[np.bool_]
+    ndcg: Matrix
 
 
 def predict(
@@ -376,19 +555,25 @@ def predict(
     folds: Sequence[Fold],
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
-) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Score the whole collections, each by a confidence that saw nothing of its family.
-
-    Returns:
-        Scores of the first hits, and which are relevant; rows of other samples are empty.
-    """
-    scores = np.zeros((len(samples), HITS))
-    relevant = np.zeros((len(samples), HITS), bool)
+    *,
+    with_reader: bool = True,
+) -> Predicted:
+    """Score the whole collections, each by a confidence that saw nothing of its family."""
+    shape = (len(samples), HITS)
+    found = Predicted(np.zeros(shape), np.zeros(shape, bool), np.zeros(len(samples)))
     for fold in folds:
         confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first)
-        scores[fold.held] = confidence.scores(fold.answers)[fold.held]
-        relevant[fold.held] = fold.answers.relevant[fold.held]
-    return scores, relevant
+        scores, relevant = confidence.scores(fold.answers, with_reader=with_reader)
+        found.scores[fold.held], found.relevant[fold.held] = scores[fold.held], relevant[fold.held]
+        found.ndcg[fold.held] = _ndcg(samples, relevant)[fold.held]
+    return found
+
+
+def _ndcg(samples: Sequence[Sample], relevant: NDArray[np.bool_]) -> Matrix:
+    best = np.cumsum(DISCOUNTS)
+    ideal = np.array([best[min(max(s.judged, 1), 10) - 1] for s in samples])
+    values: Matrix = relevant @ DISCOUNTS / ideal
+    return values
 
 
 def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | None]:
@@ -401,30 +586,28 @@ def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | No
 
 
 def confidence_measures(
-    samples: Sequence[Sample],
-    scores: Matrix,
-    relevant: NDArray[np.bool_],
-    name: str,
-    threshold: float,
+    samples: Sequence[Sample], found: Predicted, name: str, threshold: float, lower: float
 ) -> dict[str, float | None]:
     """Measure the scores of one collection."""
     rows = {
         kind: np.array([_is(s, kind) and s.collection == name for s in samples])
-        for kind in ("judged", "foreign", "dropped")
+        for kind in ("judged", *UNANSWERABLE)
     }
-    tops = {kind: scores[mask][:, 0].tolist() for kind, mask in rows.items()}
-    hits, right = scores[rows["judged"]], relevant[rows["judged"]]
-    found = np.where(right, hits, 0.0).max(axis=1)[right.any(axis=1)]
-    foreign = np.array(tops["foreign"])
-    return {
-        "auroc foreign": auroc(tops["judged"], tops["foreign"]) if len(foreign) else None,
-        "auroc dropped": auroc(tops["judged"], tops["dropped"]),
+    tops = {kind: found.scores[mask][:, 0] for kind, mask in rows.items()}
+    hits, right = found.scores[rows["judged"]], found.relevant[rows["judged"]]
+    best = np.where(right, hits, 0.0).max(axis=1)
+    values: dict[str, float | None] = {
+        "read": float(found.ndcg[rows["judged"]].mean()),
         "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
         "ece hits": hit_error(hits, right),
-        "foreign answered": float((foreign >= threshold).mean()) if len(foreign) else None,
-        "kept": float((found >= threshold).mean()) if len(found) else None,
-        "dropped answered": float((np.array(tops["dropped"]) >= threshold).mean()),
+        "kept": float((best >= threshold).mean()),
+        "shown": float((best[right.any(axis=1)] >= lower).mean()) if right.any() else None,
     }
+    for kind in UNANSWERABLE:
+        some = tops[kind]
+        values[f"auroc {kind}"] = auroc(tops["judged"], some) if len(some) else None
+        values[f"{kind} answered"] = float((some >= threshold).mean()) if len(some) else None
+    return values
 
 
 Table = dict[str, dict[str, float | None]]
@@ -433,41 +616,75 @@ Table = dict[str, dict[str, float | None]]
 def measure(
     samples: Sequence[Sample],
     weights: Mapping[str, tuple[RankingData, Matrix]],
-    scores: Matrix,
-    relevant: NDArray[np.bool_],
+    found: Predicted,
     threshold: float,
+    lower: float,
 ) -> Table:
     """Measure every collection."""
     return {
         name: ranking_measures(data, used)
-        | confidence_measures(samples, scores, relevant, name, threshold)
+        | confidence_measures(samples, found, name, threshold, lower)
         for name, (data, used) in weights.items()
     }
 
 
-def false_answers(samples: Sequence[Sample], scores: Matrix, threshold: float) -> float:
-    """Return the share of foreign queries answered, mean over collections."""
-    tops: dict[str, list[bool]] = {}
-    for sample, row in zip(samples, scores, strict=True):
-        if _is(sample, "foreign"):
-            tops.setdefault(sample.collection, []).append(bool(row[0] >= threshold))
-    return statistics.mean(map(statistics.mean, tops.values()))
+def by_collection(
+    samples: Sequence[Sample],
+    values: NDArray[Any],
+    kind: str,
+    among: Container[str] | None = None,
+) -> list[NDArray[Any]]:
+    """Return the rows of the samples of a kind, those of each collection together.
+
+    `among` are the collections that count, by default all.
+    """
+    names = np.array([s.collection if _is(s, kind) else "" for s in samples])
+    wanted = sorted(name for name in {*names.tolist()} - {""} if among is None or name in among)
+    return [values[names == name] for name in wanted]
 
 
-def choose_threshold(samples: Sequence[Sample], scores: Matrix) -> float:
-    """Return the lowest threshold, in steps of 0.05, with at most `FALSE_ANSWERS`."""
-    steps = (step / 20 for step in range(1, 20))
-    fits = (t for t in steps if false_answers(samples, scores, t) <= FALSE_ANSWERS)
-    return next(fits, 0.95)
+def choose_threshold(
+    samples: Sequence[Sample], found: Predicted, among: Container[str] | None = None
+) -> float:
+    """Return the lowest threshold, in steps of 0.01, with at most `FALSE_ANSWERS`."""
+    tops = {kind: by_collection(samples, found.scores[:, 0], kind, among) for kind in FALSE_ANSWERS}
+
+    def is_enough(threshold: float) -> bool:
+        return all(
+            statistics.mean(float((one >= threshold).mean()) for one in tops[kind]) <= most
+            for kind, most in FALSE_ANSWERS.items()
+            if tops[kind]
+        )
+
+    return next((step / 100 for step in range(1, 100) if is_enough(step / 100)), 0.99)
+
+
+def choose_lower_bound(
+    samples: Sequence[Sample],
+    found: Predicted,
+    threshold: float,
+    among: Container[str] | None = None,
+) -> float:
+    """Return the highest bound, in steps of 0.001, that `SHOWN` of the right skills reach."""
+    right = np.where(found.relevant, found.scores, np.nan)
+    every = by_collection(samples, right, "judged", among)
+    some = [one[~np.isnan(one).all(axis=1)] for one in every]
+    best = [np.nanmax(one, axis=1) for one in some if len(one)]
+
+    def shown(bound: float) -> float:
+        return statistics.mean(float((one >= bound).mean()) for one in best)
+
+    steps = range(round(threshold * 1000), 0, -1)
+    return next((step / 1000 for step in steps if shown(step / 1000) >= SHOWN), 0.001)
 
 
 def means(table: Mapping[str, Mapping[str, float | None]]) -> dict[str, float]:
-    """Return the mean of each measure over the collections that have it."""
-    names = next(iter(table.values()))
-    return {
-        name: statistics.mean(v for row in table.values() if (v := row[name]) is not None)
-        for name in names
+    """Return the mean of each measure over the collections that have it, if any has."""
+    found = {
+        name: [value for row in table.values() if (value := row[name]) is not None]
+        for name in next(iter(table.values()))
     }
+    return {name: statistics.mean(values) for name, values in found.items() if values}
 
 
 def print_table(title: str, table: Table) -> None:
@@ -485,14 +702,15 @@ def print_ablation(
     folds: Sequence[Fold],
     weights: Mapping[str, tuple[RankingData, Matrix]],
     whole: Mapping[str, float],
-    threshold: float,
+    cuts: tuple[float, float],
 ) -> None:
-    """Print what leaving out each piece of evidence, and each ranking feature, changes."""
+    """Print what leaving out the reader, each piece of evidence, and each feature changes."""
     names = [name for name in whole if name not in ("hybrid", "bm25", "dense")]
     print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
-    for name in EVIDENCE:
-        scored = predict(samples, folds, (name,))
-        found = means(measure(samples, weights, *scored, threshold))
+    for name in (READER, *EVIDENCE):
+        out = () if name == READER else (name,)
+        scored = predict(samples, folds, out, with_reader=name != READER)
+        found = means(measure(samples, weights, scored, *cuts))
         print(f"{name:24}", *(f"{found[n] - whole[n]:+16.3f}" for n in names), flush=True)
     print(f"\n{'without the feature':24} {'nDCG@10':>16}")
     for feature in FEATURES:
@@ -505,28 +723,29 @@ def print_ablation(
 
 def fit_all(
     samples: Sequence[Sample],
-    threshold: float,
+    cuts: tuple[float, float],
     clues: Mapping[str, float],
     first: Calibration | None = None,
+    logits: Logits | None = None,
 ) -> tuple[Calibration, Table]:
     """Fit both steps on everything, and measure the result on what it was fitted on."""
     every = np.ones(len(samples), bool)
     data = blocks(samples, every)
     weights = fit_ranking(list(data.values()), (), first).round(2)
-    answers = Answers.of(samples, weights)
+    answers = Answers.of(samples, weights, logits)
     confidence = fit_confidence(samples, answers, every, (), first)
-    lags = {"lag": confidence.lag, "lag_multilingual": confidence.lag}
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
-        dict(zip(EVIDENCE, confidence.coefficients.round(3).tolist(), strict=True)),
-        round(confidence.intercept, 3),
-        threshold=threshold,
+        confidence.reader,
+        {name: round(value, 3) for name, value in confidence.alone.items()},
+        {name: round(value, 3) for name, value in confidence.read.items()},
+        *cuts,
         clues=clues,
-        **(lags if first is None else {**lags, "lag": first.lag}),
     )
     used = {name: (block, weights) for name, block in data.items()}
-    scores = confidence.scores(answers)
-    return calibration, measure(samples, used, scores, answers.relevant, threshold)
+    scores, relevant = confidence.scores(answers)
+    found = Predicted(scores, relevant, _ndcg(samples, relevant))
+    return calibration, measure(samples, used, found, *cuts)
 
 
 def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
@@ -580,6 +799,7 @@ def fit_part(
     clues: Mapping[str, float],
     first: Calibration | None = None,
     *,
+    logits: Logits | None = None,
     ablation: bool = False,
 ) -> Fitted:
     """Fit one channel on all samples, print what it predicts of each family of collections.
@@ -588,22 +808,31 @@ def fit_part(
         samples: Searches of indexes with one channel; with two channels if `first` is given.
         clues: What tells the language of a query.
         first: The fit of the first channel, if the second is to be fitted.
+        logits: What a reader says; by default nothing.
         ablation: Also print what each part is worth.
 
     Returns:
         The calibration and its measures.
     """
-    folds = make_folds(samples, first)
+    folds = make_folds(samples, first, logits)
     scored = predict(samples, folds, (), first)
-    threshold = choose_threshold(samples, scored[0]) if first is None else first.threshold
+    cuts = (0.0, 0.0) if first is None else (first.threshold, first.lower_bound)
+    if first is None:
+        # What a reader has learned by heart says nothing of other requests.
+        among = logits.queries if logits else None
+        threshold = choose_threshold(samples, scored, among)
+        cuts = (threshold, choose_lower_bound(samples, scored, threshold, among))
     weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
-    table = measure(samples, weights, *scored, threshold)
+    table = measure(samples, weights, scored, *cuts)
     title = "first channel" if first is None else "second channel"
+    if logits is not None:
+        without = predict(samples, folds, (), first, with_reader=False)
+        print_table(f"{title}, not read", measure(samples, weights, without, *cuts))
     print_table(f"{title}, left out", table)
-    calibration, seen = fit_all(samples, threshold, clues, first)
+    calibration, seen = fit_all(samples, cuts, clues, first, logits)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:
-        print_ablation(samples, folds, weights, means(table), threshold)
+        print_ablation(samples, folds, weights, means(table), cuts)
     return Fitted(calibration, table)
 
 
@@ -616,57 +845,79 @@ def main() -> None:
     parser.add_argument(
         "--cross-language", type=Path, default=CROSS_LANGUAGE, help="queries in other languages"
     )
+    parser.add_argument("--reader", type=Path, help="folder of a reader")
+    parser.add_argument(
+        "--unseen", nargs="*", default=[], help="collections that it was trained without"
+    )
+    parser.add_argument(
+        "--queries", type=int, default=QUERIES, help="most queries of a collection [200]"
+    )
     parser.add_argument("--ablation", action="store_true", help="also fit without each part")
-    parser.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
+    held = parser.add_mutually_exclusive_group()
+    held.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
+    held.add_argument("--keep-first", action="store_true", help="fit the second channel alone")
     args = parser.parse_args()
     collections = [load_collection(path) for path in args.collections]
-    if args.keep_second:
-        fit_first(collections, args)
-    else:
-        fit_both(collections, args)
-
-
-def fit_first(collections: Sequence[Collection], args: argparse.Namespace) -> None:
-    """Fit the first channel, and take all else from the calibration in place."""
-    before = load_calibration(args.output)
-    provenance = json.loads(args.output.read_text(encoding="utf-8"))["provenance"]
-    samples = Sampler(collections, args.work, "english").samples()
-    fitted = fit_part(samples, before.clues, ablation=args.ablation)
-    first = fitted.calibration
-    calibration = replace(
-        first,
-        weights={n: (before if n in SECOND else first).weights[n] for n in FEATURES},
-        evidence={n: (before if n in SECOND else first).evidence[n] for n in EVIDENCE},
-        lag_multilingual=before.lag_multilingual,
-    )
-    provenance["first channel"] = today()
-    left_out = {name: round(value, 4) for name, value in means(fitted.left_out).items()}
-    provenance["left_out_of_the_fit"]["first channel"] = left_out
-    save(calibration, provenance, args.output)
-
-
-def fit_both(collections: Sequence[Collection], args: argparse.Namespace) -> None:
-    """Fit both channels, the second beside the first."""
     others = cross_language(args.cross_language, collections)
-    samples = Sampler(collections, args.work, "english").samples()
-    clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
-    first = fit_part(samples, clues, ablation=args.ablation)
-    asked = [*collections, *others, *pooled([*collections, *others])]
-    both = Sampler(asked, args.work, "all", first.calibration).samples()
-    voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
-    second = fit_part(voted, clues, first.calibration)
-    provenance = {
-        "date": today(),
-        "collections": {
-            c.name: {"documents": len(c.documents), "queries": len(c.queries)}
-            for c in [*collections, *others]
-        },
-        "left_out_of_the_fit": {
-            "first channel": {name: round(v, 4) for name, v in means(first.left_out).items()},
-            "second channel": {name: round(v, 4) for name, v in means(second.left_out).items()},
-        },
+    calibration, provenance = (
+        _in_place(args.output) if args.keep_first or args.keep_second else (None, {})
+    )
+    measures = provenance.setdefault("left_out_of_the_fit", {})
+    if not args.keep_first:
+        before, clues = calibration, calibration.clues if calibration else None
+        if clues is None:
+            clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
+        calibration, measures["first channel"] = fit_first(collections, clues, args)
+        calibration = with_second(calibration, before) if before else calibration
+        provenance["collections"] = sizes(collections)
+        provenance["queries of a collection"] = args.queries
+    if calibration is not None and not args.keep_second:
+        asked = [*collections, *others, *pooled([*collections, *others])]
+        both = Sampler(asked, args.work, "all", calibration, args.queries).samples()
+        voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
+        fitted = fit_part(voted, calibration.clues, calibration)
+        calibration, measures["second channel"] = fitted.calibration, rounded(fitted.left_out)
+        provenance["collections of the second channel"] = sizes([*collections, *others])
+    if calibration is not None:
+        save(calibration, {**provenance, "date": today()}, args.output)
+
+
+def _in_place(path: Path) -> tuple[Calibration, dict[str, Any]]:
+    provenance: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["provenance"]
+    return load_calibration(path), provenance
+
+
+def fit_first(
+    collections: Sequence[Collection], clues: Mapping[str, float], args: argparse.Namespace
+) -> tuple[Calibration, dict[str, float]]:
+    """Fit the first channel, with a reader if one is given, and return the means measured."""
+    logits = None
+    if args.reader:
+        logits = Logits(args.reader, unseen_queries(collections, args.unseen), args.work)
+    samples = Sampler(collections, args.work, "english", queries=args.queries).samples()
+    fitted = fit_part(samples, clues, logits=logits, ablation=args.ablation)
+    return fitted.calibration, rounded(fitted.left_out)
+
+
+def with_second(first: Calibration, before: Calibration) -> Calibration:
+    """Return a fit of the first channel with the numbers of the second from another."""
+    weights = {n: (before if n in SECOND else first).weights[n] for n in FEATURES}
+    second = {name: before.alone[name] for name in SECOND & {*EVIDENCE}}
+    alone, read = {**first.alone, **second}, {**first.read, **second}
+    return replace(first, weights=weights, alone=alone, read=read)
+
+
+def sizes(collections: Iterable[Collection]) -> dict[str, dict[str, int]]:
+    """Return the sizes of collections for the record."""
+    return {
+        one.name: {"documents": len(one.documents), "queries": len(one.queries)}
+        for one in collections
     }
-    save(second.calibration, provenance, args.output)
+
+
+def rounded(table: Table) -> dict[str, float]:
+    """Return the means of a table for the record."""
+    return {name: round(value, 4) for name, value in means(table).items()}
 
 
 def today() -> str:

@@ -1,9 +1,10 @@
 """Judged collections → queries with their candidates, for `fit_fusion` to learn from.
 
 Every collection is searched as it is and in variants (one line a skill, few skills), so that what
-is learned does not depend on how long skills are or how many there are. In each, four kinds of
+is learned does not depend on how long skills are or how many there are. In each, five kinds of
 query are asked: judged ones; the same with the right skills and their copies hidden (dropped);
-queries of foreign collections; and names of skills, which people type too.
+twins, changed as little as possible so that nothing fits; queries of foreign collections; and names
+of skills, which people type too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from json import loads
 from pathlib import Path
 from typing import TypeVar
@@ -23,10 +24,11 @@ from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration import EVIDENCE, Calibration
+from skillsearch.index.search.confidence import find_evidence
 from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Candidates, find_candidates
+from skillsearch.index.search.ranker import Candidates, Ranked, find_candidates
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.languages import language_of
@@ -35,8 +37,13 @@ from skillsearch.types import Languages
 
 Item = TypeVar("Item")
 
-FAMILIES = {"salesforce-variants": "salesforce", "metatool-multi": "metatool"}
-"""Collections over the same documents: neither may see the other."""
+FAMILIES = {
+    "salesforce-variants": "salesforce",
+    "metatool-multi": "metatool",
+    "authors-tasks": "authors",
+    **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "languages")},
+}
+"""Collections over the same documents, or of the same making: neither may see the other."""
 RELATED = (
     {"one-liners", "metatool", "metatool-multi", "spanish", "russian", "chinese"},
     {"korean", "spanish", "russian", "chinese"},
@@ -59,13 +66,14 @@ POOLED = (
     "chinese",
 )
 """Collections that are pooled: a sixth of the skills is then in other languages than English."""
-GENERAL = {"skill-evals"}
+GENERAL = {"skill-evals", "authors", "requests"}
 """Collections whose documents come from everywhere: nothing is foreign to them."""
 
-QUERIES = 400
-"""Most queries taken of a collection, and a quarter of it for a variant."""
-FOREIGN = 80
-"""Queries taken of each foreign collection, and a quarter of it for a variant."""
+QUERIES = 200
+"""Most queries taken of a collection, and a quarter of it for a variant; a tenth of each foreign
+collection."""
+TWIN = "twin"
+"""Kind of negatives that are a judged query changed as little as possible."""
 HITS_WANTED = 12
 """As in `find_candidates`: gives some 50 candidates of each channel."""
 
@@ -77,13 +85,14 @@ class Sample:
     Attributes:
         collection: Name of the collection searched.
         variant: Name of the variant of it.
-        kind: ``judged``, ``dropped``, ``foreign`` or ``named``.
+        kind: ``judged``, ``dropped``, ``twin``, ``foreign`` or ``named``.
         source: Foreign collection that the query comes from, or empty.
         corpus: The parts of the index searched.
         query: The analysed query.
         candidates: What was found.
         relevant: Which candidates are relevant, bool.
         judged: How many documents are relevant, found or not.
+        query_id: Id of a judged query or twin, or empty.
     """
 
     collection: str
@@ -95,6 +104,22 @@ class Sample:
     candidates: Candidates
     relevant: NDArray[np.bool_]
     judged: int
+    query_id: str = ""
+    _known: dict[int, list[float]] = field(default_factory=dict)
+    read: dict[int, float] = field(default_factory=dict)
+    """What a reader said of the candidates in some rows, NaN for those that it cannot read."""
+
+    def evidence(self, rows: Sequence[int]) -> list[list[float]]:
+        """Return the evidence for the candidates in some rows, but for their lead."""
+        if new := [row for row in rows if row not in self._known]:
+            found, size = self.candidates, len(self.candidates.documents)
+            ranked = Ranked(found.documents, found.features, np.zeros(size), np.arange(size))
+            values = find_evidence(self.corpus, self.query, ranked, new)
+            self._known.update(
+                (row, [one[name] for name in EVIDENCE])
+                for row, one in zip(new, values, strict=True)
+            )
+        return [self._known[row] for row in rows]
 
 
 def one_line(collection: Collection) -> Collection:
@@ -216,7 +241,7 @@ def is_foreign(source: str, collection: str) -> bool:
         return False
     one, other = _plain(source), _plain(collection)
     related = any({one, other} <= group for group in RELATED)
-    return family(one) != family(other) and not related and other not in GENERAL
+    return family(one) != family(other) and not related and family(other) not in GENERAL
 
 
 class Sampler:
@@ -228,6 +253,7 @@ class Sampler:
         work: Path,
         languages: Languages,
         calibration: Calibration | None = None,
+        queries: int = QUERIES,
     ) -> None:
         """Take the collections and how to search them.
 
@@ -236,7 +262,9 @@ class Sampler:
             work: Folder for their indexes.
             languages: Which languages these are made for.
             calibration: Decides which channels vote; by default the package's.
+            queries: Most queries taken of a collection.
         """
+        self._queries = queries
         self._collections = {collection.name: collection for collection in collections}
         self._work = work
         self._languages = languages
@@ -260,13 +288,16 @@ class Sampler:
         searched = _Searched(collection, variant, self._index(collection))
         part = 1 if variant == "whole" else 4
         made = []
-        for query in _spread(collection.queries, QUERIES // part):
+        for query in _spread(collection.queries, self._queries // part):
             made += searched.judged(query)
-        for document in _spread(list(searched.index.documents()), QUERIES // part // 4):
+        twins = [one for one in collection.negatives if one.kind == TWIN]
+        for query in _spread(twins, self._queries // part):
+            made.append(searched.sample("twin", query.text, query_id=query.query_id))
+        for document in _spread(list(searched.index.documents()), self._queries // part // 4):
             made.append(searched.named(document.name))
         for source, other in self._collections.items():
             if is_foreign(source, name):
-                for query in _spread(other.queries, FOREIGN // part):
+                for query in _spread(other.queries, self._queries // 10 // part):
                     made.append(searched.sample("foreign", query.text, source=source))
         return [replace(sample, collection=name) for sample in made]
 
@@ -276,7 +307,7 @@ class Sampler:
         for collection in self._collections.values():
             corpus = self._index(collection)[0].opened.corpus
             lexical = corpus.lexical[-1]
-            for query in _spread([q for q in collection.queries if q.language], QUERIES):
+            for query in _spread([q for q in collection.queries if q.language], self._queries):
                 counts = Counter(terms(query.text, language_of(query.text)))
                 found.append((query, lexical.weigh(counts).overlap))
         return found
@@ -317,8 +348,8 @@ class _Searched:
         ignored = self._numbers_of(self._collection.ignored.get(query.query_id, ()))
         hidden = ignored | self._copies(relevant)
         return [
-            self.sample("judged", query.text, relevant, ignored),
-            self.sample("dropped", query.text, frozenset(), hidden),
+            self.sample("judged", query.text, relevant, ignored, query_id=query.query_id),
+            self.sample("dropped", query.text, frozenset(), hidden, query_id=query.query_id),
         ]
 
     def named(self, name: str) -> Sample:
@@ -333,6 +364,7 @@ class _Searched:
         hidden: frozenset[int] = frozenset(),
         *,
         source: str = "",
+        query_id: str = "",
     ) -> Sample:
         """Search one query."""
         corpus, form = self.index.opened.corpus, self.index.analyse(text)
@@ -340,7 +372,7 @@ class _Searched:
         (found,) = find_candidates(corpus, [form], HITS_WANTED, excluded)
         mask = np.isin(found.documents, sorted(relevant))
         count = len(relevant - hidden)
-        return Sample("", self._variant, kind, source, corpus, form, found, mask, count)
+        return Sample("", self._variant, kind, source, corpus, form, found, mask, count, query_id)
 
     def _numbers_of(self, doc_ids: Iterable[str]) -> frozenset[int]:
         """Return the numbers of documents that were indexed."""

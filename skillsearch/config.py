@@ -65,6 +65,8 @@ class Settings:
         collection: Name of the index on that server.
         threshold: Lowest accepted score; None for the default of the ranking system.
         refresh: Whether a query first updates a changed index if that is cheap.
+        reader: When a cross-encoder reads skills and request together: one of
+            `setting_values.READING`, or the model of one, which then always reads.
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
         allowed_commands: The only commands of skills that may be run; empty for all.
@@ -83,6 +85,7 @@ class Settings:
     n: Annotated[int, values.number(int, "a whole number", 1, values.MAX_N)] = 5
     threshold: Annotated[float | None, values.number(float, "a number", 0, 1)] = None
     refresh: Annotated[bool, values.parse_switch] = True
+    reader: Annotated[str, values.parse_reader] = values.DEFAULT_READER
     environments: Annotated[Path, values.parse_path] = Path()
     environment: Annotated[str, values.environment] = ""
     daemon: Annotated[str, values.choice("auto", "off")] = "auto"
@@ -338,4 +341,9 @@ def _check_project(settings: Settings, path: Path) -> None:
         raise ConfigError(
             f"{path}: model = {settings.model!r} is not for a project file to choose "
             f"(only {', '.join(sorted(PROJECT_MODELS))}); use --model or SKILLSEARCH_MODEL."
+        )
+    if "reader" in named and settings.reader not in values.READING:
+        raise ConfigError(
+            f"{path}: reader = {settings.reader!r} is not for a project file to choose "
+            f"(only {', '.join(values.READING)}); use --reader or SKILLSEARCH_READER."
         )

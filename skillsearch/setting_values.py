@@ -18,6 +18,10 @@ MAX_N = 1000
 BACKENDS = ("local", "milvus")
 """Where an index can lie: in a folder of this machine, or on a Milvus server."""
 
+READING = ("auto", "off", "always")
+"""When the packaged reader reads: if the answer is in doubt, never, for every query."""
+DEFAULT_READER = "auto"
+
 _MAX_NAME_BYTES = 255
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ROOT_IN_LIST = re.compile(
@@ -81,6 +85,20 @@ def parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
         raise ValueError("must be a list of commands")
     return tuple(words)
+
+
+def parse_reader(value: JsonValue, base: Path) -> str:
+    """Parse one of `READING`, or a model: ``st:NAME`` or a folder, relative to `base`."""
+    if isinstance(value, str):
+        is_named = value in READING or (value.startswith("st:") and value[3:].strip())
+        if is_named:
+            return value
+        if value.strip() and "\0" not in value:
+            folder = base / Path(value).expanduser()
+            if folder.is_dir():
+                return str(folder)
+    known = ", ".join(map(repr, READING))
+    raise ValueError(f"must be {known}, 'st:NAME' or the folder of an ONNX model")
 
 
 def choice(*choices: str) -> Parser:

@@ -26,6 +26,9 @@ SYSTEMS: tuple[System, ...] = get_args(System)
 """Ways to rank. hybrid: calibrated fusion of all features; bm25, dense: one channel of it; rrf:
 both channels by reciprocal rank. Only hybrid's scores are probabilities."""
 
+State = Literal["fits", "perhaps", "none"]
+"""What an answer says: some skill fits; none surely does, but one may; none does."""
+
 Languages = Literal["auto", "english", "all"]
 LANGUAGES: tuple[Languages, ...] = get_args(Languages)
 """Languages that an index is made for. english: those that its model reads; all: every other too,
@@ -168,11 +171,11 @@ class Explanation(Record):
     """Why a hit has its score.
 
     Attributes:
-        features: Value of each ranking feature, 0..1.
+        features: Value of each ranking feature, 0..1, and the log-odds of a reader, if it was read.
         contributions: What each feature adds to the sum that ranks the hit.
-        confidence: Log-odds that each piece of evidence adds for the best hit of the query.
-        behind: Log-odds that this hit loses for ranking behind the best. The log-odds of a hybrid
-            score are the sum of `confidence` less this.
+        confidence: Log-odds that each piece of evidence for this hit adds, and the intercept.
+        raised: Log-odds that this hit gains because one that ranks behind it has more evidence. The
+            log-odds of a hybrid score are the sum of `confidence` and this.
         matched_terms: Query terms that occur in the skill, by field, as indexed.
         section: Heading of the best matching section of the body, or empty.
         snippet: The first lines of that section, or empty.
@@ -181,7 +184,7 @@ class Explanation(Record):
     features: Mapping[str, float]
     contributions: Mapping[str, float]
     confidence: Mapping[str, float]
-    behind: float
+    raised: float
     matched_terms: Mapping[str, tuple[str, ...]]
     section: str = ""
     snippet: str = ""
@@ -222,8 +225,10 @@ class ChannelVote(Record):
 class SearchResult(Record, Sequence[Hit]):
     """The answer to one query: a sequence of its hits, best first, false if there are none.
 
-    It abstained if no skill reached the threshold. The `channels` that had a vote are known if the
-    search was asked to explain; `words_only` if the index is still being built.
+    The hits *fit*: they reached the threshold. Those in `perhaps` did not, but may fit: read their
+    descriptions before use. They are the nearest, and their ranks go on. It abstained if there is
+    no hit. The `channels` that had a vote are known if the search was asked to explain;
+    `words_only` if the index is still being built.
     """
 
     OPTIONAL = ("channels", "words_only")
@@ -233,8 +238,14 @@ class SearchResult(Record, Sequence[Hit]):
     hits: tuple[Hit, ...]
     abstained: bool
     seconds: float
+    perhaps: tuple[Hit, ...] = ()
     channels: tuple[ChannelVote, ...] = ()
     words_only: bool = False
+
+    @property
+    def state(self) -> State:
+        """What the answer says as a whole."""
+        return "fits" if self.hits else "perhaps" if self.perhaps else "none"
 
     def __len__(self) -> int:
         return len(self.hits)

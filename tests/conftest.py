@@ -60,7 +60,10 @@ def homes(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def home(homes, monkeypatch):
-    """Point the home folder and everything below it to an empty place, and unset our settings."""
+    """Point the home folder and everything below it to an empty place, and unset our settings.
+
+    Only tests of the packaged reader have skills read by it, which takes longer than the rest.
+    """
     folder = Path(tempfile.mkdtemp(prefix="", dir=homes))
     monkeypatch.setenv("HOME", str(folder))
     for name in XDG:
@@ -68,10 +71,17 @@ def home(homes, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "runtime"))
     for name in [name for name in os.environ if name.startswith(("SKILLSEARCH_", "SKILLS_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("SKILLSEARCH_READER", "off")
     locale = ("LC_ALL", "LC_MESSAGES", "LANG")
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", *locale):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def default_reader(home, monkeypatch):
+    """Have skills read as by default, or by what a test asks for."""
+    monkeypatch.delenv("SKILLSEARCH_READER", raising=False)
 
 
 @pytest.fixture

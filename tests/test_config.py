@@ -7,9 +7,10 @@ import pytest
 
 from skillsearch import config, environ
 from skillsearch.config import Settings, load_settings
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
-from skillsearch.setting_values import is_environment_name
+from skillsearch.index.search.search import SearchRequest
+from skillsearch.setting_values import is_environment_name, parse_reader
 
 AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
 
@@ -41,8 +42,9 @@ def user_file(home):
     return write
 
 
-def test_without_any_source_the_defaults_hold(project, home):
+def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
     """The index lies in the user's cache folder, environments beside the user's own file."""
+    monkeypatch.delenv("SKILLSEARCH_READER")
     project("")
     environments = config.user_file().parent / "environments"
     assert load_settings() == Settings(
@@ -59,6 +61,7 @@ def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
     """A source decides only if no earlier one does."""
     user = user_file("n = 1\nthreshold = 0.1\nfields = 'metadata'\nmodel = 'hashing'\n")
     folder = project("n = 2\nthreshold = 0.2\nfields = 'full'\n")
+    monkeypatch.delenv("SKILLSEARCH_READER")
     monkeypatch.setenv("SKILLSEARCH_N", "3")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.3")
     settings = load_settings(n=4, threshold=None)
@@ -428,3 +431,32 @@ def test_a_checkout_lists_no_commands(tmp_path, key):
     (tmp_path / "skillsearch.toml").write_text(f'{key} = ["curl"]\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=f"{key} is not for a project file"):
         config.load_settings(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["auto", "off", "always", "st:some/model", "readers"])
+def test_a_reader_is_a_word_or_a_model(project, monkeypatch, value):
+    """A folder is one from the folder that it was written for; a flag comes first."""
+    folder = project('reader = "off"') / "readers"
+    folder.mkdir()
+    monkeypatch.setenv("SKILLSEARCH_READER", value)
+    assert load_settings().reader == (str(folder) if value == "readers" else value)
+    assert load_settings(reader="off").reader == "off"
+
+
+@pytest.mark.parametrize("value", ["of", "", "st:", "no/such/folder", "\0", 1])
+def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
+    """In settings, and as an argument of a search."""
+    known = "must be 'auto', 'off', 'always', 'st:NAME' or the folder of an ONNX model"
+    with pytest.raises(ValueError, match=known):
+        parse_reader(value, tmp_path)
+    with pytest.raises(QueryError, match=known):
+        SearchRequest("tea", reader=value)
+
+
+def test_a_checkout_chooses_no_model_of_a_reader(project):
+    """It could lie in the checkout; to turn the reader off is harmless."""
+    project('reader = "off"')
+    assert load_settings().reader == "off"
+    project('reader = "st:some/model"')
+    with pytest.raises(ConfigError, match="not for a project file to choose"):
+        load_settings()

@@ -62,6 +62,7 @@ def test_the_hook_offers_it(cli, place, expected, monkeypatch):
     """Without the daemon."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     event = {"hook_event_name": "UserPromptSubmit", "prompt": QUERY, "cwd": "/"}
     context = json.loads(cli("hook", stdin=json.dumps(event), obj=20.0).stdout)
     text = context["hookSpecificOutput"]["additionalContext"]
@@ -69,11 +70,14 @@ def test_the_hook_offers_it(cli, place, expected, monkeypatch):
     assert "a-copies" not in text
 
 
-def test_the_daemon_answers_with_it(place, expected, tmp_path):
+@pytest.mark.usefixtures("default_reader")
+def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     """To a query and to the hook."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     answers = Answers()
     asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0}
-    result = answers.search({**asked, "system": "hybrid", "explain": False, "refresh": False})
+    how = {"system": "hybrid", "reader": "auto", "explain": False, "refresh": False}
+    result = answers.search({**asked, **how})
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
@@ -91,6 +95,6 @@ def test_a_library_and_its_tools_find_it(drinks, copies, place, expected, tmp_pa
     library = SkillLibrary.open(place) if is_saved else library
     assert [(hit.path, hit.score) for hit in library.search(QUERY, 2, 0.0)] == expected
     arguments = {"query": QUERY, "n": 2, "threshold": 0.0}
-    rows = Toolset(library_tools(library)).call("search_skills", arguments)["result"]
+    rows = Toolset(library_tools(library)).call("search_skills", arguments)["result"]["skills"]
     assert [(row["path"], row["score"]) for row in rows] == expected
     assert [library.find(row["name"]).path for row in rows] == [path for path, _ in expected]

@@ -18,13 +18,15 @@ from skillsearch.index.search.calibration import (
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
-    OPPOSING,
+    READER,
     SUPPORTING,
     Calibration,
     load_calibration,
+    probability,
 )
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates
+from skillsearch.index.search.reading import DOUBT
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
@@ -91,55 +93,242 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
     start = np.array([fusion.START[name] for name in FEATURES])
     weights = fusion.fit_ranking(data)
     assert data[0].ndcg(weights) > max(data[0].ndcg(start), 0.95)
-    assert weights.min() >= 0
+    assert {FEATURES[place] for place in np.flatnonzero(weights < 0)} == {"excluded"}
     without = fusion.fit_ranking(data, ("bm25_full",))
     assert without[FEATURES.index("bm25_full")] == 0
 
 
+def outcomes_of(rows, truth, intercept, random):
+    """Draw outcomes of evidence by log-odds."""
+    chance = 1 / (1 + np.exp(-(rows @ truth + intercept)))
+    return (random.random(len(rows)) < chance).astype(float)
+
+
 def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
-    """Within the noise of 60,000 outcomes."""
+    """Within the noise of 60,000 outcomes, whatever the columns are called."""
     random = np.random.default_rng(5)
-    rows = random.random((60_000, len(EVIDENCE)))
-    truth = np.array([-2.0 if name in OPPOSING else 3.0 for name in EVIDENCE])
-    chance = 1 / (1 + np.exp(-(rows @ truth - 9.0)))
-    outcomes = (random.random(len(rows)) < chance).astype(float)
-    found, intercept = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)))
-    np.testing.assert_allclose(found, truth, atol=0.35)
-    assert intercept == pytest.approx(-9.0, abs=0.5)
+    names = ("name", "lead", READER, "distrust")
+    rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
+    truth = np.array([3.0, 0.5, 0.25, -2.0])
+    outcomes = outcomes_of(rows, truth, -1.0, random)
+    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    assert list(found) == [*names, "intercept"]
+    assert list(found.values()) == pytest.approx([*truth, -1.0], abs=0.2)
+
+
+def test_given_coefficients_are_held(fusion):
+    """Evidence is left out by 0; the rest makes the best of it."""
+    random = np.random.default_rng(8)
+    rows = random.random((20_000, len(EVIDENCE)))
+    outcomes = outcomes_of(rows, np.full(len(EVIDENCE), 2.0), -float(len(EVIDENCE)), random)
+    held = {"name": 2.5, "lead": 0.0, "distrust": -1.0, "intercept": -12.25}
+    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), held=held)
+    assert {name: found[name] for name in held} == pytest.approx(held, rel=1e-9)
+    assert all(found[name] > 0.5 for name in SUPPORTING if name not in held)
 
 
 def test_signs_hold_where_the_data_say_otherwise(fusion):
-    """Evidence for a skill never counts against it; what is left out counts nothing."""
+    """Evidence for a skill, and a reader, never count against it; the rest may."""
     random = np.random.default_rng(6)
-    rows = random.random((2_000, len(EVIDENCE)))
-    truth = np.array([-3.0 if name in SUPPORTING else 3.0 for name in EVIDENCE])
-    outcomes = (random.random(len(rows)) < 1 / (1 + np.exp(-(rows @ truth)))).astype(float)
-    found, _ = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), ("distrust",))
-    by_name = dict(zip(EVIDENCE, found.tolist(), strict=True))
-    assert all(by_name[name] == 0 for name in (*SUPPORTING, *OPPOSING, "distrust"))
+    names = (*EVIDENCE, READER)
+    rows = random.random((4_000, len(names)))
+    outcomes = outcomes_of(rows, np.full(len(names), -3.0), 1.5 * len(names), random)
+    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    assert all(found[name] == 0 for name in (*SUPPORTING, READER))
+    assert all(found[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
 
 
-def test_the_lag_is_the_smallest_that_calibrates_the_hits(fusion, make_sample):
-    """Five hits, of which only the first is ever right: those behind must fall far enough."""
-    samples = [make_sample(np.zeros((5, len(FEATURES))), [0])] * 40
-    gaps = np.tile([0.0, 4.0, 4.0, 4.0, 4.0], (40, 1))
-    relevant = np.tile([True, False, False, False, False], (40, 1))
-    answers = fusion.Answers(np.zeros((40, len(EVIDENCE))), gaps, relevant)
-    sure = fusion.Confidence(np.zeros(len(EVIDENCE)), 3.0, 0.0)
-    found = fusion.choose_lag(sure, samples, answers, np.ones(40, bool))
-    behind = 1 / (1 + np.exp(4 * found.lag - 3.0))
-    first = 1 - 1 / (1 + np.exp(-3.0))
-    assert (first + 4 * behind) / 5 <= fusion.HIT_ERROR
-    looser = 1 / (1 + np.exp(4 * (found.lag - 0.05) - 3.0))
-    assert (first + 4 * looser) / 5 > fusion.HIT_ERROR
+def test_evidence_that_never_varies_counts_nothing(fusion):
+    """As that of a channel which no query asked."""
+    random = np.random.default_rng(9)
+    rows = np.c_[random.random(2_000), np.zeros(2_000)]
+    outcomes = outcomes_of(rows, np.array([4.0, 0.0]), -2.0, random)
+    found = fusion.fit_logistic(rows, outcomes, np.ones(2_000), ("name", "stand_out"))
+    assert found["stand_out"] == 0
+    assert found["name"] > 3
 
 
-def test_the_threshold_is_the_lowest_with_few_false_answers(fusion, make_sample):
-    """One foreign query in ten is answered, two are too many."""
-    samples = [replace(make_sample([[0.0] * len(FEATURES)], []), kind="foreign")] * 20
-    tops = np.full(20, 0.2)
-    tops[:2], tops[2] = 0.9, 0.5
-    assert fusion.choose_threshold(samples, tops[:, np.newaxis]) == 0.55
+@pytest.fixture
+def make_answers(fusion):
+    """Make answers of one piece of evidence for each hit, with their sums and logits."""
+
+    def make(names, sums, relevant, logits=None):
+        size = len(names)
+        evidence = np.full((size, fusion.HITS, len(EVIDENCE)), np.nan)
+        found = fusion.Answers(
+            evidence,
+            np.full((size, fusion.HITS), -1e9),
+            np.zeros((size, fusion.HITS), bool),
+            np.full((size, fusion.HITS), np.nan),
+        )
+        for row in range(size):
+            hits = len(names[row])
+            evidence[row, :hits] = 0.0
+            evidence[row, :hits, EVIDENCE.index("name")] = names[row]
+            found.sums[row, :hits] = sums[row]
+            found.relevant[row, :hits] = relevant[row]
+            if logits is not None:
+                found.logits[row, : len(logits[row])] = logits[row]
+        return found
+
+    return make
+
+
+def by_name(fusion, reader=1.0):
+    """Return a confidence by twice the name less one, or by the logit alone."""
+    nothing = dict.fromkeys(EVIDENCE, 0.0)
+    return fusion.Confidence(
+        nothing | {"name": 2.0, "intercept": -1.0},
+        nothing | {READER: 1.0, "intercept": 0.0},
+        reader,
+    )
+
+
+def test_answers_are_scored_by_hand(fusion, make_answers):
+    """No hit has less than those behind it; missing ones have nothing."""
+    answers = make_answers([[0.5, 0.0, 1.0, 0.0], []], [[4, 3, 2, 1], []], [[0, 1, 0, 0], []])
+    scores, relevant = by_name(fusion).scores(answers)
+    expected = [*(probability(odds) for odds in (1, 1, 1, -1)), *[0.0] * 6]
+    assert scores.tolist() == [pytest.approx(expected), [0.0] * 10]
+    assert relevant[0].tolist() == [False, True, *[False] * 8]
+
+
+def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make_answers):
+    """In the order that it gives them; the sure one and the hopeless one are not read."""
+    sure, hopeless = (np.log(p / (1 - p)) / 2 + 0.5 for p in (DOUBT[1] + 0.01, DOUBT[0] / 2))
+    answers = make_answers(
+        [[0.5, 0.5, 0.5], [sure], [hopeless]],
+        [[3.0, 2.5, 2.0], [1.0], [1.0]],
+        [[False, True, False], [True], [False]],
+        [[-2.0, 1.5], [-5.0], [5.0]],
+    )
+    scores, relevant = by_name(fusion).scores(answers)
+    assert scores[:, :3].tolist() == [
+        pytest.approx([probability(1.5), 0.5, 0.5]),
+        pytest.approx([DOUBT[1] + 0.01, 0, 0]),
+        pytest.approx([DOUBT[0] / 2, 0, 0]),
+    ]
+    assert relevant[0, :3].tolist() == [True, False, False]
+    scores, relevant = by_name(fusion).scores(answers, with_reader=False)
+    assert scores[0, :3].tolist() == pytest.approx([0.5] * 3)
+    assert relevant[0, :3].tolist() == [False, True, False]
+
+
+def test_hits_that_were_not_read_keep_their_places(fusion, make_answers):
+    """Those of illegible metadata among the first, and all behind them."""
+    logits = [[0.0, np.nan, 3.0, 1.0]]
+    answers = make_answers([[0.0] * 6], [[6, 5, 4, 3, 2, 1]], [[False] * 6], logits)
+    assert answers.reordered(1.0).tolist() == [[2, 1, 0, 3, 4, 5, 6, 7, 8, 9]]
+    assert answers.reordered(1.6).tolist() == [[2, 1, 0, 3, 4, 5, 6, 7, 8, 9]]
+    assert answers.reordered(4.0).tolist() == [[2, 1, 3, 0, 4, 5, 6, 7, 8, 9]]
+    assert answers.reordered(0.0).tolist() == [list(range(10))]
+
+
+def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sample, make_answers):
+    """It has to make up for 1 with a logit of 0.55: from 1.9 on, in steps of 0.1."""
+    sample = make_sample(np.zeros((2, len(FEATURES))), [1])
+    answers = make_answers(
+        [[0.0, 0.0]] * 2, [[2.0, 1.0]] * 2, [[False, True]] * 2, [[0.0, 0.55]] * 2
+    )
+    known = np.ones(2, bool)
+    assert fusion.fit_reader_weight([sample] * 2, answers, known) == 1.9
+    assert fusion.fit_reader_weight([sample] * 2, answers, ~known) == 0
+    unread = make_answers([[0.0, 0.0]], [[2.0, 1.0]], [[False, True]])
+    assert fusion.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
+
+
+def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
+    fusion, make_sample, make_answers
+):
+    """The name tells of the one, the reader of the other; nothing is learned without hits."""
+    random = np.random.default_rng(10)
+    size = 2_000
+    sample = make_sample(np.zeros((2, len(FEATURES))), [0])
+    names, logits = random.random((size, 2)), random.normal(0, 2, (size, 2))
+    relevant = random.random((size, 2)) < 1 / (1 + np.exp(-(3 * names - 1.5 + logits)))
+    answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
+    known = np.ones(size, bool)
+    found = fusion.fit_confidence([sample] * size, answers, known)
+    assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
+    assert READER not in found.alone
+    assert found.read["name"] == pytest.approx(3, abs=0.5)
+    assert found.read[READER] == pytest.approx(1, abs=0.15)
+    assert found.reader > 0
+    without = fusion.fit_confidence([sample] * size, answers, known, ("name",))
+    assert without.alone["name"] == without.read["name"] == 0
+    nothing = fusion.fit_confidence([sample] * size, answers, ~known)
+    assert {*nothing.read.values(), nothing.reader} == {0.0}
+
+
+def predicted(fusion, tops, relevant=None):
+    """Return predictions of one hit each."""
+    scores = np.array(tops, float)[:, np.newaxis]
+    right = np.zeros(scores.shape, bool) if relevant is None else np.array(relevant)[:, np.newaxis]
+    return fusion.Predicted(scores, right, np.zeros(len(scores)))
+
+
+@pytest.mark.parametrize(
+    ("foreign", "twins", "expected"),
+    [
+        ([0.9, 0.5, *[0.2] * 23], [], 0.51),
+        ([0.9, 0.5, *[0.2] * 23], [0.8, 0.7, 0.605, *[0.1] * 22], 0.61),
+        ([0.9, 0.5, *[0.2] * 23], [0.8, 0.7, 0.4, *[0.1] * 22], 0.51),
+        ([], [0.0] * 5, 0.01),
+        ([1.0] * 5, [], 0.99),
+    ],
+)
+def test_the_threshold_is_the_lowest_with_few_false_answers(
+    fusion, make_sample, foreign, twins, expected
+):
+    """Of 25 foreign queries one may be answered, and of 25 twins two."""
+    sample = make_sample([[0.0] * len(FEATURES)], [])
+    samples = [replace(sample, kind="foreign")] * len(foreign)
+    samples += [replace(sample, kind="twin")] * len(twins)
+    assert fusion.choose_threshold(samples, predicted(fusion, foreign + twins)) == expected
+
+
+def test_means_are_over_the_collections_that_have_a_measure(fusion):
+    """One that no collection has is left out."""
+    table = {"one": {"a": 1.0, "b": None, "c": None}, "other": {"a": 2.0, "b": 4.0, "c": None}}
+    assert fusion.means(table) == {"a": 1.5, "b": 4.0}
+
+
+def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample):
+    """One with four queries as one with forty; variants do not count."""
+    sample = replace(make_sample([[0.0] * len(FEATURES)], []), kind="foreign")
+    other, lines = replace(sample, collection="other"), replace(sample, variant="lines")
+    tops = [0.5, *[0.1] * 3, *[0.1] * 40, *[0.9] * 9]
+    samples = [sample] * 4 + [other] * 40 + [lines] * 9
+    assert fusion.choose_threshold(samples, predicted(fusion, tops)) == 0.51
+
+
+@pytest.mark.parametrize(
+    ("few", "threshold", "expected"), [(3, 0.3, 0.2), (4, 0.3, 0.05), (3, 0.15, 0.15)]
+)
+def test_the_lower_bound_is_reached_by_most_of_what_is_right(
+    fusion, make_sample, few, threshold, expected
+):
+    """97 of 100 have 0.2, the others 0.05; what was not found, or is wrong, does not count."""
+    tops = [0.05] * few + [0.2] * (100 - few) + [0.01] * 50
+    relevant = [True] * 100 + [False] * 50
+    samples = [make_sample([[0.0] * len(FEATURES)], [0])] * 150
+    found = predicted(fusion, tops, relevant)
+    assert fusion.choose_lower_bound(samples, found, threshold) == expected
+
+
+def test_unseen_are_the_queries_of_whole_collections_or_of_every_other_repository(fusion):
+    """Counted from the given one, in the order of their names."""
+    homes = ("b", "a", "d", "c", "e")
+    documents = tuple(JudgedDocument(f"{home}/x/{n}", "n", "d") for home in homes for n in range(2))
+    queries = tuple(JudgedQuery(f"{home}/q", "text") for home in homes)
+    one = Collection("one", documents, queries, {f"{h}/q": {f"{h}/x/0": 1} for h in homes})
+    collections = [one, replace(one, name="other"), replace(one, name="third")]
+    found = fusion.unseen_queries(collections, ["one:0", "third", "absent"])
+    assert found == {
+        "one": {"a/q", "c/q", "e/q"},
+        "third": {"a/q", "b/q", "c/q", "d/q", "e/q"},
+    }
+    assert fusion.unseen_queries([one], ["one:1"]) == {"one": {"b/q", "d/q"}}
 
 
 def test_variants_keep_queries_answerable(scripts):
@@ -182,13 +371,13 @@ def test_foreign_is_what_no_document_of_a_collection_answers(scripts, source, co
 
 
 FIRST = Calibration(
-    weights={name: 2.0 for name in FEATURES},
-    evidence={name: -1.0 if name in OPPOSING else 1.0 for name in EVIDENCE},
-    intercept=-4.0,
-    lag=0.5,
-    lag_multilingual=0.5,
+    weights=dict.fromkeys(FEATURES, 2.0),
+    reader=0.5,
+    alone=dict.fromkeys(EVIDENCE, 1.0) | {"intercept": -4.0},
+    read=dict.fromkeys(EVIDENCE, 0.5) | {READER: 0.75, "intercept": -3.0},
     threshold=0.3,
-    clues={name: 0.0 for name in (*LANGUAGE_FEATURES, "intercept")},
+    lower_bound=0.1,
+    clues=dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0),
 )
 
 
@@ -204,15 +393,27 @@ def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_s
     by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
     assert all(by_name[name] == 2.0 for name in set(FEATURES) - fusion.SECOND)
     assert by_name["cosine_body_multilingual"] >= fusion.START["cosine_body_multilingual"]
-    rows = random.random((20_000, len(EVIDENCE)))
-    truth = np.array([FIRST.evidence[n] if n not in fusion.SECOND else 2.0 for n in EVIDENCE])
-    chance = 1 / (1 + np.exp(-(rows @ truth - 4.0)))
-    outcomes = (random.random(len(rows)) < chance).astype(float)
-    found, intercept = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), (), FIRST)
-    np.testing.assert_allclose(found, truth, atol=0.4)
-    held = [place for place, name in enumerate(EVIDENCE) if name not in fusion.SECOND]
-    np.testing.assert_allclose(found[held], truth[held], rtol=1e-9)
-    assert intercept == -4.0
+
+
+def test_the_confidence_of_the_second_channel_leaves_that_of_the_first(
+    fusion, make_sample, make_answers
+):
+    """Its evidence has one coefficient, for hits that were read too."""
+    random = np.random.default_rng(11)
+    place = EVIDENCE.index("cosine_metadata_multilingual")
+    answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
+    answers.evidence[:, 0, place] = random.random(4_000)
+    odds = answers.evidence[:, 0] @ np.ones(len(EVIDENCE)) + 5 * answers.evidence[:, 0, place] - 4
+    answers.relevant[:, 0] = random.random(4_000) < 1 / (1 + np.exp(-odds))
+    samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 4_000
+    found = fusion.fit_confidence(samples, answers, np.ones(4_000, bool), (), FIRST)
+    held = [name for name in (*EVIDENCE, "intercept") if name not in fusion.SECOND]
+    assert [found.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
+    assert [found.read[name] for name in held] == [FIRST.read[name] for name in held]
+    assert (found.read[READER], found.reader) == (0.75, 0.5)
+    assert found.alone["cosine_metadata_multilingual"] == pytest.approx(6, abs=0.5)
+    for name in fusion.SECOND & {*EVIDENCE}:
+        assert found.read[name] == found.alone[name]
 
 
 def test_clues_tell_english_queries_from_others(fusion):
@@ -330,7 +531,8 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert "second channel, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
-    assert calibration.lag > 0
+    assert 0 < calibration.lower_bound <= calibration.threshold < 1
+    assert calibration.reader == 0
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first

@@ -25,7 +25,8 @@ from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Hit, JsonValue, Languages, Skill
+from skillsearch.text.states import note_for_model
+from skillsearch.types import Hit, JsonValue, Languages, SearchResult, Skill
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -44,6 +45,7 @@ class LibraryOptions(TypedDict, total=False):
     index_dir: str | Path | None
     model: str
     languages: Languages
+    reader: str | None
 
 
 class SearchSkillsArgs(SearchArgs):
@@ -122,15 +124,16 @@ class LibraryTools:
             Tool.of("list_skills", ListSkillsArgs, self.list),
         )
 
-    def search(self, args: SearchSkillsArgs) -> list[_Record]:
-        """Return name, description, score and path of each hit, best first."""
+    def search(self, args: SearchSkillsArgs) -> _Record:
+        """Return `record_of` an answer: name, description, score and path of each skill."""
         library = self.library()
         cut = self.threshold if args.threshold is None else args.threshold
-        rows: list[_Record] = []
-        for hit in library.search(args.query, args.n, cut):
-            row = {**overview(library, hit), "score": hit.score, "path": hit.path}
-            rows.append({**row, "chunk": hit.chunk} if hit.chunk else row)
-        return rows
+
+        def row(hit: Hit) -> _Record:
+            record: _Record = {**overview(library, hit), "score": hit.score, "path": hit.path}
+            return {**record, "chunk": hit.chunk} if hit.chunk else record
+
+        return record_of(library.search(args.query, args.n, cut), row)
 
     def load(self, args: LoadSkillArgs) -> _Record:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
@@ -185,6 +188,16 @@ class LibraryTools:
         }
 
 
+def record_of(result: SearchResult, row: Callable[[Hit], _Record]) -> _Record:
+    """Return an answer for a model: the skills that fit, those that may, and a note if needed."""
+    record: _Record = {
+        "skills": [row(hit) for hit in result],
+        "perhaps": [row(hit) for hit in result.perhaps],
+    }
+    note = note_for_model(fits=bool(result), perhaps=bool(result.perhaps))
+    return record | ({"note": note} if note else {})
+
+
 def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
     """Return name and description of a skill as a model sees them, each on one line."""
     description = one_line(found.description, MAX_DESCRIPTION_CHARS)
@@ -194,7 +207,8 @@ def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:
     """Find the skills that fit a task, best first, in the newest index that the settings name.
 
-    Skills that ask not to be offered to models are left out; the threshold defaults to the setting.
+    Those that only may fit are left out (`SkillIndex.search` has them), and so are skills that ask
+    not to be offered to models; the threshold defaults to the setting.
     `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
     try:
@@ -202,7 +216,8 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    return configured(_OPEN).search(args)
+    found: list[_Record] = configured(_OPEN).search(args)["skills"]
+    return found
 
 
 def tool_specs(style: Style = "openai") -> list[_Record]:

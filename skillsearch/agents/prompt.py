@@ -107,14 +107,15 @@ def render_overview(skills: Sequence[PromptSkill], form: OverviewFormat = "xml")
     return "\n".join(lines)
 
 
-def render_available(skills: Sequence[PromptSkill], limit: int | None = None) -> str:
+def render_available(
+    skills: Sequence[PromptSkill], limit: int | None = None, *, head: str = "Available skills:"
+) -> str:
     """Render trpc-agent-go's plain list; skills after the first `limit` are only named."""
     if not skills:
         return ""
     shown = len(skills) if limit is None else min(max(limit, 0), len(skills))
     described = map(_safe, skills[:shown])
     lines = [f"- {skill.name}: {one_line(skill.description)}" for skill in described]
-    head = "Available skills:"
     if shown < len(skills):
         head += f" (showing {shown} of {len(skills)}; remaining names listed below)"
         names = ", ".join(_name(skill.name) for skill in skills[shown:])

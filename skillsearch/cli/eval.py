@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib import util
 from pathlib import Path
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
     from skillsearch.evaluation.types import SystemSpec
-    from skillsearch.training.tuning import Tuned
+    from skillsearch.training.reader_tuning import ReaderOptions
+    from skillsearch.training.tuning import Tuned, TuneOptions
 
 _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
 }
+_TUNED_BY = ("queries", "minutes", "seed", "keep")
+"""Options of both tunings, by their names there."""
 
 
 @command("eval")
@@ -34,8 +37,8 @@ _NAMES = {
 @repeatable(
     "--system TEXT",
     "A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; NAME=key:value,... "
-    "with system, model, fields, threshold, calibration, languages; NAME=@FILE for a TREC run "
-    "file. Repeatable. [default: hybrid, bm25, dense]",
+    "with system, model, fields, threshold, calibration, languages, reader; NAME=@FILE for a TREC "
+    "run file. Repeatable. [default: hybrid, bm25, dense]",
 )
 @option("--split S", "Read qrels/S.tsv. [default: test]", default="test")
 @repeatable(
@@ -135,19 +138,20 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
 
 
 def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    from skillsearch.evaluation.collection import save_collection
-    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job, parse_systems
+    from skillsearch.evaluation.collection import EXAMPLE, save_collection
+    from skillsearch.evaluation.jobs import load_jobs, make_own_job, parse_systems
     from skillsearch.evaluation.own_skills import KINDS
 
     how = {"foreign": asked.foreign, "split": asked.split}
     settings = load_settings()
     if not asked.own:
         places = [*map(Path, asked.places), *([EXAMPLE] if asked.example else [])]
-        made = {key: getattr(settings, key) for key in ("model", "fields", "languages")}
+        made = {key: getattr(settings, key) for key in ("model", "fields", "languages", "reader")}
         return parse_systems(asked.system, **made), load_jobs(places, pool=asked.pool, **how)
     request = choose_request(asked.places, settings, "apart" if asked.places else "add")
     model, fields = request.model, "full" if request.with_body else "metadata"
-    specs = parse_systems(asked.system, model=model, fields=fields, languages=request.languages)
+    made = {"model": model, "fields": fields, "languages": request.languages}
+    specs = parse_systems(asked.system, reader=settings.reader, **made)
     kinds = KINDS if asked.kinds is None else [kind.strip() for kind in asked.kinds.split(",")]
     job = make_own_job(request.roots, kinds, **how)
     if asked.save_collection:
@@ -180,8 +184,10 @@ def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
 @option("--out FOLDER", "Folder for the tuned model; new or empty.", required=True)
 @setting(
     "--model M",
-    "The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER.",
+    "The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER. With "
+    "--reader: minilm (default), or the folder of a tuned reader.",
 )
+@flag("--reader", "Tune the reader, which judges the first hits, instead of the embedder.")
 @option(
     "--queries PATH",
     'Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
@@ -213,19 +219,18 @@ def tune_command(asked: Asked) -> None:
     skillsearch index --model FOLDER.
     Otherwise nothing is written: keep the old one. The exit code is 0 either way.
 
+    With --reader, the reader learns from the judged requests of --queries which of the first hits
+    fit; use it with: skillsearch query --reader FOLDER.
+
     Nothing leaves this machine. An interrupted run continues when it is started again.
 
     --json prints: better, folder (null if none was written), skills, judged, steps,
     share (of the tuned weights in the model), seconds, notes; and measured: for held_out, and for
     judged if there are judged queries, queries and documents, and for dense and hybrid the means
-    before and after, with difference, interval and p_value of nDCG@10.
+    before and after, with difference, interval and p_value of nDCG@10; with --reader, for judged
+    alone, AUROC of the reader, right against wrong hits, and the measures of hybrid.
     """
-    from skillsearch.training.tuning import TuneOptions, tune
-
-    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
-    given = {key: getattr(asked, key) for key in ("queries", "minutes", "seed", "teacher", "keep")}
-    place = asked.out.absolute()
-    wishes = TuneOptions(request.roots, place, request.model, languages=request.languages, **given)
+    tune, wishes = (_reader_tuning if asked.reader else _model_tuning)(asked)
     # A caller that runs us in its own process may bring another way to tune.
     run = click.get_current_context().obj or tune
     with output.progress_bars() as progress:
@@ -235,10 +240,52 @@ def tune_command(asked: Asked) -> None:
     if asked.as_json:
         output.emit_json(tuned.to_dict())
     else:
-        _show_tuned(tuned)
+        _show_tuned(tuned, "query --reader" if asked.reader else "index --model")
 
 
-def _show_tuned(tuned: Tuned) -> None:
+def _model_tuning(asked: Asked) -> tuple[Callable[..., Tuned], TuneOptions]:
+    from skillsearch.training.tuning import TuneOptions, tune
+
+    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
+    given = {key: getattr(asked, key) for key in (*_TUNED_BY, "teacher")}
+    place = asked.out.absolute()
+    return tune, TuneOptions(
+        request.roots, place, request.model, languages=request.languages, **given
+    )
+
+
+def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
+    """Refuse what makes no sense with a reader; --model is the reader, and no setting here."""
+    from skillsearch.readers.reader import PACKAGED_SPEC
+
+    reader = asked.flags.pop("model") or PACKAGED_SPEC
+    refuse(
+        asked.queries is None,
+        "--reader learns from judged requests: name them with --queries PATH.",
+    )
+    refuse(
+        asked.teacher,
+        f"--teacher {asked.teacher} goes without --reader: a reader learns from --queries alone.",
+    )
+    refuse(
+        reader != PACKAGED_SPEC and not Path(reader).is_dir(),
+        f"--model {reader} is no reader that can be tuned: name the folder of a tuned one, or "
+        f"leave it out for {PACKAGED_SPEC}, the packaged one.",
+    )
+    from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
+
+    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
+    return tune_reader, ReaderOptions(
+        request.roots,
+        asked.out.absolute(),
+        reader=reader,
+        model=request.model,
+        languages=request.languages,
+        **{key: getattr(asked, key) for key in _TUNED_BY},
+    )
+
+
+def _show_tuned(tuned: Tuned, use: str) -> None:
     for name, measured in tuned.measured.items():
         if output.is_terminal():
             from skillsearch.cli.eval_tables import gain_blocks, print_blocks
@@ -255,7 +302,7 @@ def _show_tuned(tuned: Tuned) -> None:
         output.say(f"note: {note}")
     how = f"{tuned.steps:,} steps on {tuned.skills:,} skills, {tuned.seconds / 60:.0f} minutes"
     if tuned.is_better:
-        click.echo(f"Better ({how}). Use it: skillsearch index --model {tuned.folder}")
+        click.echo(f"Better ({how}). Use it: skillsearch {use} {tuned.folder}")
     else:
         written = f" It was written to {tuned.folder} anyway." if tuned.folder else ""
         click.echo(f"Not better ({how}): keep what you have.{written}")

@@ -14,18 +14,18 @@ from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import make_console, print_rows
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, percent, score_digits
-from skillsearch.evaluation.types import QueryExample, Report
+from skillsearch.evaluation.types import ANSWERABLE, QueryExample, Report, States
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
     from skillsearch.evaluation.report import Outcome
-    from skillsearch.training.tuning import Measured
+    from skillsearch.training.gains import Measured
 
 _COMPARED = (MAIN_MEASURE, "Success@1")
 """Measures whose differences are shown; the HTML page shows all."""
 _PART_MEASURES = (MAIN_MEASURE, "Success@1", "R@5")
-_TEXTS = frozenset({"", "measure", "system"})
+_TEXTS = frozenset({"", "measure", "requests", "system"})
 """Heads of columns that hold no numbers, as do those that say what systems differ from."""
 _WORST = 3
 """Queries shown, of the best system."""
@@ -96,7 +96,8 @@ def report_blocks(report: Report) -> Blocks:
     found = one_line(words.headline(report))
     title = Text(one_line(report.collection), style="bold")
     yield Text.assemble(title, one_line(counts), "\n" if found else "", found)
-    for table in (_measures(report), *_differences(report), *_abstentions(report)):
+    tables = (_measures(report), *_differences(report), *_states(report), *_abstentions(report))
+    for table in tables:
         yield Text()
         yield table
     yield from _remarks(report)
@@ -152,10 +153,13 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
         what = f"{one.measure} from {one.baseline}"
         yield one.system, what, one.difference, *one.interval
         yield one.system, f"p (Holm) of {what}", one.p_holm
+    for source, auroc in report.style.items():
+        yield "style", f"AUROC {source}", auroc
     for system in report.systems:
         known = system.abstention
         for source, auroc in known.auroc.items():
             yield system.name, f"AUROC {source}", auroc
+        yield from ((system.name, *one) for one in _state_figures(known.default))
         points = words.operating_points(known) if report.unanswerable else {}
         for name, point in points.items():
             yield system.name, f"threshold ({name})", point.threshold
@@ -164,6 +168,22 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
                 yield system.name, f"false answers {source} ({name})", share
         for kind, error in known.calibration_error.items():
             yield system.name, f"calibration error ({kind})", error
+
+
+def _state_figures(states: States | None) -> Iterator[tuple[str, float]]:
+    if states is None:
+        return
+    yield "threshold (default)", states.threshold
+    yield "lower bound (default)", states.lower_bound
+    if states.precision is not None:
+        yield "precision (default)", states.precision
+    groups = {ANSWERABLE: states.answerable, **states.unanswerable}
+    for name, shares in groups.items():
+        heads = words.STATE_HEADS[name != ANSWERABLE : 4]
+        yield from ((f"{head} {name}", getattr(shares, head)) for head in heads)
+    if states.shown is not None:
+        yield f"shown {ANSWERABLE}", states.shown
+    yield from ((f"kept {kind}", kept) for kind, kept in states.kinds.items())
 
 
 def gain_blocks(measured: Measured) -> Blocks:
@@ -218,9 +238,24 @@ def _differences(report: Report) -> Iterator[_Table]:
             yield f"{measure}, points from {report.systems[0].name}", heads, rows
 
 
+def _states(report: Report) -> Iterator[_Table]:
+    rows: list[_Row] = []
+    for system in report.systems:
+        head = _short(system.name)
+        for name, cells in words.state_rows(at) if (at := system.abstention.default) else ():
+            rows.append((head, _name(name), *cells))
+            head = ""
+    if rows:
+        heads = ["system", "requests", *words.STATE_HEADS]
+        yield "What answers say at the default threshold, in percent", heads, rows
+
+
 def _abstentions(report: Report) -> Iterator[_Table]:
     sources = list(report.unanswerable)
     rows: list[_Row] = []
+    if report.style:
+        style = [words.decimals(report.style.get(source)) for source in sources]
+        rows.append(("(style alone)", "AUROC", "", "", *style))
     for system in report.systems:
         known = system.abstention
         auroc = [words.decimals(known.auroc.get(source)) for source in sources]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @app.roots()
 @app.index_dir
 @app.languages
+@app.reader
 @option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
 @option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
 @flag("--watch", "Follow changes of the folders; needs watchfiles.")

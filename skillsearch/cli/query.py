@@ -15,7 +15,9 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import MAX_CHECKED_SKILLS, answer_queries, open_index
+from skillsearch.index.opening import answer_queries, near_names, open_index
+from skillsearch.text.safe_text import one_line
+from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, JsonValue, SearchResult
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
-_NEAR_CUTOFF = 0.75
-"""Minimum similarity of a name that a misspelt one is taken for; two letters of ten may differ."""
+Answer = tuple[SearchResult, tuple[str, ...]]
+"""A result, and names that the query may misspell."""
 _SHOWN_PROBLEMS = 10
+_LINE_CHARS = 100  # of a skill that may fit, where no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
 """Of an overview; repeated here, so that ``query`` does not import what renders them."""
 _FORM = '{"_id": "1", "text": "what is to be done"}'
@@ -37,6 +40,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @click.argument("words", nargs=-1, metavar="TEXT|-")
 @app.n
 @app.threshold
+@app.reader
 @flag("--explain", "Show which channels had a vote, and why each hit has its score.")
 @app.index_dir
 @option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
@@ -53,17 +57,17 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 def query_command(asked: Asked) -> int:
     """Find the skills that fit TEXT; "-" reads it from stdin.
 
-    The score is the probability that a skill fits. If none reaches the threshold, the answer is
-    that none fits. A few changed files are indexed first, with a note on stderr. If the daemon
-    runs, it does the search.
+    The score is the probability that a skill fits. Those below the threshold that may fit come
+    last, a line each; if there is neither, the answer is that none fits. A few changed files are
+    indexed first, with a note on stderr. If the daemon runs, it does the search.
     """
     settings = asked.settings
     refuse(
         bool(asked.words) == bool(asked.batch),
         'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.',
     )
-    how = {"n": settings.n, "threshold": settings.threshold}
-    how |= {"system": asked.system, "explain": asked.explain}
+    how: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
+    how |= {"system": asked.system, "explain": asked.explain, "reader": settings.reader}
     if asked.batch:
         queries, problems = _read_batch(asked.batch)
         found = False
@@ -73,10 +77,8 @@ def query_command(asked: Asked) -> int:
             emit_json({"_id": key, **answer.to_dict()})
         return 1 if problems or (asked.exit_code and not found) else 0
     text = app.request_text(asked.words)
-    result = ask_daemon(text, settings, how)
-    if result is None:
-        (result,) = _search([text], settings, how)
-    _show(result, () if result else _near_names(text, settings), as_json=asked.as_json)
+    result, near = ask_daemon(text, settings, how) or _search_one(text, settings, how)
+    _show(result, near, as_json=asked.as_json)
     return 1 if asked.exit_code and not result else 0
 
 
@@ -123,7 +125,7 @@ def ask_daemon(
     how: dict[str, JsonValue],
     *,
     seconds: float = client.QUERY_SECONDS,
-) -> SearchResult | None:
+) -> Answer | None:
     """Have the daemon search; None if none runs, or it cannot."""
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
@@ -132,13 +134,20 @@ def ask_daemon(
         answer = client.ask("search", seconds=seconds, query=query, **place, **how)
         if answer is None:
             return None
-        result, notes = client.read_search(answer)
+        result, near, notes = client.read_search(answer)
     except DaemonError as exc:
         app.LOGGER.info("searching without the daemon: %s", exc)
         return None
     for note in notes:
         say(note)
-    return result
+    return result, near
+
+
+def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Answer:
+    (result,) = _search([text], settings, how)
+    if result or settings.backend == "milvus" or len(text.split()) > 1:
+        return result, ()
+    return result, near_names(open_index(settings), text)
 
 
 def _search(
@@ -154,17 +163,6 @@ def _search(
     yield from answer_queries(index, texts, say, refresh=settings.refresh, **how)
 
 
-def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
-    """Return names that a query of one word may be a misspelling of; none in a large index."""
-    from skillsearch.index.names import nearest_names
-
-    if len(query.split()) == 1 and settings.backend != "milvus":
-        index = open_index(settings)
-        if len(index) <= MAX_CHECKED_SKILLS:
-            return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
-    return ()
-
-
 def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         emit_json({**result.to_dict(), **({"nearest": list(near)} if near else {})})
@@ -175,19 +173,29 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
     elif votes:
         show_rows(votes)
         click.echo()
-    if not result:
+    if result.state == "none":
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request, lower "
             "the threshold (--threshold 0.1), or look at what there is: skillsearch list"
         )
-        if near:
-            say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME)")
     elif is_terminal():
-        from skillsearch.cli.tables import print_hits
+        from skillsearch.cli.tables import print_hits, print_perhaps
 
         print_hits(result)
+        print_perhaps(result)
     else:
         emit_rows(_hit_rows(result))
+        _say_perhaps(result)
+    if near:
+        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME)")
+
+
+def _say_perhaps(result: SearchResult) -> None:
+    """Print what may fit on stderr, so that programs read on stdout only what fits."""
+    if result.perhaps:
+        say(f"{MAY_FIT if result else ONLY_MAY_FIT}:")
+    for hit in result.perhaps:
+        say(one_line(f"{hit.name} ({hit.score:.2f}): {hit.description}", _LINE_CHARS))
 
 
 def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
@@ -205,6 +213,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @click.argument("words", nargs=-1, metavar="TEXT|-")
 @app.n
 @app.threshold
+@app.reader
 @flag("--all everything", "List every skill, whatever the request.")
 @repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
 @flag("--required", "With --load: add the skills they require, before them.")
@@ -245,7 +254,7 @@ def _offer(
     from skillsearch.agents.prompt import PromptSkill
     from skillsearch.library.skill_library import SkillLibrary
 
-    how = {key: getattr(asked.settings, key) for key in ("refresh", "n", "threshold")}
+    how = {key: getattr(asked.settings, key) for key in ("refresh", "n", "threshold", "reader")}
     texts = [text] if asked.words else []
     answers = list(answer_queries(index, texts, say, include_hidden=False, **how))
     library = SkillLibrary.of_index(index)

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import one_line
+from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Explanation, Hit, SearchResult
 
 _DESCRIPTION_LINES = 3
@@ -49,6 +50,8 @@ def make_console() -> Console:
 
 def print_hits(result: SearchResult, console: Console | None = None) -> None:
     """Print the hits of a query: rank and score beside name, description and path."""
+    if not result:
+        return
     console = console or make_console()
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
@@ -59,6 +62,25 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
         end = [Text()] if hit.rank < len(result) else []
         parts = [*_hit_lines(hit, console, is_twin=names[hit.name] > 1), *end]
         table.add_row(str(hit.rank), Text(f"{hit.score:.2f}", style="cyan"), Group(*parts))
+    console.print(table)
+
+
+def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
+    """Print what may fit, a line each: score, name and description, cut to the width."""
+    if not result.perhaps:
+        return
+    console = console or make_console()
+    if result:
+        console.print()
+    console.print(Text(f"{MAY_FIT if result else ONLY_MAY_FIT}:", style="yellow"))
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 3)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for hit in result.perhaps:
+        score = Text(f"{hit.score:.2f}", style="cyan")
+        about = Text(one_line(hit.description))
+        table.add_row(score, Text(one_line(hit.name), style="bold"), about)
     console.print(table)
 
 
@@ -203,11 +225,17 @@ def explanation(explain: Explanation) -> list[tuple[str, str]]:
         for parts in (explain.contributions, explain.confidence)
     )
     values = explain.features
-    reasons = [f"{name} {values[name]:.2f} adds {part:.2f}" for name, part in added if part]
+    reasons = [
+        f"{name} {values[name]:.2f} adds {part:.2f}" if name in values else f"{name} {part:+.2f}"
+        for name, part in added
+        if part
+    ]
     evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
-    if round(explain.behind, 2):
-        evidence.append(f"behind the best {-explain.behind:+.2f}")
-    lines = [("why", ", ".join(reasons)), ("confidence", ", ".join(evidence))]
+    if round(explain.raised, 2):
+        evidence.append(f"raised by a hit behind it {explain.raised:+.2f}")
+    lines = [("why", ", ".join(reasons))]
+    if evidence:
+        lines.append(("confidence", ", ".join(evidence)))
     fields = explain.matched_terms.items()
     lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
     if explain.section or explain.snippet:

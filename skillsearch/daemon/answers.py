@@ -19,10 +19,16 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
+from skillsearch.index.opening import (
+    OpenIndexes,
+    answer_queries,
+    bring_up_to_date,
+    near_names,
+)
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.readers.reader import Readers
 from skillsearch.types import JsonValue
 
 MAX_INDEXES = 4
@@ -37,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
 _SEARCH: _Types = {
-    **dict.fromkeys(("index_dir", "query", "system"), (str,)),
+    **dict.fromkeys(("index_dir", "query", "system", "reader"), (str,)),
     **dict.fromkeys(("explain", "refresh"), (bool,)),
     **{"n": (int,), "threshold": (float, int, type(None))},
 }
@@ -65,6 +71,7 @@ class WarmIndexes(OpenIndexes[WarmIndex]):
     """
 
     def __init__(self) -> None:
+        self._readers = Readers()
         super().__init__(
             self._open,
             MAX_INDEXES,
@@ -91,7 +98,8 @@ class WarmIndexes(OpenIndexes[WarmIndex]):
                         f"The index in {folder} was made with another embedder."
                     )
                 embedders[key] = embedder
-        index = SkillIndex(place, opened, {model: one for (model, _), one in embedders.items()})
+        by_model = {model: one for (model, _), one in embedders.items()}
+        index = SkillIndex(place, opened, by_model, readers=self._readers)
         lacks_library = len(opened.settings.channels) > 1 and not multilingual_is_installed()
         return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library)
 
@@ -115,14 +123,17 @@ class Answers:
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
-        Takes ``index_dir``, absolute, and the arguments of `answer_queries`.
+        If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
+        absolute, and the arguments of `answer_queries`.
         """
         asked = _check(arguments, _SEARCH)
         notes: list[str] = []
         with self._my_turn():
             index = self._warm.get(_absolute(asked.pop("index_dir"))).index
-            (result,) = answer_queries(index, [asked.pop("query")], notes.append, **asked)
-        return {"result": result.to_dict(), "notes": notes}
+            query = asked.pop("query")
+            (result,) = answer_queries(index, [query], notes.append, **asked)
+            nearest = () if result else near_names(index, query)
+        return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Render the skills that fit a prompt, without those hidden from models or shadowed.
@@ -158,6 +169,7 @@ class Answers:
                 refresh=settings.refresh and is_checked,
                 n=asked["n"],
                 threshold=settings.threshold,
+                reader=settings.reader,
                 include_hidden=False,
             )
             handle = warm.library.handle

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from socket import socket
 
-    from skillsearch.types import JsonValue, SearchResult
+    from skillsearch.types import Hit, JsonValue, SearchResult
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
@@ -35,7 +35,7 @@ SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
 """The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
-PROTOCOL = 1
+PROTOCOL = 2
 """Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
@@ -70,25 +70,32 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
     return result_of(response)
 
 
-def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[str, ...]]:
-    """Return the result and the notes for the user in an answer to ``search``."""
-    from skillsearch.types import ChannelVote, Explanation, Hit, SearchResult
+def read_search(
+    answer: Mapping[str, JsonValue],
+) -> tuple[SearchResult, tuple[str, ...], tuple[str, ...]]:
+    """Return the result, the nearest names and the notes in an answer to ``search``."""
+    from skillsearch.types import ChannelVote, SearchResult
 
     try:
         record = dict(answer["result"])
-        hits = []
-        for values in record.pop("hits"):
-            explain = values.get("explain")
-            if explain is not None:
-                terms = {field: tuple(some) for field, some in explain["matched_terms"].items()}
-                explain = Explanation(**{**explain, "matched_terms": terms})
-            more = {"duplicates": tuple(values["duplicates"]), "explain": explain}
-            hits.append(Hit(**{**values, **more}))
+        hits, perhaps = (tuple(map(_read_hit, record.pop(key))) for key in ("hits", "perhaps"))
         votes = tuple(ChannelVote(**vote) for vote in record.pop("channels", ()))
-        result = SearchResult(hits=tuple(hits), channels=votes, **record)
-        return result, tuple(map(str, answer["notes"]))
+        result = SearchResult(hits=hits, perhaps=perhaps, channels=votes, **record)
+        nearest, notes = (tuple(map(str, answer[key])) for key in ("nearest", "notes"))
+        return result, nearest, notes
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
+
+
+def _read_hit(values: Mapping[str, JsonValue]) -> Hit:
+    from skillsearch.types import Explanation, Hit
+
+    explain = values.get("explain")
+    if explain is not None:
+        terms = {field: tuple(some) for field, some in explain["matched_terms"].items()}
+        explain = Explanation(**{**explain, "matched_terms": terms})
+    more = {"duplicates": tuple(values["duplicates"]), "explain": explain}
+    return Hit(**{**values, **more})
 
 
 def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None:

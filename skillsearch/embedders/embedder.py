@@ -38,12 +38,12 @@ class PackagedModel(NamedTuple):
 TUNED = PackagedModel(
     "skillsearch-minilm",
     "model",
-    "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e",
+    "e9b504246696ad54d87505ccea3ed739855cbca91e0a7cf4f9a6e50d51550293",
 )
 UNTUNED = PackagedModel(
     "all-MiniLM-L6-v2",
     "untuned",
-    "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095",
+    "e2525a56a6711a89a858ec5f9eb4b8f4319390a668bd8833937d48328918cccd",
 )
 # The packaged models by model spec.
 PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}

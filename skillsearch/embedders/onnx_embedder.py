@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ POOLED_OUTPUT = "sentence_embedding"
 OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,10 +142,11 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def write_quantised(model: Any, path: Path) -> None:
+def write_quantised(model: Any, path: Path, kept: Sequence[str] = ()) -> None:
     """Write an ``onnx.ModelProto`` with weights of 8 bits, one scale for each output channel.
 
-    ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without VNNI, x86 saturates at 8.
+    The nodes `kept` stay as they are. ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without
+    VNNI, x86 saturates at 8.
     """
     forbid_telemetry()
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -157,15 +160,14 @@ def write_quantised(model: Any, path: Path) -> None:
             weight_type=QuantType.QInt8,
             per_channel=True,
             reduce_range=True,
+            nodes_to_exclude=list(kept),
             extra_options={"MatMulConstBOnly": True},
         )
     finally:
         root.removeHandler(silent)
 
 
-def map_ahead(
-    function: Callable[[int, str], EmbeddedText], texts: Sequence[str]
-) -> Iterator[EmbeddedText]:
+def map_ahead(function: Callable[[int, str], Result], texts: Sequence[str]) -> Iterator[Result]:
     """Yield the result for each position and text, in order, computed in threads.
 
     Those begun run to their end when the iterator is closed, the others do not begin.

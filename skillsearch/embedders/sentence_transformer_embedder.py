@@ -1,13 +1,14 @@
-"""Embedders that sentence-transformers loads; torch is imported with the first."""
+"""Models that sentence-transformers loads; torch is imported with the first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders import embedding
 from skillsearch.embedders.model_files import (
@@ -48,29 +49,7 @@ class SentenceTransformerEmbedder:
         own code is not run, and weights are read from safetensors only: other forms are pickles.
         The device is ``cpu``, ``cuda``, ``cuda:1``, ``mps``, or ``auto`` for the best.
         """
-        folder = Path(name_or_path)
-        if folder.is_dir():
-            require_safetensors(folder)
-        purpose = f"The embedder 'st:{name_or_path}'"
-        forbid_telemetry()
-        try:
-            import_torch("st", purpose)  # before anything that imports it in its own way
-            from sentence_transformers import SentenceTransformer
-        except ImportError as exc:
-            raise MissingDependencyError("sentence-transformers", "st", purpose) from exc
-        if device != "auto":
-            require_torch_device(device)
-        if not folder.is_dir():
-            folder = _download(name_or_path)
-            require_safetensors(folder)
-        with embedding.errors_of("sentence-transformers", name_or_path):
-            model = SentenceTransformer(
-                str(folder),
-                device=None if device == "auto" else device,
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-            )
+        folder, model = _load("SentenceTransformer", name_or_path, device, "embedder")
         fingerprint = embedding.fingerprint_of(digest_of(folder))
         dimensions = int(model.encode(["probe"], show_progress_bar=False).shape[1])
         return cls(fingerprint, name_or_path, dimensions, None, model)
@@ -98,6 +77,49 @@ class SentenceTransformerEmbedder:
                 is_over = limit is not None and len(tokens) > limit
                 vector = embedding.unit_row(row if head else np.zeros_like(row), self)
                 yield embedding.EmbeddedText(position, vector, is_cut or is_over)
+
+
+def load_cross_encoder(
+    name_or_path: str, device: str = "auto"
+) -> Callable[[Sequence[tuple[str, str]]], NDArray[np.float32]]:
+    """Load a CrossEncoder as `SentenceTransformerEmbedder.load` does: pairs → logits."""
+    _, model = _load("CrossEncoder", name_or_path, device, "reader")
+    identity = import_torch("st", "A reader").nn.Identity()
+
+    def predict(pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        with embedding.errors_of("sentence-transformers", name_or_path):
+            logits = model.predict(pairs, activation_fn=identity, show_progress_bar=False)
+            return np.asarray(logits, dtype=np.float32)
+
+    return predict
+
+
+def _load(kind: str, name_or_path: str, device: str, role: str) -> tuple[Path, Any]:
+    """Return the folder and the model of a class of sentence-transformers."""
+    folder = Path(name_or_path)
+    if folder.is_dir():
+        require_safetensors(folder)
+    purpose = f"The {role} 'st:{name_or_path}'"
+    forbid_telemetry()
+    try:
+        import_torch("st", purpose)  # before anything that imports it in its own way
+        import sentence_transformers
+    except ImportError as exc:
+        raise MissingDependencyError("sentence-transformers", "st", purpose) from exc
+    if device != "auto":
+        require_torch_device(device)
+    if not folder.is_dir():
+        folder = _download(name_or_path)
+        require_safetensors(folder)
+    with embedding.errors_of("sentence-transformers", name_or_path):
+        model = getattr(sentence_transformers, kind)(
+            str(folder),
+            device=None if device == "auto" else device,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        )
+    return folder, model
 
 
 def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> Iterator[list[int]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from statistics import fmean
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
 from skillsearch.evaluation.report import MAIN_MEASURE
 from skillsearch.evaluation.runs import answerable_qrels, measure
+from skillsearch.evaluation.states import DEPTH, assess_states
 from skillsearch.evaluation.types import (
+    ANSWERABLE,
     Abstention,
     Collection,
     OperatingPoint,
@@ -36,7 +39,6 @@ FEW = 10
 """Systems are compared on the queries of a language from this number on; below, chance decides."""
 UNKNOWN = "unknown"  # name of the queries of an unknown language
 SAME, CROSS = "same language", "cross-language"
-DEPTH = 5  # hits of an answer: no threshold keeps a relevant document below them
 BINS = 10  # bins of the calibration error
 SHARES = (0.9, 0.95)  # shares of the answerable queries to keep by a threshold
 
@@ -115,7 +117,9 @@ def _report(
         per_query=own,
         worst=tuple(sorted(shown.values(), key=lambda one: one.value)[:examples]),
         best=tuple(shown[one] for one in best[:examples]),
-        abstention=assess_abstention(system, qrels),
+        abstention=assess_abstention(
+            system, qrels, {query.query_id: query.kind for query in collection.queries}
+        ),
         milliseconds=system.milliseconds,
     )
 
@@ -191,11 +195,14 @@ def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> di
     return pairs
 
 
-def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
+def assess_abstention(
+    system: SystemAnswers, qrels: Qrels, kinds: Mapping[str, str] = MappingProxyType({})
+) -> Abstention:
     """Measure how well a system separates answerable queries from those that nothing answers.
 
     A query is answered if it has a hit that scores at least the threshold. The system's answers
-    must be without a threshold applied; queries without a relevant document are left out.
+    must be without a threshold applied; queries without a relevant document are left out. `kinds`
+    has the kinds of queries.
     """
     seen = _Observed.of(system, qrels)
     kept = np.sort(seen.kept_up_to[seen.kept_up_to > _NONE])[::-1]
@@ -212,7 +219,8 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
         steps = np.linspace(0, 1, len(_GRID))
         found = np.quantile(scores, steps, method="inverted_cdf") if len(scores) else scores
         thresholds = np.unique(found).tolist()
-    tops = {"answerable": seen.top, **seen.unanswerable}
+    tops = {ANSWERABLE: seen.top, **seen.unanswerable}
+    precision = None if system.threshold is None else seen.point(system.threshold).precision
     return Abstention(
         auroc={
             source: auroc(seen.top, scores)
@@ -220,7 +228,7 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
             if len(seen.top)
         },
         curve=tuple(map(seen.point, thresholds)),
-        default=None if system.threshold is None else seen.point(system.threshold),
+        default=assess_states(system, qrels, kinds, precision=precision),
         keeping={share: seen.point(kept[count - 1]) for share, count in needed.items()},
         calibration_error=errors,
         reliability=reliability,
@@ -284,7 +292,7 @@ class _Observed(NamedTuple):
         errors: dict[str, float] = {}
         bins: tuple[ReliabilityBin, ...] = ()
         if len(scores):
-            errors["answerable"], bins = expected_calibration_error(scores, outcomes)
+            errors[ANSWERABLE], bins = expected_calibration_error(scores, outcomes)
         if len(false):
             counts = len(scores), len(false)
             weights = np.repeat([1 / max(counts[0], 1), 1 / counts[1]], counts)

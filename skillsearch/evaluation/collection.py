@@ -15,10 +15,20 @@ from typing import TypeAlias, TypeVar
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
-from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.evaluation.types import (
+    ANSWERABLE,
+    DROPPED_GOLD,
+    FOREIGN,
+    NEGATIVES,
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+)
 from skillsearch.text.languages import language_of
 from skillsearch.text.requests import fold_blanks
 from skillsearch.types import JsonValue
+
+EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with the package
 
 _T = TypeVar("_T")
 _Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
@@ -159,7 +169,7 @@ def _query(query_id: str, record: _Record) -> JudgedQuery:
     if len(text) > MAX_QUERY_CHARS:
         problem = f'"text" has {len(text):,} characters; shorten it to {MAX_QUERY_CHARS:,}'
         raise line_error(record.path, record.number, problem)
-    return JudgedQuery(query_id, text, record.text("kind"), record.text("lang"))
+    return JudgedQuery(query_id, text, *map(record.text, ("kind", "lang", "twin_of")))
 
 
 def _qrels_path(folder: Path, split: str) -> Path:
@@ -293,6 +303,16 @@ def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: s
     }
     notes = (*collection.notes, note)
     return replace(collection, qrels=qrels, ignored=ignored, negatives=(), notes=notes)
+
+
+def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, ...]]:
+    """Return the negatives by their kind; those of none, or of a kind of query, together."""
+    shared = {query.kind for query in collection.queries}
+    shared |= {"", ANSWERABLE, NEGATIVES, FOREIGN, DROPPED_GOLD}
+    groups: defaultdict[str, list[JudgedQuery]] = defaultdict(list)
+    for one in collection.negatives:
+        groups[NEGATIVES if one.kind in shared else one.kind].append(one)
+    return {source: tuple(group) for source, group in groups.items()}
 
 
 def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:

@@ -6,22 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from skillsearch.errors import EvaluationError, QueryError
 from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
-from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.collection import (
+    load_collection,
+    negatives_by_source,
+    pool_collections,
+)
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.own_skills import read_own_collection
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import read_run
+from skillsearch.evaluation.style import style_controls
 from skillsearch.evaluation.types import (
-    NEGATIVES,
+    DROPPED_GOLD,
+    FOREIGN,
     Answers,
     Collection,
     JudgedQuery,
@@ -29,22 +35,20 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemSpec,
 )
-from skillsearch.index.search.calibration import PACKAGED, load_calibration
+from skillsearch.index.search.calibration import PACKAGED, Calibration, load_calibration
+from skillsearch.setting_values import DEFAULT_READER, parse_reader
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Languages, Progress, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 """Systems compared by default; the first is the baseline."""
 
-EXAMPLE = Path(__file__).with_name("example")
 """The packaged collection: the example skills, and queries in other words than theirs."""
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""
 USUAL_DEPTH = 5  # hits of any other query, of which only the first counts, and of a timed query
 MAX_TIMED = 100  # judged queries that are timed
 MAX_FOREIGN = 200  # queries taken from a foreign collection
-FOREIGN, DROPPED_GOLD = "foreign", "dropped gold"
-"""With `NEGATIVES`, where unanswerable queries come from."""
 
 _SETTINGS: Mapping[str, Sequence[str]] = {
     "system": SYSTEMS,
@@ -52,6 +56,7 @@ _SETTINGS: Mapping[str, Sequence[str]] = {
     "fields": ("full", "metadata"),
     "languages": LANGUAGES,
     "threshold": (),
+    "reader": (),
     "calibration": (),
 }
 """Settings of a system, with the values that one has if these are only some words."""
@@ -86,14 +91,15 @@ def parse_systems(
     model: str = "onnx",
     fields: str = "full",
     languages: Languages = "auto",
+    reader: str = DEFAULT_READER,
 ) -> tuple[SystemSpec, ...]:
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
     A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
-    may contain colons; or ``NAME=@FILE``. Model, fields and languages are defaults. An
+    may contain colons; or ``NAME=@FILE``. The other arguments are defaults. An
     EvaluationError names the piece, and what is allowed.
     """
-    defaults = {"model": model, "fields": fields, "languages": languages}
+    defaults = {"model": model, "fields": fields, "languages": languages, "reader": reader}
     specs: dict[str, SystemSpec] = {}
     for text in texts or DEFAULT_SYSTEMS:
         try:
@@ -139,6 +145,11 @@ def _read_setting(piece: str) -> tuple[str, str | float | Path]:
             if 0.0 <= (number := float(value)) <= 1.0:
                 return key, number
         raise ValueError(f"{found}; use a number from 0 to 1")
+    if key == "reader":
+        try:
+            return key, parse_reader(value, Path())
+        except ValueError as exc:
+            raise ValueError(f"{found}; it {exc}") from exc
     if _SETTINGS[key] and value not in _SETTINGS[key]:
         raise ValueError(f"{found}; use one of: {', '.join(_SETTINGS[key])}")
     if not value.strip():
@@ -205,7 +216,9 @@ def evaluate(
         systems, notes = answer_all(
             job, specs, work=work, drop_gold=drop_gold, embedders=embedders, progress=progress
         )
+        unanswerable = {**negatives_by_source(collection), FOREIGN: _foreign(job)}
         report = assess(collection, systems, notes=notes)
+        report = replace(report, style=style_controls(collection.queries, unanswerable))
         outcomes.append(
             Outcome(
                 report=with_languages(report, collection, systems),
@@ -235,11 +248,7 @@ def answer_all(
     collection = job.collection
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
-    foreign = [
-        replace(query, query_id=f"{name}:{query.query_id}")
-        for name, queries in job.foreign
-        for query in _evenly_spaced(queries, MAX_FOREIGN)
-    ]
+    foreign = _foreign(job)
     of_each = len(collection.queries) * (1 + drop_gold) + len(collection.negatives) + len(foreign)
     done = count(1)
 
@@ -256,14 +265,22 @@ def answer_all(
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
 
 
+def _foreign(job: Job) -> list[JudgedQuery]:
+    return [
+        replace(query, query_id=f"{name}:{query.query_id}")
+        for name, queries in job.foreign
+        for query in _evenly_spaced(queries, MAX_FOREIGN)
+    ]
+
+
 def _open_indexes(
     job: Job,
     specs: Sequence[SystemSpec],
     work: Path,
     embedders: Embedders,
     progress: Progress | None,
-) -> list[tuple[SystemSpec, JudgedIndex, float]]:
-    """Return each system with its index, which equal settings share, and its usual threshold."""
+) -> list[tuple[SystemSpec, JudgedIndex, Calibration]]:
+    """Return each system with its index, which equal settings share, and its calibration."""
     if not specs:
         return []
     # Mistakes in the systems are found before anything takes long.
@@ -278,7 +295,7 @@ def _open_indexes(
         for key, spec in dict(zip(keys, specs, strict=True)).items()
     }
     found = zip(specs, keys, calibrations, strict=True)
-    return [(spec, indexes[key].with_calibration(of), of.threshold) for spec, key, of in found]
+    return [(spec, indexes[key].with_calibration(of), of) for spec, key, of in found]
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
@@ -287,9 +304,13 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
     for key in (query.query_id for query in collection.queries):
         ignored = collection.ignored.get(key, ())
         answers[key] = tuple(pair for pair in run.get(key, ()) if pair[0] not in ignored)
-    negatives = {one.query_id: run.get(one.query_id, ()) for one in collection.negatives}
+    unanswerable = {
+        source: {one.query_id: run.get(one.query_id, ()) for one in negatives}
+        for source, negatives in negatives_by_source(collection).items()
+    }
     # A run without any negative was most likely not asked any.
-    unanswerable = {NEGATIVES: negatives} if any(negatives.values()) else {}
+    if not any(chain(*(of.values() for of in unanswerable.values()))):
+        unanswerable = {}
     return SystemAnswers(spec.name, spec.settings, answers, unanswerable)
 
 
@@ -305,7 +326,7 @@ class _Asker:
 
     spec: SystemSpec
     index: JudgedIndex
-    threshold: float
+    calibration: Calibration
     advance: Callable[[], None]
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -318,8 +339,8 @@ class _Asker:
         hidden = {one.query_id: index.hidden(ignored.get(one.query_id, ())) for one in queries}
         answers = self._ask(queries, DEPTH, hidden)
         unanswerable = {
-            NEGATIVES: self._ask(collection.negatives, USUAL_DEPTH),
-            FOREIGN: self._ask(foreign, USUAL_DEPTH),
+            source: self._ask(asked, USUAL_DEPTH)
+            for source, asked in (*negatives_by_source(collection).items(), (FOREIGN, foreign))
         }
         if drop_gold:
             for query_id in hidden:
@@ -330,16 +351,20 @@ class _Asker:
             left = [one for one in queries if len(hidden[one.query_id]) < len(index)]
             unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
-        usual = self.threshold if is_calibrated else None
+        usual = self.calibration.threshold if is_calibrated else None
         answered = [query for query in queries if query.query_id not in self.refused]
         timed = _evenly_spaced(answered, MAX_TIMED)
-        seconds = [index.rank(one.text, USUAL_DEPTH, system=spec.system)[1] for one in timed]
+        seconds = [
+            index.rank(one.text, USUAL_DEPTH, system=spec.system, reader=spec.reader)[1]
+            for one in timed
+        ]
         return SystemAnswers(
             name=spec.name,
             settings=spec.settings,
             answers=answers,
             unanswerable={source: of for source, of in unanswerable.items() if of},
             threshold=usual if spec.threshold is None else spec.threshold,
+            lower_bound=self.calibration.lower_bound if is_calibrated else None,
             is_calibrated=is_calibrated,
             milliseconds=1000 * median(seconds) if seconds else None,
         )
@@ -357,10 +382,12 @@ class _Asker:
         answers: dict[str, Ranking] = {}
         for query in queries:
             self.advance()
-            key, system = query.query_id, self.spec.system
+            key, spec = query.query_id, self.spec
             left_out = hidden.get(key, frozenset())
             try:
-                answers[key], _ = self.index.rank(query.text, n, system=system, hidden=left_out)
+                answers[key], _ = self.index.rank(
+                    query.text, n, system=spec.system, reader=spec.reader, hidden=left_out
+                )
             except QueryError as exc:
                 answers[key], self.refused[key] = (), str(exc)
         return answers

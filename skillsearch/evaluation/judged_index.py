@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +36,8 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.readers.reader import Readers
+from skillsearch.setting_values import DEFAULT_READER
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Languages, Progress, System
 
@@ -153,7 +155,12 @@ class QueryEmbedder:
 
 
 class Embedders(dict[str, QueryEmbedder]):
-    """The embedders of an evaluation by model, each loaded once."""
+    """The embedders of an evaluation by model, each loaded once, and its readers."""
+
+    @cached_property
+    def readers(self) -> Readers:
+        """The readers of all indexes of the evaluation."""
+        return Readers()
 
     def __missing__(self, model: str) -> QueryEmbedder:
         """Load the embedder of a model."""
@@ -214,7 +221,8 @@ class JudgedIndex:
         built, _ = SkillIndex.build(request, place, progress=progress)
         models = [channel.model for channel in built.opened.settings.channels]
         channels = {model: embedders[model] for model in models}
-        index = SkillIndex(IndexFolder(built.folder), built.opened, channels)
+        opened, readers = built.opened, embedders.readers
+        index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=readers)
         return cls(index, embedders, folders.ids)
 
     def __len__(self) -> int:
@@ -233,14 +241,20 @@ class JudgedIndex:
         return frozenset[str]().union(*found)
 
     def rank(
-        self, text: str, n: int, *, system: System, hidden: frozenset[str] = frozenset()
+        self,
+        text: str,
+        n: int,
+        *,
+        system: System,
+        reader: str = DEFAULT_READER,
+        hidden: frozenset[str] = frozenset(),
     ) -> tuple[Ranking, float]:
         """Answer a query without a threshold: at most `n` hits, each followed by its copies.
 
         `hidden` is a result of the method of that name. The seconds include the embedding.
         """
         saved = self._embedders.saved_seconds()
-        result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
+        result = self._index.search(text, n, 0.0, system=system, reader=reader, exclude=hidden)
         seconds = result.seconds + self._embedders.saved_seconds() - saved
         paths = ((path, hit.score) for hit in result for path in (hit.path, *hit.duplicates))
         ids = self._by_path

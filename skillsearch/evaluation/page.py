@@ -39,7 +39,10 @@ _QUERIES_CAPTION = (
     "Each dot is the queries with the same two values, the larger the more. Above the dashed line "
     "{system} is better, below it {baseline}."
 )
+_STATES_CAPTION = "What answers say at the default threshold, in percent of the requests"
 _CAPTIONS: Mapping[Callable[..., str | None], str] = {
+    plots.plot_states: "What answers say at the default threshold. Of answerable requests as many "
+    "as possible should be kept, of the others as many as possible hear that no skill fits.",
     plots.plot_top_scores: "Scores of first hits. The less the scores of answerable queries "
     "overlap with those below, the better a threshold separates them. A query without a hit "
     "counts as 0; each row has its own height.",
@@ -172,6 +175,9 @@ def _abstention(report: Report, place: int) -> Iterator[str]:
     if not systems:
         return
     yield "<h3>When nothing fits</h3>"
+    known = [(one.name, one.abstention.default) for one in systems]
+    if groups := [(name, words.state_rows(at)) for name, at in known if at]:
+        yield table(_STATES_CAPTION, ["requests", *words.STATE_HEADS], groups)
     heads = ["", *(system.name for system in systems)]
     yield table("Shares in percent", heads, _abstention_groups(report, systems))
     for number, system in enumerate(systems):
@@ -190,6 +196,24 @@ def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Itera
     if sources:
         rows = [(one, [words.decimals(of.auroc.get(one)) for of in known]) for one in sources]
         yield "AUROC against", rows
+    if report.style:
+        style = [(one, [words.decimals(report.style.get(one))] * len(known)) for one in sources]
+        yield "AUROC of style alone", style
+    if any(defaults := [of.default for of in known]):
+        yield (
+            "at its own threshold",
+            [
+                (
+                    "threshold",
+                    [words.score_digits(at.threshold if at else None) for at in defaults],
+                ),
+                (
+                    "lower bound",
+                    [words.score_digits(at.lower_bound if at else None) for at in defaults],
+                ),
+                ("precision", [percent(at.precision if at else None) for at in defaults]),
+            ],
+        )
     points = list(map(words.operating_points, known))
     for name in sorted(set().union(*points)):
         yield _point_group(name, [of.get(name) for of in points], sources)
@@ -206,11 +230,7 @@ def _point_group(
     for source in sources:
         cells = [percent(at.false_answers.get(source) if at else None) for at in points]
         rows.append((f"false answers, {source}", cells))
-    if name != "default":
-        return f"to {name} of its right answers", rows
-    for share in ("kept", "precision"):
-        rows.append((share, [percent(getattr(at, share, None)) for at in points]))
-    return "at its own threshold", rows
+    return f"to {name} of its right answers", rows
 
 
 def _examples(report: Report, system: SystemReport) -> str:

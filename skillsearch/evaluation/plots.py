@@ -25,11 +25,10 @@ from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.report import score_digits
-from skillsearch.evaluation.types import Abstention, Comparison, SystemReport
+from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -39,6 +38,18 @@ _COLOURS = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
 """Dark kin of the palette of Okabe and Ito: each at least 3.5 : 1 against white."""
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
+_STATES = {
+    "kept": "right skill fits",
+    "false": "only others fit",
+    "perhaps": "one may fit",
+    "none": "none fits",
+}
+_STATE_LOOKS: tuple[Mapping[str, Any], ...] = (
+    {"color": _COLOURS[0]},
+    {"color": _COLOURS[1], "hatch": "///", "edgecolor": "white"},
+    {"color": _COLOURS[5], "hatch": "...", "edgecolor": "white"},
+    {"color": "#c4c4c4"},
+)
 _DIAGONAL: Mapping[str, Any] = {"color": "#595959", "linewidth": 1, "linestyle": _DASHES[1]}
 _NAME_CHARS = 24
 _WIDE_CHARS = 14  # limit of a name whose letters may be square, as in Chinese
@@ -119,7 +130,7 @@ def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
     with _figure(0.7 + 0.85 * len(groups)) as figure:
         rows = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
         for place, (axes, (name, scores)) in enumerate(zip(rows, groups.items(), strict=True)):
-            colour = _COLOURS[0] if name == "answerable" else _COLOURS[1]
+            colour = _COLOURS[0] if name == ANSWERABLE else _COLOURS[1]
             axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
             axes.set_yticks([])
             axes.spines["left"].set_visible(False)
@@ -152,6 +163,27 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
             below.bar(middle, bin_.count, width, color=_COLOURS[0])
         below.set(xlabel="score of the first hit", ylabel="queries")
         return _svg(figure, prefix, "Reliability of scores")
+
+
+def plot_states(system: SystemReport, *, prefix: str) -> str | None:
+    """Plot what answers say at the default threshold, a bar for each kind of request."""
+    states = system.abstention.default
+    if states is None:
+        return None
+    groups = {ANSWERABLE: states.answerable, **states.unanswerable}
+    with _figure(1.1 + 0.34 * len(groups)) as figure:
+        axes = figure.subplots()
+        handles, left = [], np.zeros(len(groups))
+        for (name, label), look in zip(_STATES.items(), _STATE_LOOKS, strict=True):
+            widths = np.array([100 * getattr(shares, name) for shares in groups.values()])
+            handles += [axes.barh(range(len(groups)), widths, 0.7, left, label=label, **look)]
+            left += widths
+        axes.set_yticks(range(len(groups)), [_name(source) for source in groups])
+        axes.set(xlim=(0, 100), ylim=(len(groups) - 0.5, -0.5), xlabel="percent of requests")
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        _legend(figure, handles, list(_STATES.values()))
+        return _svg(figure, prefix, "States of answers by kind of request")
 
 
 def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
@@ -230,7 +262,7 @@ def inline_svg(document: str, *, prefix: str, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
+def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
     legend = figure.legend(handles, names, loc="outside upper left", ncols=2, columnspacing=1.0)
     if legend.get_window_extent().width > figure.bbox.width:
         legend.remove()

@@ -11,11 +11,15 @@ from typing import Any, NamedTuple, TypeAlias
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.evaluation.types import (
+    ANSWERABLE,
     Abstention,
     Comparison,
     OperatingPoint,
     Report,
+    States,
+    StateShares,
     SystemAnswers,
+    SystemReport,
 )
 from skillsearch.types import Diagnostic, JsonValue
 
@@ -68,6 +72,8 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
     systems = {system.name: asdict(system) for system in report.systems}
     for one in systems.values():
         del one["abstention"]["top_scores"]
+        for key in ("answerable", "shown", "kinds", "unanswerable"):
+            (one["abstention"]["default"] or {}).pop(key, None)  # these are `states`
         one["examples"] = {key: one[key] for key in ("worst", "best")}
 
     def each(key: str) -> dict[str, Any]:
@@ -84,11 +90,30 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
         "milliseconds": each("milliseconds"),
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
         "abstention": each("abstention"),
+        "states": {
+            one.name: _states_dict(one.abstention.default, one, report.style)
+            for one in report.systems
+            if one.abstention.default
+        },
+        "style": report.style,
         "examples": each("examples"),
         "per_query": each("per_query"),
         "notes": report.notes,
     }
     return {key: _plain(value) for key, value in record.items()}
+
+
+def _states_dict(
+    states: States, system: SystemReport, style: Mapping[str, float]
+) -> dict[str, Any]:
+    shares = asdict(states.answerable)
+    shares["silent"] = shares.pop("none")
+    answerable = {**shares, "shown": states.shown, "kinds": dict(states.kinds)}
+    found: dict[str, Any] = {ANSWERABLE: answerable}
+    for source, of in states.unanswerable.items():
+        told = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
+        found[source] = {"false": of.false, "perhaps": of.perhaps, "none": of.none, **told}
+    return found
 
 
 def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]:
@@ -177,10 +202,28 @@ def summary_rows(reports: Sequence[Report], *, mean: str) -> tuple[list[str], li
     return names, rows
 
 
+STATE_HEADS = ("kept", "false", "perhaps", "none", "shown")
+"""Heads of the cells of `state_rows`."""
+
+
+def state_rows(states: States) -> list[tuple[str, list[str]]]:
+    """Return the states of answers in percent: all answerable requests, each kind, each source."""
+    every = [*_share_cells(states.answerable), percent(states.shown)]
+    rows = [(ANSWERABLE, every)]
+    for kind, kept in states.kinds.items():
+        rows.append((f"of them {kind}", [percent(kept), *[""] * 4]))
+    for source, shares in states.unanswerable.items():
+        rows.append((source, ["", *_share_cells(shares)[1:], ""]))
+    return rows
+
+
+def _share_cells(shares: StateShares) -> list[str]:
+    return [percent(getattr(shares, head)) for head in STATE_HEADS[:4]]
+
+
 def operating_points(known: Abstention) -> dict[str, OperatingPoint]:
-    """Return the points at the ``default`` threshold, if any, and at those to ``keep 90 %``."""
-    keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
-    return {"default": known.default, **keeping} if known.default else keeping
+    """Return the points at the thresholds to ``keep 90 %``, and more."""
+    return {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
 
 
 def percent(share: float | None) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from skillsearch.errors import EvaluationError, MissingDependencyError
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.report import Outcome
-from skillsearch.evaluation.types import NEGATIVES, Answers, Collection, Qrels, Ranking
+from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
 
 _T = TypeVar("_T")
 
@@ -165,7 +165,9 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
         name = next(name for name in names if name.casefold() not in taken)
         taken.add(name.casefold())
-        answers = {**system.answers, **system.unanswerable.get(NEGATIVES, {})}
+        answers = dict(system.answers)
+        for source, of in system.unanswerable.items():
+            answers |= {} if source in (FOREIGN, DROPPED_GOLD) else of
         write_run(folder / f"{name}.trec", answers, system.name)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from skillsearch.setting_values import DEFAULT_READER
 from skillsearch.types import Languages, System
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -16,7 +17,9 @@ Ranking: TypeAlias = tuple[tuple[str, float], ...]
 Answers: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
 PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
-NEGATIVES = "negatives"  # the source of the unanswerable queries that a collection has
+ANSWERABLE = "answerable"
+NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
+"""Where unanswerable queries come from; negatives of a kind of their own go by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,16 @@ class JudgedDocument:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query or negative of a collection; kind, such as ``trigger``, and language may be empty."""
+    """A query or negative of a collection; all but id and text may be empty.
+
+    A negative may be the twin of a query: the same request but for a detail that no skill fits.
+    """
 
     query_id: str
     text: str
     kind: str = ""
     language: str = ""
+    twin_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class SystemSpec:
     threshold: float | None = None
     calibration: Path | None = None
     languages: Languages = "auto"
+    reader: str = DEFAULT_READER
     run: Path | None = None
 
     @property
@@ -79,6 +87,7 @@ class SystemSpec:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
         parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
+        parts += [] if self.reader == DEFAULT_READER else [f"reader {self.reader}"]
         parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
         parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
         return ", ".join(parts)
@@ -94,6 +103,7 @@ class SystemAnswers:
     unanswerable: Mapping[str, Answers] = field(default_factory=dict)
     """By source, such as ``negatives``, answers to queries that nothing answers."""
     threshold: float | None = None  # None if scores carry no meaning
+    lower_bound: float | None = None  # from which a skill may fit; None if only the threshold tells
     is_calibrated: bool = False  # whether scores claim to be probabilities
     milliseconds: float | None = None  # median of a query, None for a run file
 
@@ -150,6 +160,39 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class StateShares:
+    """What answers to some queries say, as shares that add up to 1.
+
+    Skills fit, a right one among them (kept) or not (false); none fits but one may; or none does.
+    """
+
+    kept: float
+    false: float
+    perhaps: float
+    none: float
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states of all answers at the system's own threshold and lower bound.
+
+    Attributes:
+        precision: Of all answered queries, if any, those whose first hit is relevant.
+        shown: Of the queries with a relevant document among the first ten, if any, those whose
+            answer names one as fitting or perhaps fitting.
+        kinds: What is kept of each kind of answerable query, if there are several.
+    """
+
+    threshold: float
+    lower_bound: float
+    precision: float | None
+    answerable: StateShares
+    shown: float | None
+    kinds: Mapping[str, float]
+    unanswerable: Mapping[str, StateShares]
+
+
+@dataclass(frozen=True, slots=True)
 class ReliabilityBin:
     """First hits with scores from `low` to `high`: how many, mean score, share relevant."""
 
@@ -166,7 +209,7 @@ class Abstention:
 
     auroc: Mapping[str, float]
     curve: tuple[OperatingPoint, ...]  # by ascending threshold
-    default: OperatingPoint | None  # at the system's own threshold, if it has one
+    default: States | None  # at the system's own threshold, if it has one
     keeping: Mapping[float, OperatingPoint]  # share of right answers kept → highest threshold
     calibration_error: Mapping[str, float]  # ``answerable``, ``all``; empty if not calibrated
     reliability: tuple[ReliabilityBin, ...]  # over all queries
@@ -197,7 +240,8 @@ class Report:
 
     Unless all queries and documents are in one language, the queries of each language are measured
     by themselves, most first, and those of the ``same language`` as a relevant document apart from
-    the ``cross-language`` ones.
+    the ``cross-language`` ones. `style` is the AUROC that the words of the requests alone reach,
+    without any search, by source of unanswerable queries.
     """
 
     collection: str
@@ -209,3 +253,4 @@ class Report:
     notes: tuple[str, ...] = ()
     languages: Mapping[str, Report] = field(default_factory=dict)
     crossing: Mapping[str, Report] = field(default_factory=dict)
+    style: Mapping[str, float] = field(default_factory=dict)

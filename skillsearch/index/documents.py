@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.text import tokenizer
+from skillsearch.text.exclusions import split_description
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import visible
 from skillsearch.text.scripts import readable, trust
@@ -16,7 +17,7 @@ from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 3
+VERSION = 4
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -50,6 +51,7 @@ class Document:
         keys: Of the embedded metadata and head of the body, maybe empty, for each dense channel.
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
         chunks: Id, description and key of the embedded text of each indexed chunk.
+        excluded: What the metadata says that it is not for.
     """
 
     doc_id: str
@@ -66,6 +68,7 @@ class Document:
     version: str = ""
     requires: tuple[str, ...] = ()
     chunks: tuple[tuple[str, str, str], ...] = ()
+    excluded: str = ""
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
@@ -166,16 +169,27 @@ def field_texts(
         trust=trust(metadata, scripts[0]),
         language=language,
         chunks=tuple(chunk.record for chunk in chunks),
+        excluded=excluded_text(skill),
     )
     full_terms = name_terms + about_terms * METADATA_WEIGHT + body_terms
     return FieldTexts(document, name_terms + about_terms, full_terms, embedded, chunks)
 
 
 def about_text(skill: Skill) -> str:
-    """Return everything the metadata says besides the name."""
-    metadata = skill.metadata
-    parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
+    """Return everything the metadata says besides the name and what it is not for."""
+    said = [split_description(part)[0] for part in _sentences(skill)]
+    parts = (*said, *skill.metadata.triggers, *skill.metadata.tags)
     return "\n".join(part for part in parts if part)[:METADATA_CHARS]
+
+
+def excluded_text(skill: Skill) -> str:
+    """Return what the metadata says that a skill is not for."""
+    return "\n".join(filter(None, (split_description(part)[1] for part in _sentences(skill))))
+
+
+def _sentences(skill: Skill) -> tuple[str, str]:
+    metadata = skill.metadata
+    return metadata.description[:METADATA_CHARS], metadata.when_to_use[:METADATA_CHARS]
 
 
 def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:

@@ -23,6 +23,8 @@ MAX_CHECKED_SKILLS = 20_000
 MAX_REFRESHED_FILES = 32
 # Queries that are embedded together.
 _TOGETHER = 64
+# Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
+_NEAR_CUTOFF = 0.75
 
 
 _T = TypeVar("_T")
@@ -111,6 +113,15 @@ def answer_queries(
             if notice := take_notice(index, query):
                 tell(notice)
         yield from index.search_many(some, **options)
+
+
+def near_names(index: SkillIndex, query: str) -> tuple[str, ...]:
+    """Return names that a query of one word may be a misspelling of; none in a large index."""
+    from skillsearch.index.names import nearest_names
+
+    if len(query.split()) != 1 or len(index) > MAX_CHECKED_SKILLS:
+        return ()
+    return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
 
 
 def bring_up_to_date(index: SkillIndex) -> str:

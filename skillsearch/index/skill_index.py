@@ -22,8 +22,10 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm, analyse_queries
+from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
 from skillsearch.types import (
@@ -57,12 +59,14 @@ class SkillIndex:
         *,
         calibration: Calibration | None = None,
         device: str | None = None,
+        readers: Readers | None = None,
     ) -> None:
-        """Wrap an opened index and loaded embedders; use `from_roots` or `open` instead."""
+        """Wrap an opened index and loaded models; use `from_roots` or `open` instead."""
         self._folder = folder
         self.opened = opened
         self._device = device
         self._embedders = QueryEmbedders(embedders, device=device)
+        self._readers = readers or Readers(device=device)
         self._calibration = calibration or default_calibration()
 
     @classmethod
@@ -237,6 +241,7 @@ class SkillIndex:
         explain: bool = False,
         include_hidden: bool = True,
         exclude: Collection[str] = (),
+        reader: str | None = None,
     ) -> SearchResult:
         """Find the skills that fit a request, or none; nothing is written.
 
@@ -248,15 +253,18 @@ class SkillIndex:
         Args:
             query: What is to be done, in words.
             n: How many hits at most: the best first, ties by document id.
-            threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
+            threshold: Lowest accepted score; by default 0.7 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add why each hit has its score, and which channels voted in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
             exclude: Ids of documents to leave out, such as skills that are in use already.
+            reader: ``auto`` to have the best hits read by the packaged cross-encoder where that
+                helps, ``always``, ``off``, or the model of another one, ``st:NAME`` or a folder,
+                which always reads; None to ask the settings.
 
         Raises:
-            QueryError: If the query is empty or too long, or n or threshold cannot be used.
+            QueryError: If the query is empty or too long, or another argument cannot be used.
             EmbedderError: If the model cannot be loaded or has changed since the index was built;
                 `refresh` with `verify` helps.
             CacheError: If a part of the index is found to be damaged; names it.
@@ -269,6 +277,7 @@ class SkillIndex:
             explain=explain,
             include_hidden=include_hidden,
             exclude=exclude,
+            reader=reader,
         )[0]
 
     def search_many(
@@ -281,8 +290,9 @@ class SkillIndex:
         started = time.perf_counter()
         requests = [SearchRequest(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
+        reading = Reading.of(options.get("reader"), self._readers)
         with self.opened.guard:
-            found = answer(requests, self.opened, forms, self._calibration)
+            found = answer(requests, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in found]
 
@@ -304,9 +314,13 @@ class SkillIndex:
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
-        loaded = self._embedders.loaded
         return SkillIndex(
-            self._folder, self.opened, loaded, calibration=calibration, device=self._device
+            self._folder,
+            self.opened,
+            self._embedders.loaded,
+            calibration=calibration,
+            device=self._device,
+            readers=self._readers,
         )
 
     def get(self, name: str) -> Skill:

@@ -6,7 +6,6 @@ import logging
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -24,12 +23,12 @@ from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
 from skillsearch.index.search.search import Search, SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
-from skillsearch.text.tokenizer import document_terms, terms
+from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import IndexProgress, Progress, Root, SearchResult
 
 ANY_QUERY = "a task"
@@ -169,14 +168,21 @@ class WordIndex:
         self._corpus = Corpus(DocumentStore.build(found), (postings,), (), (None,))
 
     def search(
-        self, query: str, n: int = 5, threshold: float | None = None, *, include_hidden: bool = True
+        self,
+        query: str,
+        n: int = 5,
+        threshold: float | None = None,
+        *,
+        include_hidden: bool = True,
+        reader: str | None = None,
     ) -> SearchResult:
         """Find the skills that match a request by its words, as `SkillIndex.search` does."""
         started = time.perf_counter()
-        request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
+        request = SearchRequest(query, n, threshold, include_hidden=include_hidden, reader=reader)
         language = language_of(query)
-        counts = Counter(terms(query, language))
-        form = QueryForm(query, language, counts, _NO_VOTE, weigh_terms(self._corpus, counts))
+        _, counts, excluded = split_terms(query, language)
+        weights = weigh_terms(self._corpus, counts)
+        form = QueryForm(query, language, counts, _NO_VOTE, weights, excluded)
         calibration = default_calibration()
         search = Search(request, self._corpus, calibration, self._roots)
         hits = search.hits([form])[0] if len(self._corpus.documents) else ()

@@ -47,9 +47,10 @@ class SkillLibrary:
     and within a root the newest version. One library belongs to one thread.
     """
 
-    def __init__(self, source: IndexSource | ScannedSource) -> None:
+    def __init__(self, source: IndexSource | ScannedSource, *, reader: str | None = None) -> None:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source = source
+        self._reader = reader
         self._kept = _KEPT_SKILLS
         self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
@@ -63,12 +64,14 @@ class SkillLibrary:
         model: str = "onnx",
         languages: Languages = "auto",
         executor: Executor | None = None,
+        reader: str | None = None,
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
-        Takes the arguments of `SkillIndex.from_roots`. The first search makes the index, or
-        brings it up to date; with an `executor` searches use the previous one until then, or words
-        alone. A missing folder becomes a diagnostic, and `refresh` looks for it again.
+        Takes the arguments of `SkillIndex.from_roots`, and the reader of searches. The first
+        search makes the index, or brings it up to date; with an `executor` searches use the
+        previous one until then, or words alone. A missing folder becomes a diagnostic, and
+        `refresh` looks for it again.
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
@@ -76,14 +79,18 @@ class SkillLibrary:
         paths = tuple(local_root(root) for root in given)
         request = IndexRequest(paths, model, with_body=True, languages=languages)
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(request, place, executor))
+        return cls(ScannedSource(request, place, executor), reader=reader)
 
     @classmethod
     def open(
-        cls, index_dir: str | Path | None = None, *, executor: Executor | None = None
+        cls,
+        index_dir: str | Path | None = None,
+        *,
+        executor: Executor | None = None,
+        reader: str | None = None,
     ) -> SkillLibrary:
         """Take the skills of a saved index; an executor brings it up to date in the background."""
-        return cls(IndexSource(SkillIndex.open(index_dir), executor))
+        return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod
     def of_index(cls, index: SkillIndex) -> SkillLibrary:
@@ -197,17 +204,21 @@ class SkillLibrary:
         threshold: float | None = None,
         *,
         include_hidden: bool = False,
+        reader: str | None = None,
     ) -> SearchResult:
         """Find the skills that match a request, or none, as `SkillIndex.search` does.
+
+        A `reader` of None is the library's, or else the one of the settings.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
+        reader = reader or self._reader
+        request = SearchRequest(query, n, threshold, include_hidden=include_hidden, reader=reader)
         index = self._source.index()
         if index is None:
             return request.result(default_calibration())
-        return index.search(query, n, threshold, include_hidden=include_hidden)
+        return index.search(query, n, threshold, include_hidden=include_hidden, reader=reader)
 
     def is_current(self) -> bool:
         """Return, by the stat of every folder and file, whether the disk still looks the same."""

@@ -23,6 +23,7 @@ from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.states import note_for_model
 from skillsearch.types import IndexProgress
 
 INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
@@ -31,7 +32,6 @@ TELLING_SECONDS = 0.5  # how often a waiting client is told the progress of the 
 SEARCH = "search_skills"  # the tool that searches, in every toolset
 MAX_SLOW = 4  # commands of skills that may run at the same time, one of each session; others wait
 MAX_QUERY_BYTES = 4096  # some 600 words: a task, not the document it is about
-NO_HIT = "No skill fits; go on without one."
 FOUND_BY_WORDS = "Found by words alone"
 ERROR_KEY = "skillsearch/error"  # where the metadata of a failed call hold the error for programs
 
@@ -179,14 +179,10 @@ def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
 def _success(answer: Answer, tool: str, *, is_default: bool) -> CallToolResult:
     """Return a result as text and structured content; most become ``{"result": ...}``."""
     result, text_of = answer["result"], _TEXTS.get(tool) if is_default else None
-    if text_of is None:
-        record = {"result": result}
-    elif tool == SEARCH:
-        record = {"skills": result} | ({} if result else {"note": NO_HIT})
-    else:
-        record = dict(result)
+    record = {"result": result} if text_of is None else dict(result)
     if "progress" in answer:
-        record |= _words_only(answer["progress"], is_empty=record.get("skills") == [])
+        is_empty = text_of is not None and not (record["skills"] or record["perhaps"])
+        record |= _words_only(answer["progress"], is_empty=is_empty)
     text = TextContent(type="text", text=(text_of or _plain_text)(record))
     return CallToolResult(content=[text], structured_content=record)
 
@@ -207,11 +203,19 @@ def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
 
 
 def _search_text(record: Record) -> str:
-    lines = []
-    for hit in record["skills"]:
-        chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
-        lines.append(f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}")
-    return "\n".join([*lines, record["note"]] if "note" in record else lines)
+    """Write a line for each skill, those that may fit below a line that says so; the note last."""
+    fits, perhaps = (list(map(_hit_line, record[key])) for key in ("skills", "perhaps"))
+    lines, note = list(fits), record.get("note", "")
+    if perhaps:
+        head = note_for_model(fits=bool(fits), perhaps=True)
+        lines += [head, *perhaps]
+        note = note if note != head else ""
+    return "\n".join([*lines, note] if note else lines)
+
+
+def _hit_line(hit: Record) -> str:
+    chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
+    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}"
 
 
 def _body_text(record: Record) -> str:

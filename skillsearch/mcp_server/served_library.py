@@ -82,7 +82,9 @@ class ServedLibrary:
         own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
         self.index_dir = (index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
-        self._opened = OpenIndexes(partial(SkillLibrary.open, executor=self._indexing))
+        self._opened = OpenIndexes(
+            partial(SkillLibrary.open, executor=self._indexing, reader=settings.reader)
+        )
         self._library: SkillLibrary | None = None
 
     @property
@@ -108,6 +110,7 @@ class ServedLibrary:
                 model=self.settings.model,
                 languages=self.settings.languages,
                 executor=self._indexing,
+                reader=self.settings.reader,
             )
         elif not library.roots:
             library.refresh()

@@ -176,7 +176,7 @@ class SkillServer(Server[Any]):
         elif prompt is _FIND:
             found = await self._call(ctx, SEARCH, {"query": given["task"]})
             text = (
-                f"{given['task']}\n\nSkills that may fit, by a search for this task:\n{found}\n\n"
+                f"{given['task']}\n\nWhat a search for this task found:\n{found}\n\n"
                 "If one fits, load it with load_skill and follow it; if none does, go on without."
             )
         else:

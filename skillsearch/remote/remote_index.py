@@ -21,8 +21,10 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
+from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import SearchRequest, answer
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.readers.reader import Readers
 from skillsearch.remote.client import CollectionMissingError, MilvusServer
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
@@ -51,6 +53,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         self._collection = collection
         self._calibration = default_calibration()
         self._embedders = QueryEmbedders(device=device)
+        self._readers = Readers(device=device)
 
     @classmethod
     def from_roots(
@@ -176,6 +179,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         explain: bool = False,
         include_hidden: bool = True,
         exclude: Collection[str] = (),
+        reader: str | None = None,
     ) -> SearchResult:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
@@ -183,7 +187,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """
         started = time.perf_counter()
         request = SearchRequest(
-            query, n, threshold, system, explain, include_hidden, frozenset(exclude)
+            query, n, threshold, system, explain, include_hidden, frozenset(exclude), reader
         )
 
         def read(view: View) -> SearchResult | None:
@@ -258,8 +262,11 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         rows = view.candidates(form, request.n + len(request.exclude), condition)
         index = view.index_of(rows)
         form = replace(form, weights=weigh_terms(index.corpus, form.counts))
-        (result,) = answer([request], index, [form], self._calibration)
-        return replace(result, hits=self._with_shadowed(result.hits, view))
+        reading = Reading.of(request.reader, self._readers)
+        (result,) = answer([request], index, [form], self._calibration, reading)
+        count = len(result.hits)
+        found = self._with_shadowed(result.hits + result.perhaps, view)
+        return replace(result, hits=found[:count], perhaps=found[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:
         """Split a query into terms and embed it for the channels."""

@@ -34,6 +34,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
+from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
@@ -126,7 +127,7 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
 
 
 def _check_models(settings: Settings) -> Iterator[Check]:
-    """Load the packaged model, the chosen one, and the multilingual one if it is wanted."""
+    """Load the packaged model, the chosen one, and what else is wanted."""
     more = [MULTILINGUAL] if settings.languages == "all" else []
     for spec in dict.fromkeys(("onnx", settings.model, *more)):
         if spec == TUNED.name:
@@ -137,6 +138,13 @@ def _check_models(settings: Settings) -> Iterator[Check]:
             yield Check("model", "ok", detail)
         except (EmbedderError, ImportError) as exc:
             yield Check("model", "error", f"{spec}: {exc}")
+    if settings.reader != "off":
+        try:
+            yield Check("reader", "ok", f"{load_reader(reader_spec(settings.reader)).name}: loads")
+        except (EmbedderError, ImportError) as exc:
+            # Without the packaged one, skills are still found.
+            is_packaged = reader_spec(settings.reader) == PACKAGED_SPEC
+            yield Check("reader", "warning" if is_packaged else "error", str(exc))
 
 
 def _check_extras() -> Iterator[Check]:

@@ -28,6 +28,8 @@ HARMFUL_CODES = frozenset(
 KEY_LINE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]*:(?:[ \t]|$)""")
 """The start of a top-level ``key: value`` line; prose seldom has a colon after its first word."""
 
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says from 0.2.6 on where it stops by itself, before the first event."""
 _OPENING_LINE = re.compile(r"\s*+---[^\S\n]*+\n")
 _CLOSING_LINE = re.compile(r"\n---[^\S\n]*+(?:\n|\Z)")
 _CORE_TAG = "tag:yaml.org,2002:"
@@ -136,7 +138,7 @@ def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
         raise ParseError(
             f"The frontmatter is not YAML: {problem}; quote values that hold ': ' or odd"
             " characters.",
-            code="yaml-invalid",
+            code="yaml-too-deep" if problem == _TOO_DEEP else "yaml-invalid",
             line=None if mark is None else first_line + mark.line,
         ) from error
 

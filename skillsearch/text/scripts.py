@@ -11,6 +11,8 @@ from functools import lru_cache
 
 # From this share of readable letters on, an embedder is trusted in full.
 TRUSTED_SHARE = 0.5
+# A text with a larger share of other letters cannot be read as a whole.
+ILLEGIBLE_SHARE = 0.1
 # Letters whose names do not begin with their script; after NFKC they are plain letters.
 _WIDE_FORMS = {"FULLWIDTH": "Latin", "FEMININE": "Latin", "MASCULINE": "Latin", "MICRO": "Latin"}
 
@@ -25,6 +27,12 @@ def trust(text: str, scripts: frozenset[str] | None) -> float:
         return 1.0
     letters = sum(map(str.isalpha, text))
     return min((letters - sum(map(text.count, foreign))) / letters / TRUSTED_SHARE, 1.0)
+
+
+def is_legible(text: str, scripts: frozenset[str] | None) -> bool:
+    """Return whether at most `ILLEGIBLE_SHARE` of the letters are in scripts other than these."""
+    foreign = sum(map(text.count, _foreign_letters(text, scripts)))
+    return foreign <= ILLEGIBLE_SHARE * sum(map(str.isalpha, text))
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:

@@ -1,4 +1,4 @@
-"""The weights of a BERT sentence encoder in float32, read from and written to folders."""
+"""The weights of a BERT, a sentence encoder or a reader, in float32, read and written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
+from skillsearch.readers.reader import HEAD, HEAD_NUMBERS, HEAD_VECTORS, Pair, encode_pairs
+from skillsearch.readers.reader import MAX_TOKENS as PAIR_TOKENS
+from skillsearch.text.passages import PASSAGE_CHARS, passage_text
 from skillsearch.types import JsonValue
 
 MAX_TOKENS = 256  # tokens kept of a text in use, as published for all-MiniLM-L6-v2
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 """Required in config.json. Newer ones leave out the last, the only kind now."""
 WORDS = "embeddings.word_embeddings.weight"
+_EXAMPLES = 48
+"""Requests that show how far the numbers within a reader reach."""
 TABLES = {
     WORDS: "vocab_size",
     "embeddings.position_embeddings.weight": "max_position_embeddings",
@@ -42,6 +49,7 @@ _EXPORTED = "model.onnx, tokenizer.json and model.json as skillsearch exports th
 class BertWeights:
     """A BERT sentence encoder with mean pooling, without the pooler, under Hugging Face's names.
 
+    A reader has a head beside it (see `skillsearch.training.cross_encoder`).
     Raises TrainingError if the config is of another architecture, or a tensor does not fit it.
     """
 
@@ -51,7 +59,8 @@ class BertWeights:
 
     def __post_init__(self) -> None:
         _check_config(self.config)
-        for name, shape in _shapes(self.config):
+        heads = _head_shapes(self.config) if self.is_reader else ()
+        for name, shape in chain(_shapes(self.config), heads):
             tensor = self.tensors.get(name)
             if tensor is None:
                 raise TrainingError(f"The model has no {name}")
@@ -60,6 +69,11 @@ class BertWeights:
                 raise TrainingError(f"{name} is {found}, expected float32 of shape {shape}")
             if not np.isfinite(tensor).all():
                 raise TrainingError(f"{name} has values that are not finite")
+
+    @property
+    def is_reader(self) -> bool:
+        """Return whether they have a head."""
+        return any(name.startswith(HEAD) for name in self.tensors)
 
 
 def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights:
@@ -145,26 +159,29 @@ def export(
     The record, STEM.json, has the `extra` and the digests of all other files. Models can share the
     file `words` for word embeddings. Raises TrainingError if the folder cannot be written.
     """
-    from skillsearch.training.onnx_model import BertGraph, quantise
+    from skillsearch.training.onnx_model import BertGraph, find_factors, quantise
 
     texts = {"LICENSE": licence, "NOTICE": notice}
+    limit = PAIR_TOKENS if weights.is_reader else MAX_TOKENS
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as scratch:
             fresh = Path(scratch) / "model"
             fresh.mkdir()
-            quantise(
-                BertGraph(weights.tensors, weights.config).build(), fresh / f"{stem}.onnx", words
-            )
             (fresh / "tokenizer.json").write_bytes(weights.tokenizer)
+            parts = weights.tensors, weights.config
+            factors = {}
+            if weights.is_reader:
+                factors = find_factors(*parts, _example_pairs(fresh / "tokenizer.json"))
+            quantise(BertGraph(*parts, factors).build(), fresh / f"{stem}.onnx", words)
             for file, text in texts.items():
                 if text is not None:
                     (fresh / file).write_bytes(text.encode())
             record = {
                 "name": name,
-                "dimensions": weights.config["hidden_size"],
-                "max_tokens": min(MAX_TOKENS, weights.config["max_position_embeddings"]),
-                "pooling": "mean",
+                "dimensions": 1 if weights.is_reader else weights.config["hidden_size"],
+                "max_tokens": min(limit, weights.config["max_position_embeddings"]),
+                "pooling": "head" if weights.is_reader else "mean",
                 **extra,
                 "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
                 "sha256": {path.name: sha256_of(path) for path in sorted(fresh.iterdir())},
@@ -176,6 +193,23 @@ def export(
     except OSError as exc:
         raise TrainingError(f"{folder} cannot be written: {exc}; name a new folder") from exc
     return digest
+
+
+def _example_pairs(tokenizer: Path) -> list[Pair]:
+    """Return pairs of the collection in the package: requests with a skill that fits, and another.
+
+    Whoever exports a reader has these texts; what they reach stands for what others will.
+    """
+    example = load_collection(EXAMPLE)
+    texts = {
+        one.doc_id: passage_text(one.name, one.description, one.body[:PASSAGE_CHARS])
+        for one in example.documents
+    }
+    others, pairs = list(texts.values()), []
+    for place, query in enumerate(example.queries[:_EXAMPLES]):
+        right = next(doc for doc, grade in example.qrels[query.query_id].items() if grade > 0)
+        pairs += [(query.text, texts[right]), (query.text, others[place % len(others)])]
+    return encode_pairs(load_tokenizer(tokenizer), pairs)
 
 
 @contextlib.contextmanager
@@ -202,15 +236,15 @@ def _with_tokenizer(
 
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Read the encoder's tensors in float32; integers are not weights."""
+    """Read the tensors of the encoder and a head in float32; integers are not weights."""
     try:
         from safetensors import safe_open
     except ImportError as exc:
         raise MissingDependencyError("safetensors", "train", f"Reading {path}") from exc
     with errors_of("safetensors", path), safe_open(path, framework="numpy") as file:
         names = file.keys()
-        encoder = [name for name in names if name.startswith(("embeddings.", "encoder."))]
-        values = ((name, file.get_tensor(name)) for name in encoder)
+        kept = [name for name in names if name.startswith(("embeddings.", "encoder.", HEAD))]
+        values = ((name, file.get_tensor(name)) for name in kept)
         floats = ((name, value) for name, value in values if value.dtype.kind not in "biu")
         return {name: value.astype(np.float32, copy=False) for name, value in floats}
 
@@ -250,6 +284,18 @@ def _shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, .
         for part, shape in layer.items():
             yield f"encoder.layer.{number}.{part}.weight", shape
             yield f"encoder.layer.{number}.{part}.bias", shape[:1]
+
+
+def _head_shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the name and shape of every tensor of a reader's head."""
+    hidden = _whole(config, "hidden_size")
+    yield f"{HEAD}token.weight", (1, hidden)
+    for layer, shape in (
+        ("inner", (hidden, HEAD_VECTORS * hidden + HEAD_NUMBERS)),
+        ("outer", (1, hidden)),
+    ):
+        yield f"{HEAD}{layer}.weight", shape
+        yield f"{HEAD}{layer}.bias", shape[:1]
 
 
 def _whole(config: Mapping[str, Any], key: str) -> int:

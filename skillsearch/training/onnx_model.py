@@ -1,4 +1,4 @@
-"""A BERT sentence encoder as an 8-bit ONNX model, reproducibly, and back."""
+"""A BERT, a sentence encoder or a reader, as an 8-bit ONNX model, reproducibly, and back."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
-from skillsearch.embedders.onnx_embedder import write_quantised
+from skillsearch.embedders.onnx_embedder import KNOWN_INPUTS, open_session, write_quantised
 from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.readers.reader import (
+    BEYOND,
+    HEAD,
+    NUMBER_SCALE,
+    OUT_OF_REACH,
+    OUTPUT,
+    PRODUCT_SCALE,
+    REQUEST,
+    SKILL,
+    Pair,
+)
 from skillsearch.types import JsonValue
 
 try:
@@ -41,14 +53,68 @@ _FIRST_TYPE = "embeddings.token_type_embeddings.first"
 _INNER = "encoder.layer.0.intermediate.dense.weight"
 _HEADS = re.compile(r"\bintegers_0_0_(\d+)_\d+\b")  # the shape (0, 0, heads, size of a head)
 _OUTPUT = "sentence_embedding"
+_SMOOTH = ".smooth"  # suffix of what an input is multiplied by
+SMOOTHNESS = 0.7
+"""Share of the reach of an input that its weights take over; half is usual, here more is better."""
+_LEAST_REACH = 1e-4
+_MOST_POWER = 3  # a channel that the pairs do not reach keeps most of its bits
+_PARTS = "token_type_ids"  # input of a reader, parts of a pair as in `skillsearch.readers.reader`
 
 
 def quantise(model: onnx.ModelProto, out: Path, words: str | None = None) -> None:
-    """Write a model with 8-bit weights, and activations that are scaled at run time."""
+    """Write a model with 8-bit weights, and activations that are scaled at run time.
+
+    A reader's head stays as it is: it is small, and a logit has no other vector to make up for it.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         whole = Path(scratch) / "model.onnx"
-        write_quantised(model, whole)
+        heads = [node.name for node in model.graph.node if node.name.startswith(HEAD)]
+        write_quantised(model, whole, heads)
         write_apart(onnx.load(whole), out, words)
+
+
+def find_factors(
+    tensors: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any], pairs: Sequence[Pair]
+) -> dict[str, NDArray[np.float32]]:
+    """Return what to divide the inputs of a reader's matrices by, and multiply the matrices with.
+
+    All numbers of an input share one 8-bit scale at run time, so that a few channels that reach far
+    leave the others coarse. Factors for each channel, from what `pairs` reach, even them out and
+    change nothing else (SmoothQuant, Xiao et al., 2023). They are powers of two: exact.
+    """
+    graph = BertGraph(tensors, config)
+    model = graph.build()
+    values = sorted(set(graph.inputs.values()))
+    model.graph.output.extend(
+        helper.make_tensor_value_info(value, TensorProto.FLOAT, None) for value in values
+    )
+    reach = dict.fromkeys(values, np.float32(_LEAST_REACH))
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        session = open_session(path)
+        for pair in pairs:
+            rows = (pair.ids, [1] * len(pair.ids), pair.parts)
+            feeds = {name: np.array([row]) for name, row in zip(KNOWN_INPUTS, rows, strict=True)}
+            for value, found in zip(values, session.run(values, feeds), strict=True):
+                reach[value] = np.maximum(reach[value], np.abs(found).max((0, 1)))
+    names = [name.removesuffix(".weight") for name in tensors if name.endswith(".weight")]
+    factors = {}
+    for name, value in graph.inputs.items():
+        columns = [
+            np.abs(tensors[f"{one}.weight"]).max(0) for one in names if _input_of(one) == name
+        ]
+        weights = np.maximum(np.max(columns, axis=0), _LEAST_REACH)
+        powers = SMOOTHNESS * np.log2(reach[value]) - (1 - SMOOTHNESS) * np.log2(weights)
+        powers = np.clip(np.rint(powers - powers.mean()), -_MOST_POWER, _MOST_POWER)
+        factors[name] = np.exp2(powers).astype(np.float32)
+    return factors
+
+
+def _input_of(prefix: str) -> str:
+    """Return the name of what a matrix is multiplied with: query, key and value share one."""
+    head, _, _ = prefix.rpartition(".")
+    return head if head.endswith(".attention.self") else prefix
 
 
 def write_apart(model: onnx.ModelProto, out: Path, words: str | None = None) -> None:
@@ -102,8 +168,14 @@ class BertGraph:
     """BERT as ONNX operations in float32; b texts, t tokens, d the hidden size, h heads."""
 
     def __init__(
-        self, tensors: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any]
+        self,
+        tensors: Mapping[str, NDArray[np.float32]],
+        config: Mapping[str, Any],
+        factors: Mapping[str, NDArray[np.float32]] = MappingProxyType({}),
     ) -> None:
+        """Take weights, and what inputs of matrices are divided by (`find_factors`)."""
+        self.inputs: dict[str, str] = {}
+        self._factors = factors
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
         self._weights = tensors
@@ -112,7 +184,10 @@ class BertGraph:
         self._epsilon = float(config["layer_norm_eps"])
 
     def build(self) -> onnx.ModelProto:
-        """Return a checked model of ``input_ids`` and ``attention_mask``, int64, and unit rows."""
+        """Return a checked model of ``input_ids`` and ``attention_mask``, int64.
+
+        Its output are unit rows, or with the weights of a head a logit for each text.
+        """
         node = self._node
         mask = node("Cast", "attention_mask", to=TensorProto.FLOAT)
         # (b, 1, 1, t) addend: 0 for a token, `MASKED` for padding.
@@ -123,17 +198,22 @@ class BertGraph:
             prefix = f"encoder.layer.{layer}"
             attended = self._attention(hidden, padding, f"{prefix}.attention")
             hidden = self._feed_forward(attended, prefix)
-        # The mean over the tokens that are not padding, scaled to unit length: (b, d).
-        kept = node("Mul", hidden, node("Unsqueeze", mask, self._integers(2)))
-        total = node("ReduceSum", kept, self._integers(1), keepdims=0)
-        mean = node("Div", total, node("ReduceSum", mask, self._integers(1), keepdims=1))
-        norm = node("ReduceL2", mean, axes=[1], keepdims=1)
-        node("Div", mean, norm, name=_OUTPUT)
+        names = ["input_ids", "attention_mask"]
+        if any(name.startswith(HEAD) for name in self._weights):
+            output = self._head(hidden)
+            names.append(_PARTS)
+        else:
+            # The mean over the tokens that are not padding, scaled to unit length: (b, d).
+            kept = node("Mul", hidden, node("Unsqueeze", mask, self._integers(2)))
+            total = node("ReduceSum", kept, self._integers(1), keepdims=0)
+            mean = node("Div", total, node("ReduceSum", mask, self._integers(1), keepdims=1))
+            node("Div", mean, node("ReduceL2", mean, axes=[1], keepdims=1), name=_OUTPUT)
+            shape = ["texts", self._hidden]
+            output = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, shape)
         inputs = [
             helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
-            for name in ("input_ids", "attention_mask")
+            for name in names
         ]
-        output = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, ["texts", self._hidden])
         constants = list(self._constants.values())
         graph = helper.make_graph(self._nodes, "sentence", inputs, [output], constants)
         opset = helper.make_opsetid("", OPSET)
@@ -161,11 +241,82 @@ class BertGraph:
         name = "integers_" + "_".join(map(str, values))
         return self._constant(name, np.array(values, dtype=np.int64))
 
-    def _linear(self, value: str, prefix: str) -> str:
+    def _head(self, hidden: str) -> onnx.ValueInfoProto:
+        """Add the head of `cross_encoder.ReaderHead`: (b,)."""
+        node, one = self._node, self._integers(1)
+        request, skill = self._tokens_of(REQUEST), self._tokens_of(SKILL)
+        first = node("Squeeze", node("Slice", hidden, self._integers(0), one, one), one)
+        means = [self._mean(hidden, tokens) for tokens in (request, skill)]
+        product = node("Mul", *(self._unit(mean) for mean in means))
+        nearest = self._nearest(hidden, skill)
+        others = node("Sub", self._scalar(1.0), request)
+        told = self._linear(hidden, f"{HEAD}token", bias=False)
+        shares = node("Softmax", node("Add", told, self._times(others, MASKED)), axis=1)
+        beyond = node("Add", nearest, self._times(others, BEYOND))
+        farthest = node("ReduceMin", beyond, axes=[1], keepdims=0)
+        numbers = (
+            self._mean(nearest, request),
+            node("ReduceSum", node("Mul", nearest, shares), one, keepdims=0),
+            node("Min", farthest, self._scalar(1.0)),
+            node("ReduceSum", product, self._integers(-1), keepdims=1),
+        )
+        parts = [first, *means, self._times(product, PRODUCT_SCALE)]
+        parts.append(node("Abs", node("Sub", *means)))
+        parts += [self._times(number, NUMBER_SCALE) for number in numbers]
+        inner = node("Tanh", self._linear(node("Concat", *parts, axis=-1), f"{HEAD}inner"))
+        node("Squeeze", self._linear(inner, f"{HEAD}outer"), one, name=OUTPUT)
+        return helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["texts"])
+
+    def _times(self, value: str, factor: float) -> str:
+        return self._node("Mul", value, self._scalar(factor))
+
+    def _tokens_of(self, part: int) -> str:
+        """Add which tokens belong to a part of a pair: 1.0 or 0.0, (b, t, 1)."""
+        is_of = self._node("Equal", _PARTS, self._constant(f"part_{part}", np.array(part)))
+        held = self._node("Cast", is_of, to=TensorProto.FLOAT)
+        return self._node("Unsqueeze", held, self._integers(2))
+
+    def _mean(self, values: str, tokens: str) -> str:
+        """Add the mean of (b, t, x) over some tokens, 0 over none: (b, x)."""
+        one = self._integers(1)
+        total = self._node("ReduceSum", self._node("Mul", values, tokens), one, keepdims=0)
+        count = self._node("ReduceSum", tokens, one, keepdims=0)
+        return self._node("Div", total, self._node("Max", count, self._scalar(1.0)))
+
+    def _unit(self, values: str) -> str:
+        """Scale the last axis to unit length."""
+        length = self._node("ReduceL2", values, axes=[-1], keepdims=1)
+        return self._node("Div", values, self._node("Max", length, self._scalar(1e-12)))
+
+    def _nearest(self, hidden: str, skill: str) -> str:
+        """Add the cosine of each token and the skill's token nearest to it: (b, t, 1)."""
+        unit = self._unit(hidden)
+        across, columns = (self._node("Transpose", one, perm=[0, 2, 1]) for one in (unit, skill))
+        cosines = self._node("MatMul", unit, across)
+        absent = self._node("Sub", columns, self._scalar(1.0))
+        most = self._node("Add", cosines, self._times(absent, OUT_OF_REACH))
+        nearest = self._node("ReduceMax", most, axes=[-1], keepdims=1)
+        return self._node("Max", nearest, self._scalar(-1.0))
+
+    def _smooth(self, value: str, name: str) -> str:
+        """Divide the input of the matrices of a name by its factors, if it has some."""
+        self.inputs[name] = value
+        if name not in self._factors:
+            return value
+        return self._node("Mul", value, self._constant(f"{name}{_SMOOTH}", 1 / self._factors[name]))
+
+    def _linear(self, value: str, prefix: str, *, bias: bool = True) -> str:
         """Add value @ weight.T + bias, with the matrix stored transposed, as MatMul wants it."""
-        matrix = self._constant(f"{prefix}.weight.T", self._weights[f"{prefix}.weight"].T)
-        product = self._node("MatMul", value, matrix)
-        return self._node("Add", product, self._constant(f"{prefix}.bias"))
+        matrix = self._weights[f"{prefix}.weight"].T
+        if (name := _input_of(prefix)) in self._factors:
+            matrix = matrix * self._factors[name][:, np.newaxis]
+        product = self._node("MatMul", value, self._constant(f"{prefix}.weight.T", matrix))
+        if prefix.startswith(HEAD):
+            self._nodes[-1].name = prefix
+        return self._node("Add", product, self._constant(f"{prefix}.bias")) if bias else product
+
+    def _dense(self, value: str, prefix: str) -> str:
+        return self._linear(self._smooth(value, prefix), prefix)
 
     def _layer_norm(self, value: str, prefix: str) -> str:
         scale, bias = self._constant(f"{prefix}.weight"), self._constant(f"{prefix}.bias")
@@ -185,11 +336,12 @@ class BertGraph:
     def _attention(self, hidden: str, padding: str, prefix: str) -> str:
         """Multi-head self-attention with its residual and normalisation."""
         size = self._hidden // self._heads
+        smooth = self._smooth(hidden, f"{prefix}.self")
 
         def project(part: str, order: Sequence[int]) -> str:
             """Project (b, t, d) and split it into heads, axes (b, t, h, d/h) put into `order`."""
             shape = self._integers(0, 0, self._heads, size)
-            split = self._node("Reshape", self._linear(hidden, f"{prefix}.self.{part}"), shape)
+            split = self._node("Reshape", self._linear(smooth, f"{prefix}.self.{part}"), shape)
             return self._node("Transpose", split, perm=list(order))
 
         query, key = project("query", (0, 2, 1, 3)), project("key", (0, 2, 3, 1))
@@ -199,16 +351,16 @@ class BertGraph:
         shares = self._node("Softmax", self._node("Add", scores, padding), axis=-1)
         mixed = self._node("Transpose", self._node("MatMul", shares, value), perm=[0, 2, 1, 3])
         joined = self._node("Reshape", mixed, self._integers(0, 0, self._hidden))
-        output = self._node("Add", self._linear(joined, f"{prefix}.output.dense"), hidden)
+        output = self._node("Add", self._dense(joined, f"{prefix}.output.dense"), hidden)
         return self._layer_norm(output, f"{prefix}.output.LayerNorm")
 
     def _feed_forward(self, hidden: str, prefix: str) -> str:
         """Two linear layers with the exact (erf) GELU between, residual and normalisation."""
-        inner = self._linear(hidden, f"{prefix}.intermediate.dense")
+        inner = self._dense(hidden, f"{prefix}.intermediate.dense")
         error = self._node("Erf", self._node("Div", inner, self._scalar(math.sqrt(2.0))))
         gate = self._node("Add", error, self._scalar(1.0))
         gelu = self._node("Mul", self._node("Mul", inner, gate), self._scalar(0.5))
-        output = self._node("Add", self._linear(gelu, f"{prefix}.output.dense"), hidden)
+        output = self._node("Add", self._dense(gelu, f"{prefix}.output.dense"), hidden)
         return self._layer_norm(output, f"{prefix}.output.LayerNorm")
 
 
@@ -217,8 +369,8 @@ def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
     tensors = {}
     for name, value in constants.items():
         plain = name.removesuffix(_QUANTISED)
-        is_weight = plain.startswith(("embeddings.", "encoder."))
-        if not is_weight or plain.endswith(("_scale", "_zero_point")):
+        is_weight = plain.startswith(("embeddings.", "encoder.", HEAD))
+        if not is_weight or plain.endswith(("_scale", "_zero_point", _SMOOTH)):
             continue
         if plain != name:
             zero, scale = constants[f"{plain}_zero_point"], constants[f"{plain}_scale"]
@@ -227,5 +379,7 @@ def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
             plain, value = plain.replace("first", "weight"), value[None]
         elif plain.endswith(".T"):
             plain, value = plain.removesuffix(".T"), np.ascontiguousarray(value.T)
+            smooth = f"{_input_of(plain.removesuffix('.weight'))}{_SMOOTH}"
+            value = value * constants[smooth] if smooth in constants else value
         tensors[plain] = value
     return tensors

@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import util
 from pathlib import Path
@@ -21,10 +21,6 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Role, embed
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.jobs import Job, answer_all
-from skillsearch.evaluation.report import SIGNIFICANT, system_means
-from skillsearch.evaluation.types import Collection, Comparison, SystemSpec
 from skillsearch.training.bert_weights import (
     BertWeights,
     average,
@@ -33,9 +29,10 @@ from skillsearch.training.bert_weights import (
     folder_of,
     texts_beside,
 )
+from skillsearch.training.gains import Measured, decide, measure_both
 from skillsearch.training.material import LOOKED_AT, Material, read_judged, read_library
 from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
-from skillsearch.types import JsonValue, Languages, Progress, System
+from skillsearch.types import JsonValue, Languages, Progress
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
@@ -44,16 +41,11 @@ SHARES = (1.0, 0.75, 0.5)
 """Shares of the tuned weights that are tried, the rest being the original ones."""
 _NEEDED = ("sentence-transformers", "onnx", "ir-measures")  # the first brings torch
 _PLANNED = "planned.json"
-_LOOKS = 5
+LOOKS = 5  # validations of a training
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256
 _LEAST_STEPS = 20
 _MOST_EPOCHS = 60
 SETTINGS = TrainingSettings(freeze_words=True)
-MEASURES = ("nDCG@10", "R@5", "Success@1")
-DECISIVE = "nDCG@10"
-SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
-HYBRID_MAY_LOSE = 0.01  # held-out requests share words with their skill, which favours BM25
-DECISIVE_JUDGED = 30  # so many judged queries decide, instead of the held-out ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,57 +64,6 @@ class TuneOptions:
     teacher: str | None = None
     languages: Languages = "auto"
     keep: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Means of `MEASURES` by the old and the new model, and a test of `DECISIVE`."""
-
-    before: Mapping[str, float]
-    after: Mapping[str, float]
-    test: Comparison
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the difference is more than chance."""
-        return self.test.p_value < SIGNIFICANT
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return {
-            "before": {name: round(value, 6) for name, value in self.before.items()},
-            "after": {name: round(value, 6) for name, value in self.after.items()},
-            "difference": round(self.test.difference, 6),
-            "interval": [round(end, 6) for end in self.test.interval],
-            "p_value": round(self.test.p_value, 6),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Changes of each of `SYSTEMS` on so many queries among so many skills."""
-
-    queries: int
-    documents: int
-    changes: Mapping[str, Change]
-
-    @property
-    def is_better(self) -> bool:
-        """Whether something is better beyond chance, and the hybrid hardly lower."""
-        gains = [one for one in self.changes.values() if one.test.difference > 0]
-        is_kept = self.changes["hybrid"].test.difference >= -HYBRID_MAY_LOSE
-        return is_kept and any(one.is_certain for one in gains)
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether the hybrid is worse beyond chance."""
-        hybrid = self.changes["hybrid"]
-        return hybrid.test.difference < 0 and hybrid.is_certain
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        changes = {name: one.to_dict() for name, one in self.changes.items()}
-        return {"queries": self.queries, "documents": self.documents, **changes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +108,25 @@ def tune(
     `progress` gets the stages ``read``, ``embed``, ``train`` and ``search``, `tell` a sentence
     about what comes next. Raises TrainingError if that cannot be done.
     """
+    folder_of(options.model)
+    with unfinished(options.out) as work_dir:
+        return _Tuning(options, settings, work_dir, progress, tell).run()
+
+
+@contextlib.contextmanager
+def unfinished(out: Path) -> Iterator[Path]:
+    """Yield the folder for a run, which goes when it is done; an interrupted one can continue."""
     for package in _NEEDED:
         if util.find_spec(package.replace("-", "_")) is None:
             raise MissingDependencyError(package, "train", "Tuning a model")
-    folder_of(options.model)
-    work_dir = make_work_dir(options.out)
+    work_dir = make_work_dir(out)
     try:
-        tuned = _Tuning(options, settings, work_dir, progress, tell).run()
+        yield work_dir
         shutil.rmtree(work_dir, ignore_errors=True)
     finally:
         # A refused tuning leaves nothing, an interrupted one its checkpoint.
         with contextlib.suppress(OSError):
             work_dir.rmdir()
-    return tuned
 
 
 def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float32]]:
@@ -213,38 +160,39 @@ def make_work_dir(out: Path) -> Path:
     return work_dir
 
 
-def measure_both(
-    collection: Collection,
-    models: tuple[str, str],
+def best_share(
+    begin: BertWeights, tuned: BertWeights, value: Callable[[BertWeights], float]
+) -> tuple[float, bool]:
+    """Return the share of tuned weights with the highest value, and if the old ones have less."""
+    found = {share: value(average(begin, tuned, share)) for share in (*sorted(SHARES), 0.0)}
+    before = found.pop(0.0)
+    best = max(found, key=found.__getitem__)
+    return best, found[best] > before
+
+
+def export_tuned(
+    weights: BertWeights,
+    folder: Path,
     *,
-    work: Path,
-    languages: Languages = "auto",
-    progress: Progress | None = None,
-) -> Measured:
-    """Let the old and the new model, given by their specs, answer the queries of a collection."""
-    specs = [
-        SystemSpec(f"{system} {time}", system, model, languages=languages)
-        for system in SYSTEMS
-        for time, model in zip(("before", "after"), models, strict=True)
-    ]
-    answers = answer_all(Job(collection), specs, work=work, progress=progress).systems
-    changes: dict[str, Change] = {}
-    for number, system in enumerate(SYSTEMS):
-        report = assess(collection, answers[2 * number : 2 * number + 2], examples=0)
-        means = map(dict, system_means(report).values())
-        old, new = ({name: one[name] for name in MEASURES} for one in means)
-        test = next(one for one in report.comparisons if one.measure == DECISIVE)
-        changes[system] = Change(old, new, test)
-    return Measured(len(collection.queries), len(collection.documents), changes)
-
-
-def decide(measured: Mapping[str, Measured]) -> bool:
-    """Return whether a model is better on enough ``judged`` queries, or else on ``held_out``."""
-    judged = measured.get("judged")
-    is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED
-    decisive = judged if is_enough else measured.get("held_out")
-    is_worse = any(one.is_worse for one in measured.values())
-    return decisive is not None and decisive.is_better and not is_worse
+    model: str,
+    name: str,
+    scripts: frozenset[str] | None,
+    made: Mapping[str, JsonValue],
+    stem: str = "model",
+) -> None:
+    """Write what was tuned from a model of some name, with the texts beside that model."""
+    shutil.rmtree(folder, ignore_errors=True)
+    notice, licence = texts_beside(model)
+    extra: dict[str, JsonValue] = {"scripts": sorted(scripts)} if scripts else {}
+    export(
+        weights,
+        folder,
+        name=f"{name} (tuned)",
+        notice=f"{notice or ''}\nTuned on the skills of a user by skillsearch tune.\n".lstrip(),
+        licence=licence,
+        extra={**extra, "tuned": {"from": name, **made}},
+        stem=stem,
+    )
 
 
 class _Tuning:
@@ -319,7 +267,7 @@ class _Tuning:
         tried, some = replace(self._settings, steps=_TRIED_STEPS), self._vectors[:_TRIED_SKILLS]
         plan = make_plan(skills[:_TRIED_SKILLS], neighbours(some), tried)
         trial = train(self._begin, plan, tried, vectors=some, teacher=self._teacher)
-        left, seconds = self._time_left(_LOOKS), trial.seconds
+        left, seconds = self._time_left(LOOKS), trial.seconds
         most = math.ceil(_MOST_EPOCHS * len(skills) / self._settings.batch_size)
         steps = min(int(left / seconds), most)
         if steps < _LEAST_STEPS:
@@ -335,7 +283,7 @@ class _Tuning:
     def _train(self, steps: int) -> Trained:
         from skillsearch.training.contrastive import train
 
-        looks = max(1, math.ceil(steps / _LOOKS))
+        looks = max(1, math.ceil(steps / LOOKS))
         settings, material = replace(self._settings, steps=steps, check_every=looks), self._material
         return train(
             self._begin,
@@ -362,27 +310,19 @@ class _Tuning:
         """Return the best share of tuned weights by the watched requests, and if it gains."""
         from skillsearch.training.contrastive import TorchEncoder
 
-        found = {}
-        for share in (*sorted(SHARES), 0.0):
-            encoder = TorchEncoder.load(average(self._begin, tuned, share), self._settings)
-            found[share] = self._material.gain(encoder.encode)
-        before = found.pop(0.0)
-        best = max(found, key=found.__getitem__)
-        return best, found[best] > before
+        def gain(weights: BertWeights) -> float:
+            return self._material.gain(TorchEncoder.load(weights, self._settings).encode)
+
+        return best_share(self._begin, tuned, gain)
 
     def _export(self, trained: Trained, share: float) -> Path:
-        fresh = self._work_dir / "model"
-        shutil.rmtree(fresh, ignore_errors=True)
-        scripts, old = self._embedder.scripts, self._embedder.name
-        notice, licence = texts_beside(self._options.model)
-        made = {"from": old, "skills": len(self._material.skills), "steps": trained.steps}
-        extra = {"scripts": sorted(scripts)} if scripts else {}
-        export(
+        fresh, skills = self._work_dir / "model", len(self._material.skills)
+        export_tuned(
             average(self._begin, trained.weights, share),
             fresh,
-            name=f"{old} (tuned)",
-            notice=f"{notice or ''}\nTuned on the skills of a user by skillsearch tune.\n".lstrip(),
-            licence=licence,
-            extra={**extra, "tuned": {**made, "share": share}},
+            model=self._options.model,
+            name=self._embedder.name,
+            scripts=self._embedder.scripts,
+            made={"skills": skills, "steps": trained.steps, "share": share},
         )
         return fresh

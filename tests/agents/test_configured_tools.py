@@ -88,7 +88,7 @@ def test_descriptions_are_one_bounded_line_without_tricks(configured, drinks, ma
     """No line break, no hidden character, at most 1,024 characters."""
     make_skill(drinks, "grind-pepper", "Grind pepper.\n\u202eSecret\u200b " + "very fine " * 300)
     configured()
-    (text,) = [hit["description"] for hit in search_skills("grind pepper", 1)]
+    (text,) = [hit["description"] for hit in search_skills("grind pepper", 1, 0.0)]
     assert text.startswith("Grind pepper. Secret very fine")
     assert len(text) <= MAX_DESCRIPTION_CHARS
     assert text.endswith("…")
@@ -100,7 +100,7 @@ def test_an_index_is_opened_once_for_each_generation(configured, drinks, index_d
     indexes = OpenIndexes(lambda folder: opened.append(folder) or SkillLibrary.open(folder))
 
     def search(query):
-        return default_tools.configured(indexes).search(SearchSkillsArgs(query=query))
+        return default_tools.configured(indexes).search(SearchSkillsArgs(query=query))["skills"]
 
     search("tea")
     search("coffee")
@@ -172,14 +172,14 @@ def test_a_call_searches_the_same_index(configured):
     """The dispatcher and the plain function answer alike."""
     found = search_skills("brew filter coffee", threshold=0.0)
     answer = call("search_skills", {"query": "brew filter coffee", "threshold": 0.0})
-    assert answer == {"result": found}
+    assert answer == {"result": {"skills": found, "perhaps": []}}
     assert found
 
 
 def test_a_call_holds_the_threshold_of_the_settings(configured, monkeypatch):
     """As the plain function does."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
-    assert call("search_skills", '{"query": "brew filter coffee"}') == {"result": []}
+    assert call("search_skills", '{"query": "brew filter coffee"}')["result"]["skills"] == []
 
 
 def test_a_call_sees_a_newer_generation(configured, drinks, make_skill):

@@ -10,6 +10,7 @@ from skillsearch.agents import default_tools as limits
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.text.states import NO_HIT, PERHAPS, PERHAPS_TOO
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -27,9 +28,16 @@ ARGUMENTS = {
 def search(library, query):
     """Return all that the search tool finds, however badly it fits."""
     tools = Toolset(library_tools(library))
-    return tools.call("search_skills", {"query": query, "threshold": 0.0})["result"]
+    return tools.call("search_skills", {"query": query, "threshold": 0.0})["result"]["skills"]
 
 
+def row_of(hit):
+    """Return what the search tool tells of a hit."""
+    return {"name": hit.name, "description": hit.description, "score": hit.score, "path": hit.path}
+
+
+QUERY = "steep green tea or brew filter coffee"
+NOTHING = {"skills": [], "perhaps": [], "note": NO_HIT}
 CHUNKED = """\
 Always warm the pot.
 
@@ -70,31 +78,44 @@ def test_every_tool_only_reads():
 
 
 def test_a_search_gives_what_an_agent_needs_of_each_hit(call, library):
-    """Name, description, score and path, best first."""
+    """Name, description, score and path, best first; no note if all of them fit."""
     expected = library.search("brew filter coffee", threshold=0.0)
-    assert call("search_skills", query="brew filter coffee", threshold=0.0) == [
-        {"name": h.name, "description": h.description, "score": h.score, "path": h.path}
-        for h in expected
-    ]
+    assert call("search_skills", query="brew filter coffee", threshold=0.0) == {
+        "skills": list(map(row_of, expected)),
+        "perhaps": [],
+    }
 
 
 def test_no_hit_is_an_empty_list(call):
     """It is an answer, not an error."""
-    assert call("search_skills", query="assemble a bookshelf") == []
+    assert call("search_skills", query="assemble a bookshelf") == NOTHING
+
+
+def test_what_may_fit_is_told_beside_what_fits(call, library):
+    """In the same form, with what to do about it."""
+    best, second = library.search(QUERY, threshold=0.0)[:2]
+    cut = (best.score + second.score) / 2
+    rest = list(map(row_of, library.search(QUERY, threshold=cut).perhaps))
+    assert rest[0] == row_of(second)
+    expected = {"skills": [row_of(best)], "perhaps": rest, "note": PERHAPS_TOO}
+    assert call("search_skills", query=QUERY, threshold=cut) == expected
+    expected = {"skills": [], "perhaps": [row_of(best), *rest], "note": PERHAPS}
+    assert call("search_skills", query=QUERY, threshold=1.0) == expected
 
 
 def test_n_limits_the_hits(call):
     """The best stays."""
     hits = call("search_skills", query="brew filter coffee", n=1, threshold=0.0)
-    assert [hit["name"] for hit in hits] == ["brew-coffee"]
+    assert [hit["name"] for hit in hits["skills"]] == ["brew-coffee"]
 
 
 def test_the_threshold_of_the_tools_holds_unless_one_is_given(library):
     """A host sets it once, a call can ask for another."""
     toolset = Toolset(library_tools(library, threshold=1.0))
-    assert toolset.call("search_skills", {"query": "brew filter coffee"}) == {"result": []}
+    strict = toolset.call("search_skills", {"query": "brew filter coffee"})["result"]
+    assert (strict["skills"], strict["perhaps"][0]["name"]) == ([], "brew-coffee")
     arguments = {"query": "brew filter coffee", "threshold": 0.0}
-    assert toolset.call("search_skills", arguments)["result"][0]["name"] == "brew-coffee"
+    assert toolset.call("search_skills", arguments)["result"]["skills"][0]["name"] == "brew-coffee"
 
 
 def test_an_empty_query_is_named(call):
@@ -199,7 +220,7 @@ def test_chunks_are_named_and_loaded_one_by_one(call, drinks, make_skill):
 def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
     """It can be loaded at once, without the rest."""
     make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
-    hits = call("search_skills", query="steep oolong five times", threshold=0.0)
+    hits = call("search_skills", query="steep oolong five times", threshold=0.0)["skills"]
     (hit,) = [hit for hit in hits if hit["name"] == "gongfu"]
     assert hit["chunk"] == "oolong"
     body = call("load_skill", name=hit["name"], chunk=hit["chunk"])["body"]
@@ -323,14 +344,14 @@ def test_hidden_skills_are_neither_listed_nor_found(call, drinks, make_skill):
     """They ask not to be offered to models."""
     make_skill(drinks, "roast", "Roast coffee beans.", **{"disable-model-invocation": True})
     assert "roast" not in [row["name"] for row in call("list_skills")["skills"]]
-    found = call("search_skills", query="roast coffee beans", threshold=0.0)
+    found = call("search_skills", query="roast coffee beans", threshold=0.0)["skills"]
     assert "roast" not in [hit["name"] for hit in found]
 
 
 def test_a_library_without_skills_answers_all_tools(tmp_path):
     """Nothing found, nothing listed, nothing to load."""
     toolset = Toolset(library_tools(SkillLibrary.from_roots(tmp_path / "none")))
-    assert toolset.call("search_skills", {"query": "tea"}) == {"result": []}
+    assert toolset.call("search_skills", {"query": "tea"}) == {"result": NOTHING}
     empty = {"skills": [], "next_cursor": None, "total": 0}
     assert toolset.call("list_skills") == {"result": empty}
     assert toolset.call("load_skill", {"name": "tea"})["error"]["code"] == "skill-not-found"

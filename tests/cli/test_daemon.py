@@ -118,6 +118,7 @@ def test_wrong_usage_exits_with_2(cli, runtime, args, message):
         ["grind coffee beans", "--explain", "--threshold", "0"],
         ["steep tea", "--system", "bm25"],
         ["assemble a bookshelf"],
+        ["stepp-tea", "--threshold", "0.99"],
         ["the of and is"],
     ],
 )
@@ -216,7 +217,7 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
     os.kill(pid, signal.SIGSTOP)
     asked = []
     settings = load_settings(index_dir=index_dir)
-    options = {"n": 5, "threshold": None, "system": "hybrid", "explain": False}
+    options = {"n": 5, "threshold": None, "system": "hybrid", "explain": False, "reader": "off"}
     try:
         if trouble == "full":  # Nobody takes the connections that wait.
             import socket
@@ -236,18 +237,22 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
 
 
 @pytest.mark.slow
-def test_a_warm_query_imports_no_search(daemon, indexed, index_dir):
-    """That is what makes it fast."""
+@pytest.mark.parametrize("threshold", ["0", "1"], ids=["some fit", "none surely fits"])
+def test_a_warm_query_imports_no_search(daemon, indexed, index_dir, threshold):
+    """That is what makes it fast, whatever the answer is."""
+    asked = ["query", "tea", "--threshold", threshold, "--index-dir", str(index_dir)]
     code = (
         "import sys\nfrom skillsearch.cli.app import app\n"
-        f"try: app(['query', 'tea', '--index-dir', {str(index_dir)!r}])\n"
+        f"try: app({asked!r})\n"
         "except SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert not {"numpy", "faiss", "onnxruntime"} & set(run.stderr.split())
+    assert bool(run.stdout) == (threshold == "0")
+    assert not {"numpy", "faiss", "onnxruntime", "yaml"} & set(run.stderr.split())
+    assert daemon()["answered"] == 1
 
 
 def test_a_daemon_that_ends_meanwhile_is_waited_for(daemon, cli):

@@ -86,6 +86,7 @@ def own(tmp_path, make_skill):
     return root
 
 
+@pytest.mark.usefixtures("default_reader")
 def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_collection):
     """Collection, queries, and the measures of the three systems by name."""
     found = parsed(drinks_collection)
@@ -482,6 +483,7 @@ def test_a_query_of_a_pool_may_lose_to_a_document_of_another_collection(
     assert pooled["systems"]["bm25"]["Success@1"] == pytest.approx(5 / 6)
 
 
+@pytest.mark.usefixtures("default_reader")
 def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, tmp_path):
     """The languages of an index are shown with its settings."""
     found = parsed(chores, "--system", "before=languages:english", "--system", "hybrid")
@@ -492,6 +494,7 @@ def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, t
     assert len(list((tmp_path / "evaluations").glob("*/index-*"))) == 2
 
 
+@pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
 @pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra multilingual")
 def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, chores, tmp_path):

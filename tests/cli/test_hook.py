@@ -102,6 +102,13 @@ def test_where_nothing_fits_nothing_is_said(hook, prompt):
     assert (result.stdout, result.stderr) == ("", "")
 
 
+def test_what_only_may_fit_is_not_offered(hook, monkeypatch):
+    """A prompt is given only what fits."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
+    result = hook("brew filter coffee")
+    assert (result.stdout, result.stderr) == ("", "")
+
+
 def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch):
     """Those above the threshold of the settings."""
     for number in range(5):

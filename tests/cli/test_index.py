@@ -386,7 +386,7 @@ def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_
     first, second = skills("first", "second")
     index(first, second)
     first.rename(first.with_name("away"))
-    result = cli("query", "first skill", "--index-dir", index_dir)
+    result = cli("query", "first skill", "--threshold", "0", "--index-dir", index_dir)
     assert "first-skill" in result.stdout
     assert f"the folder {first} is gone; searching the index as it was" in result.stderr
     command = f"skillsearch index --replace {second} --index-dir {index_dir}"

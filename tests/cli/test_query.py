@@ -1,20 +1,27 @@
 """Tests of ``skillsearch query``: answers, refreshing, batches, and answers to bad input."""
 
 import json
+import math
 import os
+import re
+from dataclasses import replace
 
 import pytest
 
+from skillsearch.cli.tables import explanation
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.opening import MAX_REFRESHED_FILES
+from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.types import SYSTEMS
+from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
+from skillsearch.types import SYSTEMS, Explanation
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
 )
-RESULT_KEYS = {"query", "threshold", "hits", "abstained", "seconds"}
+RESULT_KEYS = {"query", "threshold", "hits", "perhaps", "abstained", "seconds"}
+TWO = "steep green tea or brew filter coffee"
 HIT_KEYS = {"rank", "name", "description", "score", "path", "root", "duplicates"}
 
 
@@ -38,11 +45,12 @@ def names(result):
 
 def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
     """The hit carries rank, name, description, score, path and root as they are."""
-    result = ask("brew filter coffee")
+    assert ask("brew filter coffee")["threshold"] == default_calibration().threshold
+    result = ask("brew filter coffee", "--threshold", "0.1")
     assert result.keys() >= RESULT_KEYS
     assert (result["query"], result["threshold"], result["abstained"]) == (
         "brew filter coffee",
-        0.3,
+        0.1,
         False,
     )
     hit = result["hits"][0]
@@ -51,19 +59,19 @@ def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
     assert (hit["rank"], hit["name"]) == (1, "brew-coffee")
     assert hit["description"].startswith("Brew filter coffee")
     assert (hit["path"], hit["root"]) == (str(drinks / "brew-coffee" / "SKILL.md"), str(drinks))
-    assert 0.3 <= hit["score"] <= 1
+    assert 0.1 <= hit["score"] <= 1
 
 
 def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
     """Rank, score, name, description and path, parted by tabs."""
-    result = indexed("query", "brew filter coffee", "-n", "1")
+    result = indexed("query", "brew filter coffee", "-n", "1", "--threshold", "0")
     (line,) = result.stdout.splitlines()
     rank, score, name, description, path = line.split("\t")
     assert (rank, name, path) == ("1", "brew-coffee", str(drinks / "brew-coffee" / "SKILL.md"))
     assert (
         description == "Brew filter coffee with a scale. Use for espresso and roasting questions."
     )
-    assert 0.3 <= float(score) <= 1
+    assert 0 < float(score) <= 1
     assert result.stderr == ""
 
 
@@ -94,14 +102,57 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
     """Stdout stays empty; stderr says the threshold and the ways on."""
     result = indexed("query", "assemble a bookshelf")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "No skill reaches the threshold 0.30" in result.stderr
+    threshold = default_calibration().threshold
+    assert f"No skill reaches the threshold {threshold:.2f}" in result.stderr
     assert "skillsearch list" in result.stderr
 
 
 def test_no_hit_in_json_is_an_empty_list(ask):
     """``abstained`` says that none reached the threshold."""
     result = ask("assemble a bookshelf")
-    assert (result["hits"], result["abstained"]) == ([], True)
+    assert (result["hits"], result["perhaps"], result["abstained"]) == ([], [], True)
+
+
+def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed):
+    """A hit below the threshold is still a hit, in the same form."""
+    (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
+    result = ask("brew filter coffee", "--threshold", "0.99")
+    assert (result["hits"], result["perhaps"][0], result["abstained"]) == ([], best, True)
+    query = lines({"_id": 1, "text": "brew filter coffee"})
+    batch = json.loads(indexed("query", "--batch", "-", "--threshold", "0.99", stdin=query).stdout)
+    assert batch["perhaps"] == result["perhaps"]
+
+
+def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatch):
+    """Below what fits, or instead; cut to the width."""
+    terminal()
+    monkeypatch.setenv("COLUMNS", "50")
+    strict = indexed("query", "brew filter coffee", "--threshold", "0.99", "--exit-code")
+    head, first, *_ = strict.stdout.splitlines()
+    assert (strict.exit_code, head) == (1, f"{ONLY_MAY_FIT}:")
+    assert re.fullmatch(r"0\.\d\d  brew-coffee  Brew filter coffee with .*…", first)
+    assert len(first) == 50
+    both = indexed("query", TWO, "--threshold", between(indexed))
+    above, _, below = both.stdout.partition(f"\n\n{MAY_FIT}:\n")
+    assert above.splitlines()[0].split()[0] == "1"
+    assert re.match(r"0\.\d\d  \S+  ", below)
+
+
+def test_programs_read_what_may_fit_on_stderr(indexed):
+    """So that stdout has only what fits."""
+    strict = indexed("query", "brew filter coffee", "--threshold", "0.99")
+    head, first, *_ = strict.stderr.splitlines()
+    assert (strict.stdout, head) == ("", f"{ONLY_MAY_FIT}:")
+    assert re.fullmatch(r"brew-coffee \(0\.\d\d\): Brew filter coffee with a scale.*", first)
+    both = indexed("query", TWO, "--threshold", between(indexed))
+    assert len(both.stdout.splitlines()) == 1
+    assert both.stderr.startswith(f"{MAY_FIT}:\n")
+
+
+def between(indexed):
+    """Return a threshold between the scores of the two best."""
+    hits = json.loads(indexed("query", TWO, "--threshold", "0", "--json").stdout)["hits"]
+    return (hits[0]["score"] + hits[1]["score"]) / 2
 
 
 def test_exit_code_turns_no_hit_into_1(indexed):
@@ -142,20 +193,45 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
         assert (f"{name} {value:.2f} adds {added[name]:.2f}" in parts["why"]) == bool(added[name])
     for name, value in explain["confidence"].items():
         assert (f"{name} {value:+.2f}" in parts["confidence"]) == bool(round(value, 2))
-    assert "behind" not in parts["confidence"]
     assert "\tsection\tGrind: Grind the beans" in plain.stdout
 
 
-def test_explain_says_how_far_a_hit_lies_behind_the_best(ask, indexed):
-    """The evidence is that for the best of all hits; the others have less than its score."""
+def test_explain_gives_each_hit_its_own_confidence(ask):
+    """What it adds up to is the log-odds of the score, with what a hit behind it raises it by."""
     hits = ask("brew coffee or steep tea", "--explain", "--threshold", "0")["hits"]
     assert len(hits) > 1
-    assert [hit["explain"]["behind"] > 0 for hit in hits] == [False] + [True] * (len(hits) - 1)
-    assert all(hit["explain"]["confidence"] == hits[0]["explain"]["confidence"] for hit in hits)
-    plain = indexed("query", "brew coffee or steep tea", "--explain", "--threshold", "0")
-    lines = [line for line in plain.stdout.splitlines() if line.startswith("\tconfidence\t")]
-    ends = [f"behind the best {-hit['explain']['behind']:+.2f}" for hit in hits[1:]]
-    assert [line.rpartition(", ")[2] for line in lines[1:]] == ends
+    for hit in hits:
+        explain = hit["explain"]
+        log_odds = math.log(hit["score"] / (1 - hit["score"]))
+        assert sum(explain["confidence"].values()) + explain["raised"] == pytest.approx(log_odds)
+        assert explain["raised"] >= 0
+    assert hits[-1]["explain"]["raised"] == 0
+
+
+EXPLAINED = Explanation(
+    features={"name": 0.5, "bm25_full": 0.0},
+    contributions={"bm25_full": 0.0, "name": 2.0, "reader": -1.5},
+    confidence={"name": 1.25, "reader": -0.5, "lead": 0.001, "intercept": -2.0},
+    raised=0.75,
+    matched_terms={},
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "ends"), [(0.75, ", raised by a hit behind it +0.75"), (0.004, ""), (0.0, "")]
+)
+def test_an_explanation_in_words_by_hand(raised, ends):
+    """What adds nothing is left out; a reader has no feature, only what it adds."""
+    assert explanation(replace(EXPLAINED, raised=raised)) == [
+        ("why", "name 0.50 adds 2.00, reader -1.50"),
+        ("confidence", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
+    ]
+
+
+def test_an_explanation_without_evidence_tells_no_confidence():
+    """As that of a system without probabilities."""
+    (line,) = explanation(replace(EXPLAINED, confidence={}, raised=0.0))
+    assert line[0] == "why"
 
 
 def test_settings_give_what_flags_leave_open(cli, indexed, monkeypatch):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.tuning import Change, Measured, Tuned
+from skillsearch.training.gains import Change, Measured
+from skillsearch.training.tuning import Tuned
 
 KEYS = {"better", "folder", "skills", "judged", "steps", "share", "measured", "seconds", "notes"}
 
@@ -100,6 +101,39 @@ def test_bad_values_are_refused(run, args, code, told):
     result = run(*args)
     assert result.exit_code == code
     assert told in result.stderr
+
+
+def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
+    """It is searched for with the model of the settings; what to do names its option."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    queries = tmp_path / "log.jsonl"
+    queries.write_text("")
+    result = run("--reader", "--queries", queries, "--model", tmp_path, "--keep")
+    assert result.stdout.splitlines()[-1].endswith(
+        f"Use it: skillsearch query --reader {tmp_path / 'out'}"
+    )
+    (wishes,) = run.asked
+    assert (wishes.roots, wishes.queries, wishes.keep) == ((drinks,), queries, True)
+    assert (wishes.reader, wishes.model) == (str(tmp_path), "onnx")
+    run("--reader", "--queries", queries)
+    assert run.asked[1].reader == "minilm"
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--reader",), "--reader learns from judged requests: name them with --queries PATH"),
+        (("--reader", "--queries", ".", "--teacher", "st:x"), "--teacher st:x goes without"),
+        (("--reader", "--queries", ".", "--model", "onnx"), "--model onnx is no reader that can"),
+    ],
+)
+def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):
+    """As wrong usage, before anything is read."""
+    result = run(*args)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+    assert not run.asked
 
 
 def test_a_folder_for_the_model_is_needed(cli, drinks):

@@ -17,6 +17,7 @@ def question(indexed, index_dir):
             "threshold": None,
             "system": "hybrid",
             "explain": False,
+            "reader": "off",
             "refresh": False,
             **changes,
         }

@@ -56,16 +56,18 @@ def without_time(record):
 
 @pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
 @pytest.mark.parametrize("explain", [False, True])
-def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, explain):
-    """Through JSON and back, hit by hit and digit by digit."""
-    arguments = question(system=system, explain=explain, threshold=0.0)
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, explain, threshold):
+    """Through JSON and back, hit by hit and digit by digit, with what only may fit."""
+    arguments = question(system=system, explain=explain, threshold=threshold)
     answer = json.loads(json.dumps(answers.search(arguments)))
     expected = SkillIndex.open(index_dir).search(
-        "brew filter coffee", 5, 0.0, system=system, explain=explain
+        "brew filter coffee", 5, threshold, system=system, explain=explain
     )
-    result, notes = read_search(answer)
+    result, _, notes = read_search(answer)
     assert without_time(result.to_dict()) == without_time(expected.to_dict())
-    assert result.hits == expected.hits
+    assert (result.hits, result.perhaps) == (expected.hits, expected.perhaps)
+    assert bool(result.perhaps) == (system == "hybrid" and threshold == 1.0)
     assert notes == ()
 
 
@@ -74,8 +76,10 @@ def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, ex
     [
         lambda answer: answer.pop("result"),
         lambda answer: answer.pop("notes"),
+        lambda answer: answer.pop("nearest"),
         lambda answer: answer.update(notes=3),
         lambda answer: answer["result"].pop("hits"),
+        lambda answer: answer["result"].pop("perhaps"),
         lambda answer: answer["result"].update(hits=[1]),
         lambda answer: answer["result"].update(more=1),
         lambda answer: answer["result"]["hits"][0].pop("duplicates"),

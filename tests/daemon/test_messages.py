@@ -58,14 +58,14 @@ def test_no_line_of_bytes_does_more_than_be_refused(data):
         (b"\xff\xfe\n", "not JSON"),
         (b"[" * 100_000 + b"\n", "not JSON"),
         (b'{"protocol": ' + b"1" * 10_000 + b"}\n", "not JSON"),
-        (b"[]\n", "not of protocol 1"),
-        (b"{}\n", "not of protocol 1"),
-        (b'{"protocol": 2}\n', "not of protocol 1"),
-        (b'{"protocol": 1}', "in the middle"),
+        (b"[]\n", "not of protocol 2"),
+        (b"{}\n", "not of protocol 2"),
+        (b'{"protocol": 1}\n', "not of protocol 2"),
+        (b'{"protocol": 2}', "in the middle"),
         (b"", "in the middle"),
         (b"x" * (1 << 21), "longer than 1,048,576 bytes"),
     ],
-    ids=["empty", "half", "not UTF-8", "deep", "digits", "list", "none", "two", "cut", "0", "long"],
+    ids=["empty", "half", "not UTF-8", "deep", "digits", "list", "none", "one", "cut", "0", "long"],
 )
 def test_what_is_no_message_is_refused_with_a_reason(data, reason):
     """Nothing of it is used."""

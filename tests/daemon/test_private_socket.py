@@ -197,6 +197,7 @@ def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
     assert environ.runtime_dir() == f"{home}/.cache/skillsearch/run"
 
 
+@pytest.mark.usefixtures("default_reader")
 def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
     """No secret of another program goes to the daemon."""
     monkeypatch.setenv("OTHER_TOKEN", "secret")

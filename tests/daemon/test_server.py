@@ -189,13 +189,14 @@ def test_a_daemon_of_another_protocol_is_not_understood(runtime):
         connection, _ = listener.accept()
         with connection:
             connection.recv(1 << 16)
-            connection.sendall(b'{"protocol": 2, "result": {}}\n')
+            other = {"protocol": client.PROTOCOL + 1, "result": {}}
+            connection.sendall(json.dumps(other).encode() + b"\n")
 
     listener.settimeout(10)
     thread = threading.Thread(target=answer)
     with listener:
         thread.start()
-        with pytest.raises(DaemonError, match="is not of protocol 1"):
+        with pytest.raises(DaemonError, match=f"is not of protocol {client.PROTOCOL}"):
             client.ask("status", seconds=5)
         thread.join(timeout=10)
     os.close(lock)

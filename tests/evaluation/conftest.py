@@ -12,6 +12,8 @@ from skillsearch.evaluation.types import (
     RankedDocument,
     ReliabilityBin,
     Report,
+    States,
+    StateShares,
     SystemReport,
 )
 
@@ -50,12 +52,24 @@ def make_abstention(rng, sources, *, is_calibrated=True, is_empty=False):
             for source in sources
         },
         curve=tuple(point(threshold) for threshold in np.linspace(0, 1, 51)),
-        default=point(0.3) if is_calibrated else None,
+        default=make_states(point(0.3)) if is_calibrated else None,
         keeping={0.9: point(0.38), 0.95: point(0.27)},
         calibration_error={"answerable": 0.0612, "all": 0.0434} if is_calibrated else {},
         reliability=make_bins(rng) if is_calibrated else (),
         top_scores={name: tuple((scale * values).tolist()) for name, values in scores.items()},
     )
+
+
+def make_states(point):
+    """Make what answers say at a threshold, a tenth of them that a skill may fit."""
+    told = {
+        source: StateShares(0.0, 0.9 * share, 0.1, 0.9 * (1 - share))
+        for source, share in point.false_answers.items()
+    }
+    kept = 0.8 * point.kept
+    answerable = StateShares(kept, 0.05, 0.1, 0.85 - kept)
+    kinds = {"short": 0.61, "task": 0.42}
+    return States(point.threshold, 0.11, point.precision, answerable, 0.93, kinds, told)
 
 
 def make_bins(rng):
@@ -148,6 +162,7 @@ def report():
             "documents": 697,
             "queries": len(systems[0].per_query.get("nDCG@10", ())),
             "unanswerable": dict.fromkeys(systems[0].abstention.auroc, 150),
+            "style": dict.fromkeys(list(systems[0].abstention.auroc)[:1], 0.8765),
             **fields,
         }
         return Report(

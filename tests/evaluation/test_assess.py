@@ -167,7 +167,7 @@ def test_the_json_of_a_report():
     assert (
         list(found)
         == """collection documents queries unanswerable systems intervals settings
-        milliseconds comparisons abstention examples per_query notes""".split()
+        milliseconds comparisons abstention states style examples per_query notes""".split()
     )
     assert (found["collection"], found["documents"], found["queries"]) == ("tea", 9, 4)
     assert found["unanswerable"] == {"foreign": 2}
@@ -204,8 +204,7 @@ def test_the_json_of_abstention():
     }
     assert found["first"]["default"] == {
         "threshold": 0.3,
-        "kept": 0.75,
-        "false_answers": {"foreign": 0.5},
+        "lower_bound": 0.3,
         "precision": 0.4,
     }
     assert found["first"]["auroc"] == {"foreign": 0.75}

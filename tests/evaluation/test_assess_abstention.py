@@ -30,6 +30,12 @@ def system(answers, *, calibrated=True, threshold=None, **unanswerable):
     )
 
 
+def point_of(states):
+    """Return what the states at the default threshold say in the form of the other thresholds."""
+    false = {source: shares.false for source, shares in states.unanswerable.items()}
+    return OperatingPoint(states.threshold, states.answerable.kept, false, states.precision)
+
+
 def qrels_of(answers, document="a"):
     """Judge one document relevant for every query."""
     return {query: {document: 1} for query in answers}
@@ -120,7 +126,7 @@ def test_calibration_error_is_bounded_and_complete(cases, bins):
 def test_the_default_threshold_by_hand():
     """At 0.4 one of four is kept, one of two foreign ones and four in all are answered."""
     found = assess_abstention(system(FOUR, threshold=0.4, foreign=FOREIGN), qrels_of(FOUR))
-    assert found.default == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
+    assert point_of(found.default) == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
 
 
 def test_without_a_threshold_there_is_no_default():
@@ -133,7 +139,7 @@ def test_a_score_at_the_threshold_is_accepted():
     answers = answered([("a", 0.5)])
     for threshold, kept in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
         found = assess_abstention(system(answers, threshold=threshold), qrels_of(answers))
-        assert found.default.kept == kept
+        assert found.default.answerable.kept == kept
 
 
 def test_a_query_without_a_hit_is_not_answered_at_any_threshold():
@@ -165,7 +171,9 @@ def test_precision_pools_all_unanswerable_queries():
         system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none),
         qrels_of(answers),
     )
-    assert found.default == OperatingPoint(0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5)
+    assert point_of(found.default) == OperatingPoint(
+        0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5
+    )
 
 
 def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantiles():
@@ -274,7 +282,7 @@ def test_without_unanswerable_queries_only_kept_is_known():
     """An empty source counts as none."""
     found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
     assert found.auroc == {}
-    assert found.default == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
+    assert point_of(found.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
     assert set(found.calibration_error) == {"answerable"}
     assert set(found.top_scores) == {"answerable"}
 
@@ -286,7 +294,7 @@ def test_a_system_that_never_answers(calibrated):
         system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()}), {"q": {"a": 1}}
     )
     silent = OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
-    assert found.default == silent
+    assert point_of(found.default) == silent
     assert {point.kept for point in found.curve} == ({0.0} if calibrated else set())
     assert found.auroc == {"foreign": 0.5}
     assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.collection import digest, load_collection, save_collection
+from skillsearch.evaluation.collection import (
+    digest,
+    load_collection,
+    negatives_by_source,
+    save_collection,
+)
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 FILES = {
@@ -447,3 +452,29 @@ def test_the_digest_is_of_ids_and_texts():
 def test_other_documents_have_another_digest(one, other):
     """Text cannot move from one field or document to the next unseen."""
     assert (digest(one) == digest(other)) == (one == other)
+
+
+def test_negatives_are_told_apart_by_their_kind():
+    """Unless queries are of that kind too, or it is the name of something else."""
+    kinds = {"1": "twin", "2": "", "3": "trigger", "4": "foreign", "5": "twin", "6": "answerable"}
+    collection = Collection(
+        "c",
+        (),
+        (JudgedQuery("q", "x", "trigger"),),
+        {},
+        negatives=tuple(JudgedQuery(key, "y", kind) for key, kind in kinds.items()),
+    )
+    found = negatives_by_source(collection)
+    assert {source: [one.query_id for one in group] for source, group in found.items()} == {
+        "twin": ["1", "5"],
+        "negatives": ["2", "3", "4", "6"],
+    }
+
+
+def test_the_original_of_a_twin_is_kept(write, tmp_path):
+    """From the file to the object, and back."""
+    twin = {"_id": "t", "text": "brew some gravel", "kind": "twin", "twin_of": "q1"}
+    loaded = load_collection(write(negatives_jsonl=json.dumps(twin)))
+    assert loaded.negatives == (JudgedQuery("t", "brew some gravel", "twin", twin_of="q1"),)
+    save_collection(loaded, tmp_path / "copy")
+    assert load_collection(tmp_path / "copy").negatives == loaded.negatives

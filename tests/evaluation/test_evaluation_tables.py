@@ -125,22 +125,37 @@ def test_a_single_system_is_compared_with_nothing(measured):
 
 
 def test_each_threshold_has_a_row_of_false_answers(report):
-    """AUROC first; a system without a threshold of its own has no default."""
+    """AUROC first, of style alone before all."""
     made = report()
     rows = words(printed(report_blocks, made))
     start = rows.index(["system", "threshold", "kept", "foreign", "dropped", "gold"])
-    kinds = [row[1] if row[1] == "AUROC" else " ".join(row[:2]) for row in rows[start + 1 :][:10]]
-    raw, calibrated = (
-        ["AUROC", "keep 90", "keep 95"],
-        ["AUROC", "default 0.30", "keep 90", "keep 95"],
-    )
-    assert kinds == [*raw, *raw, *calibrated]
-    point = made.systems[2].abstention.default
+    kinds = [row[1] if row[1] == "AUROC" else " ".join(row[:2]) for row in rows[start + 2 :][:9]]
+    assert rows[start + 1] == ["(style", "alone)", "AUROC", "0.876", "-"]
+    assert kinds == ["AUROC", "keep 90", "keep 95"] * 3
+    point = made.systems[2].abstention.keeping[0.9]
     shares = [point.kept, *point.false_answers.values()]
-    assert ["default", "0.30", *(f"{100 * share:.1f}" for share in shares)] in rows
+    assert ["keep", "90", "%", "0.38", *(f"{100 * share:.1f}" for share in shares)] in rows
     assert "calibration error of hybrid: 0.061 (answerable queries), 0.043 (all queries)" in (
         printed(report_blocks, made)
     )
+
+
+def test_the_states_at_the_default_threshold_have_a_table(report):
+    """Of the system that has a threshold: all answerable requests, their kinds, the others."""
+    made = report()
+    lines = printed(report_blocks, made)
+    start = lines.index("What answers say at the default threshold, in percent")
+    states = made.systems[2].abstention.default
+    kept, foreign = states.answerable.kept, states.unanswerable["foreign"]
+    said = [f"{100 * share:.1f}" for share in (foreign.false, foreign.perhaps, foreign.none)]
+    table = [row for row in words(lines[start + 1 :]) if row and not row[0].startswith("─")][:6]
+    assert table[0] == ["system", "requests", "kept", "false", "perhaps", "none", "shown"]
+    assert table[1][:4] == ["hybrid", "answerable", f"{100 * kept:.1f}", "5.0"]
+    assert table[2:5] == [
+        ["of", "them", "short", "61.0"],
+        ["of", "them", "task", "42.0"],
+        ["foreign", *said],
+    ]
 
 
 def test_without_unanswerable_queries_there_are_no_false_answers(report, system_report):
@@ -261,7 +276,6 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report, caps
         for source, auroc in known.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
         points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
-        points |= {"default": known.default} if known.default else {}
         for name, point in points.items():
             figures = {f"threshold ({name})": point.threshold, f"kept ({name})": point.kept}
             for source, share in point.false_answers.items():
@@ -269,6 +283,16 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report, caps
             for measure, figure in figures.items():
                 assert said[system.name, measure] == pytest.approx(figure, abs=1e-6)
     assert any(measure.startswith("calibration error") for _, measure in said)
+    states = made.systems[2].abstention.default
+    figures = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
+    figures |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
+    figures |= {"precision (default)": states.precision, "kept answerable": states.answerable.kept}
+    figures |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}
+    for measure, figure in figures.items():
+        assert said["hybrid", measure] == pytest.approx(figure, abs=1e-6)
+    assert said["style", "AUROC foreign"] == 0.8765
+    assert ("hybrid", "kept foreign") not in said
+    assert ("bm25", "kept answerable") not in said
 
 
 def test_means_over_collections_are_rows_too(measured, capsys):

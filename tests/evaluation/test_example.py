@@ -4,8 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import skillsearch
-from skillsearch.evaluation.collection import load_collection
-from skillsearch.evaluation.jobs import EXAMPLE
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.skills.parser import parse_skill
 
 SKILLS = Path(skillsearch.__file__).parent / "examples"

@@ -1,17 +1,18 @@
 """Systems answer as a search does, without hidden documents, and ask each query once."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
-from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.jobs import (
     DEPTH,
-    EXAMPLE,
     MAX_FOREIGN,
     Answered,
     Job,
@@ -19,7 +20,8 @@ from skillsearch.evaluation.jobs import (
     parse_systems,
 )
 from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
-from skillsearch.evaluation.runs import measure, write_run
+from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.runs import measure, save_runs, write_run
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,
@@ -71,6 +73,7 @@ def ids(ranking):
     return [doc_id for doc_id, _ in ranking]
 
 
+@pytest.mark.usefixtures("default_reader")
 def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_path):
     """Every system, every judged query, to the whole depth and without a threshold."""
     found = answer(*SYSTEMS)
@@ -93,7 +96,9 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
     """Another threshold can be given to any."""
     hybrid, dense, strict = answer("hybrid", "dense", "strict=system:bm25,threshold:0.4").systems
     assert (hybrid.is_calibrated, hybrid.threshold) == (True, default_calibration().threshold)
+    assert hybrid.lower_bound == default_calibration().lower_bound
     assert (dense.is_calibrated, dense.threshold) == (False, None)
+    assert dense.lower_bound is strict.lower_bound is None
     assert (strict.is_calibrated, strict.threshold) == (False, 0.4)
     assert hybrid.settings == "hybrid, model hashing, fields full"
     assert 0 < hybrid.milliseconds < 1000
@@ -108,6 +113,20 @@ def test_unanswerable_queries_come_from_three_sources(answer):
         "negatives": ["n1", "n2"],
         "foreign": ["metals:q1", "metals:q2"],
         "dropped gold": ["q1", "q2", "q3"],
+    }
+
+
+def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_path):
+    """A run that is read again has them under the same name."""
+    twin, other = COLLECTION.negatives
+    kinds = replace(COLLECTION, negatives=(replace(twin, kind="twin", twin_of="q1"), other))
+    (system,) = answer("dense", collection=kinds).systems
+    asked = {source: list(of) for source, of in system.unanswerable.items()}
+    assert asked == {"twin": ["n1"], "negatives": ["n2"]}
+    save_runs([Outcome(assess(kinds, [system]), (system,))], tmp_path)
+    (again,) = answer(f"r=@{tmp_path / 'drinks.dense.trec'}", collection=kinds).systems
+    assert {key: ids(of["n1"]) for key, of in again.unanswerable.items() if "n1" in of} == {
+        "twin": ids(system.unanswerable["twin"]["n1"])
     }
 
 
@@ -236,9 +255,10 @@ def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path
     """Read from a file such as fit_fusion.py writes."""
     values = default_calibration().to_dict()
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps(values | {"threshold": 0.77, "intercept": values["intercept"] + 1}))
-    usual, mine = answer("hybrid", f"mine=calibration:{path}").systems
-    assert mine.threshold == 0.77
+    values["alone"]["intercept"] += 1
+    path.write_text(json.dumps(values | {"threshold": 0.123}))
+    usual, mine = answer("usual=reader:off", f"mine=reader:off,calibration:{path}").systems
+    assert mine.threshold == 0.123
     assert mine.answers["q1"][0][1] > usual.answers["q1"][0][1]
 
 

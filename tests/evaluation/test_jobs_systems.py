@@ -111,9 +111,8 @@ def test_what_means_nothing_is_refused_with_the_piece_and_an_example(text, said)
 
 def test_an_unknown_key_is_answered_with_all_keys():
     """So that nobody has to look them up."""
-    with pytest.raises(
-        EvaluationError, match="system, model, fields, languages, threshold, calibration"
-    ):
+    keys = "system, model, fields, languages, threshold, reader, calibration"
+    with pytest.raises(EvaluationError, match=keys):
         parse_system("a=depth:5")
 
 

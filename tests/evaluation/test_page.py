@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 import pytest
 
 from skillsearch.evaluation.page import render_page
+from skillsearch.evaluation.report import state_rows
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 pytestmark = pytest.mark.slow
@@ -224,6 +225,7 @@ def test_abstention_is_shown_by_system(report):
     heads = [row[0] for row in table if len(row) == 1]
     assert heads == [
         "AUROC against",
+        "AUROC of style alone",
         "at its own threshold",
         "to keep 90 % of its right answers",
         "to keep 95 % of its right answers",
@@ -234,9 +236,22 @@ def test_abstention_is_shown_by_system(report):
     assert table[1][3] == f"{hybrid.auroc['foreign']:.3f}"
     own = next(row for row in table if row[0] == "threshold")
     assert own == ["threshold", "-", "-", "0.30"]
+    assert ["lower bound", "-", "-", "0.11"] in table
+    assert ["foreign", "0.876", "0.876", "0.876"] in table
     false = next(row for row in table if row[0] == "false answers, foreign")
-    assert false[1:] == ["-", "-", f"{100 * hybrid.default.false_answers['foreign']:.1f}"]
+    shares = [one.abstention.keeping[0.9].false_answers["foreign"] for one in made.systems]
+    assert false[1:] == [f"{100 * share:.1f}" for share in shares]
     assert table[-1] == ["all queries", "-", "-", "0.043"]
+
+
+def test_the_states_of_answers_are_shown(report):
+    """The rows of the terminal, below the name of the system that has a threshold."""
+    states = report().systems[2].abstention.default
+    page = Page(full(report))
+    start = page.rows.index(["requests", "kept", "false", "perhaps", "none", "shown"])
+    assert page.rows[start + 1] == ["hybrid"]
+    rows = state_rows(states)
+    assert page.rows[start + 2 :][: len(rows)] == [[head, *cells] for head, cells in rows]
 
 
 def test_scores_are_shown_where_no_query_is_unanswerable(report, system_report):
@@ -253,10 +268,10 @@ def test_scores_are_shown_where_no_query_is_unanswerable(report, system_report):
 
 
 def test_every_plot_stands_in_a_figure_with_a_caption(report):
-    """Measures, two scatters, and three or two a system."""
+    """Measures, two scatters, and four or two a system."""
     page = Page(full(report))
     assert (
-        page.count("svg") == page.count("figure") == page.count("figcaption") == 1 + 2 + 2 + 2 + 3
+        page.count("svg") == page.count("figure") == page.count("figcaption") == 1 + 2 + 2 + 2 + 4
     )
     labels = [attributes for tag, attributes in page.tags if tag == "svg"]
     assert all(one["role"] == "img" and one["aria-label"] for one in labels)
@@ -267,7 +282,7 @@ def test_tables_name_their_rows_and_columns(report):
     page = Page(full(report))
     heads = [attributes for tag, attributes in page.tags if tag == "th"]
     assert all(head["scope"] in {"col", "row", "rowgroup"} for head in heads)
-    assert page.count("caption") == page.count("table") == 3
+    assert page.count("caption") == page.count("table") == 4
 
 
 def test_several_collections_have_a_summary_with_their_mean(plain):

@@ -15,6 +15,7 @@ from skillsearch.evaluation.plots import (
     plot_measures,
     plot_queries,
     plot_reliability,
+    plot_states,
     plot_thresholds,
     plot_top_scores,
 )
@@ -23,10 +24,16 @@ from skillsearch.evaluation.types import (
     Comparison,
     OperatingPoint,
     ReliabilityBin,
+    States,
+    StateShares,
     SystemReport,
 )
 
 pytestmark = pytest.mark.slow
+STATES = States(
+    *(0.3, 0.1, None, StateShares(0.5, 0.125, 0.125, 0.25), 0.75, {}),
+    {"twin": StateShares(0.0, 0.25, 0.5, 0.25)},
+)
 NOTHING = Abstention({}, (), None, {}, {}, (), {})
 SIX = ("bm25", "dense", "hybrid", "hybrid-large", "tuned", "foreign-run")
 HOSTILE = {
@@ -88,6 +95,7 @@ def all_plots(system, prefix="p"):
         plot_top_scores(system, prefix=f"{prefix}c"),
         plot_thresholds(system, prefix=f"{prefix}d"),
         plot_reliability(system, prefix=f"{prefix}e"),
+        plot_states(system, prefix=f"{prefix}f"),
     ]
 
 
@@ -160,7 +168,7 @@ def test_a_plot_is_one_element_that_refers_to_nothing_outside(system_report):
         root = ElementTree.fromstring(svg)
         tags = {element.tag for element in root.iter()}
         assert svg.startswith("<svg ")
-        assert tags <= {"svg", "g", "defs", "path", "use", "clipPath", "rect", "text"}
+        assert tags <= {"svg", "g", "defs", "path", "use", "clipPath", "pattern", "rect", "text"}
         ids = [element.get("id") for element in root.iter() if element.get("id")]
         assert all(name.startswith("one") for name in ids)
         assert set(re.findall(r'(?:href="|url\()#([\w.-]+)', svg)) == set(ids)
@@ -316,7 +324,7 @@ def test_the_default_threshold_is_marked():
     scores = {"answerable": (0.1, 0.9)}
 
     def shown(threshold):
-        default = threshold and OperatingPoint(threshold, 0.9, {}, None)
+        default = threshold and replace(STATES, threshold=threshold)
         svg = plot_top_scores(make_system(top_scores=scores, default=default), prefix="p")
         return [text for text in texts(svg) if text.startswith("default")]
 
@@ -368,7 +376,8 @@ def test_thresholds_show_what_is_kept_and_what_is_wrong():
         )
         for at in range(5)
     )
-    svg = plot_thresholds(make_system(curve=curve, default=curve[1]), prefix="p")
+    default = replace(STATES, threshold=0.25)
+    svg = plot_thresholds(make_system(curve=curve, default=default), prefix="p")
     found = texts(svg)
     for name in ("kept", "precision", "false answers: foreign", "false answers: negatives"):
         assert found.count(name) == 1
@@ -383,13 +392,32 @@ def test_thresholds_show_what_is_kept_and_what_is_wrong():
     assert lines["#d55e00"][-1][0] != lines["#0072b2"][-1][0]
 
 
+def test_states_are_bars_that_fill_the_width():
+    """One bar a kind of request; each part as wide as its share."""
+    svg = plot_states(make_system(default=STATES), prefix="p")
+    found = texts(svg)
+    for name in ("answerable", "twin", "right skill fits", "only others fit", "none fits"):
+        assert found.count(name) == 1
+    (kept,) = (width for width, _ in bars(svg, "#0072b2") if width)  # nothing is kept of a twin
+    none = [width for width, _ in bars(svg, "#c4c4c4")]
+    assert [width / kept for width in none] == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_any_kind_of_request_is_shown_as_text(name):
+    """As the collection has it."""
+    states = replace(STATES, unanswerable={name: STATES.answerable})
+    svg = plot_states(make_system(default=states), prefix="p")
+    assert SHOWN.get(name, name[:10]) in " ".join(texts(svg))
+
+
 def test_there_is_no_plot_where_there_is_nothing_to_show():
     """An empty frame would look like a result."""
     nothing = make_system()
-    assert all_plots(nothing) == [None] * 5
+    assert all_plots(nothing) == [None] * 6
     assert plot_measures([], prefix="p") is None
     no_query = make_system(reliability=(ReliabilityBin(0, 1, 0, 0.0, 0.0),), top_scores={"a": ()})
-    assert all_plots(no_query) == [None] * 5
+    assert all_plots(no_query) == [None] * 6
     one_point = make_system(curve=(OperatingPoint(0.5, 1.0, {}, None),))
     assert plot_thresholds(one_point, prefix="p") is None
 
@@ -414,7 +442,8 @@ def test_any_name_is_shown_as_text(name):
 def test_any_score_can_be_plotted(scores):
     """A run file may hold whatever its maker wrote."""
     curve = tuple(OperatingPoint(score, 0.5, {}, None) for score in scores)
-    system = make_system(top_scores={"answerable": scores}, curve=curve, default=curve[0])
+    default = replace(STATES, threshold=scores[0])
+    system = make_system(top_scores={"answerable": scores}, curve=curve, default=default)
     assert plot_top_scores(system, prefix="p")
     assert plot_thresholds(system, prefix="p")
 

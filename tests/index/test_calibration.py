@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import ChainMap
 from dataclasses import replace
 
 import numpy as np
@@ -11,36 +12,31 @@ from hypothesis import strategies as st
 
 from skillsearch.index.documents import DENSE_CHANNELS, embeds_body
 from skillsearch.index.search.calibration import (
+    AGAINST,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
-    OPPOSING,
+    READER,
     SUPPORTING,
     Calibration,
     default_calibration,
-    size_evidence,
+    probability,
 )
 
 BY_HAND = Calibration(
-    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], strict=True)),
-    evidence={
-        "bm25_full": 1.0,
-        "bm25_known_alone": 2.0,
-        "name": 3.0,
-        "cosine_metadata": 4.0,
-        "rarest_term": 5.0,
-        "bm25_full_multilingual": 6.0,
-        "cosine_metadata_multilingual": 7.0,
-        "corpus_size": -0.5,
-        "distrust": 8.0,
-        "multilingual": -9.0,
+    weights={
+        name: float(-place if name in AGAINST else place)
+        for place, name in enumerate(FEATURES, start=1)
     },
-    intercept=-1.5,
-    lag=0.5,
-    lag_multilingual=1.5,
+    reader=0.5,
+    alone={name: float(place) for place, name in enumerate(EVIDENCE, start=1)}
+    | {"excluded": -4.0, "multilingual": -9.0, "intercept": -1.5},
+    read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
+    | {"excluded": -5.0, READER: 0.7, "intercept": -2.5},
     threshold=0.3,
+    lower_bound=0.1,
     clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
 FREE = ("distrust", "multilingual")
@@ -53,150 +49,124 @@ def table(names, values):
     return st.fixed_dictionaries(dict.fromkeys(names, values))
 
 
+def coefficients(*supporting):
+    """Return a strategy for one table of the confidence."""
+    free = table((*FREE, "intercept"), st.floats(-50, 50))
+    support = table((*SUPPORTING, *supporting), WEIGHT)
+    against = table(AGAINST, st.floats(-50, 0))
+    return st.builds(lambda *parts: dict(ChainMap(*parts)), support, free, against)
+
+
+SUPPORTED = (*LEXICAL_FEATURES, *DENSE_FEATURES)
 CALIBRATIONS = st.one_of(
     st.builds(default_calibration),
     st.builds(
         Calibration,
-        table(FEATURES, WEIGHT),
         st.builds(
-            lambda *parts: {name: value for part in parts for name, value in part.items()},
-            table(SUPPORTING, WEIGHT),
-            table(OPPOSING, st.floats(-50, 0)),
-            table(FREE, st.floats(-50, 50)),
+            lambda one, other: one | other,
+            table(SUPPORTED, WEIGHT),
+            table(AGAINST, st.floats(-50, 0)),
         ),
-        st.floats(-20, 20),
-        st.floats(0, 5),
-        st.floats(0, 5),
+        WEIGHT,
+        coefficients(),
+        coefficients(READER),
+        st.floats(0, 1),
         st.floats(0, 1),
         table((*LANGUAGE_FEATURES, "intercept"), st.floats(-50, 50)),
     ),
 )
-VALUES = table(EVIDENCE, st.floats(0, 1)).map(
-    lambda found: found | {"corpus_size": 4 + 6 * found["corpus_size"]}
+VALUES = st.one_of(
+    table(EVIDENCE, st.floats(0, 1)),
+    st.builds(
+        lambda found, logit: found | {READER: logit},
+        table(EVIDENCE, st.floats(0, 1)),
+        st.floats(-12, 12),
+    ),
 )
-SUMS = st.lists(st.floats(0, 60), min_size=1, max_size=20).map(np.array)
 
 
-def best_score(evidence, calibration):
-    """Score the best candidate."""
-    return float(calibration.scores(np.array([1.0]), evidence)[0])
+def score_of(evidence, calibration):
+    """Return the probability that evidence makes."""
+    return probability(sum(calibration.confidence(evidence).values()))
 
 
-def test_every_piece_of_evidence_speaks_for_or_against():
-    """But for what moves the intercept; no name stands twice."""
-    assert sorted(EVIDENCE) == sorted({*SUPPORTING, *OPPOSING, *FREE})
+def test_every_piece_of_evidence_speaks_for_a_hit():
+    """But for what moves the intercept; no name stands twice, and the reader's stands apart."""
+    assert sorted(EVIDENCE) == sorted({*SUPPORTING, *AGAINST, *FREE})
     assert len(EVIDENCE) == len(set(EVIDENCE))
-    assert set(FEATURES) == {*LEXICAL_FEATURES, *DENSE_FEATURES}
+    assert READER not in {*EVIDENCE, *FEATURES}
+    assert set(FEATURES) == {*SUPPORTED, *AGAINST}
 
 
 def test_contributions_by_hand():
-    """Weight times feature."""
-    row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.5, 0.0, 1.0, 0.1]
-    assert BY_HAND.contributions(np.array([row])).tolist() == [
-        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 3.0, 0.0, 8.0, 0.9])
-    ]
+    """Weight times feature: halves, quarters, and nothing of each weight."""
+    row = [(0.5, 0.25, 0.0)[place % 3] for place in range(len(FEATURES))]
+    weights = BY_HAND.weights.values()
+    expected = [weight * value for weight, value in zip(weights, row, strict=True)]
+    assert BY_HAND.contributions(np.array([row, row])).tolist() == [pytest.approx(expected)] * 2
 
 
 def test_confidence_by_hand():
     """Coefficient times value, and the intercept beside them."""
-    values = {"bm25_full": 0.5, "cosine_metadata": 1, "corpus_size": 10, "multilingual": 0.5}
-    expected = {"bm25_full": 0.5, "cosine_metadata": 4, "corpus_size": -5, "multilingual": -4.5}
     nothing = dict.fromkeys(EVIDENCE, 0.0)
-    assert BY_HAND.confidence(nothing | values) == nothing | expected | {"intercept": -1.5}
+    values = {"bm25_full": 0.5, "name": 1, "lead": -2, "multilingual": 0.5}
+    places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
+    expected = {
+        "bm25_full": 0.5 * places["bm25_full"],
+        "name": places["name"],
+        "lead": -2 * places["lead"],
+        "multilingual": -4.5,
+        "intercept": -1.5,
+    }
+    assert BY_HAND.confidence(nothing | values) == nothing | expected
 
 
-def test_scores_by_hand():
-    """One over one plus e to the minus log-odds; half a unit of them for a unit behind the best."""
-    evidence = dict.fromkeys(EVIDENCE, 0.0)
-    evidence |= {"bm25_full": 0.5, "cosine_metadata": 1, "corpus_size": 5, "distrust": 0.5}
-    log_odds = 0.5 + 4 - 2.5 + 4 - 1.5
-    scores = BY_HAND.scores(np.array([3.0, 7.0, 6.0]), evidence)
-    expected = [1 / (1 + math.exp(-(log_odds - 0.5 * behind))) for behind in (4, 0, 1)]
-    assert scores.tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.0, 0.5), (0.25, 0.75), (1.0, 1.5)])
-def test_the_lag_depends_on_the_channel_that_judges_the_best(share, expected):
-    """Between both where both do: from 0.5 to 1.5 by the share of the second."""
-    evidence = dict.fromkeys(EVIDENCE, 0.0) | {"multilingual": share}
-    assert BY_HAND.lag_for(evidence) == pytest.approx(expected)
-    first, second = BY_HAND.scores(np.array([5.0, 3.0]), evidence).tolist()
-    odds = math.log(first / (1 - first)) - math.log(second / (1 - second))
-    assert odds == pytest.approx(2 * expected)
-
-
-@given(CALIBRATIONS, SUMS, VALUES)
-def test_the_scores_have_the_order_of_the_sums(calibration, sums, evidence):
-    """All lie between 0 and 1, and the best sum has the best score."""
-    scores = calibration.scores(sums, evidence)
-    assert (scores > 0).all()
-    assert (scores <= 1).all()
-    assert (np.diff(scores[np.argsort(sums)]) >= 0).all()
-    assert scores.max() == scores[np.argmax(sums)]
-
-
-@given(SUMS, VALUES)
-def test_other_sums_have_other_scores(sums, evidence):
-    """In the calibration in use, but for what a float cannot tell apart."""
-    sums = np.unique(sums.round(3))
-    assert (np.diff(default_calibration().scores(sums, evidence)) > 0).all()
-
-
-@given(CALIBRATIONS, VALUES, st.sampled_from(SUPPORTING), st.floats(0, 1))
-def test_more_support_never_lowers_a_score(calibration, evidence, name, value):
-    """Piece by piece."""
-    raised = evidence | {name: max(evidence[name], value)}
-    assert best_score(raised, calibration) >= best_score(evidence, calibration)
-
-
-@given(CALIBRATIONS, VALUES, st.sampled_from(OPPOSING), st.floats(0, 10))
-def test_more_against_it_never_raises_a_score(calibration, evidence, name, value):
-    """Nearness to things in general, or more skills of which one is near by chance."""
-    raised = evidence | {name: max(evidence[name], value)}
-    assert best_score(raised, calibration) <= best_score(evidence, calibration)
-
-
-@given(SUMS, VALUES)
-def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
-    """`explain` shows every summand."""
-    calibration = default_calibration()
-    scores = calibration.scores(sums, evidence)
-    behind = calibration.lag_for(evidence) * (sums.max() - sums)
-    expected = sum(calibration.confidence(evidence).values()) - behind
-    assert scores == pytest.approx(1 / (1 + np.exp(-expected)), rel=1e-9)
-
-
-@given(CALIBRATIONS, SUMS, VALUES, st.floats(0, 1))
-def test_a_weaker_candidate_has_no_influence(calibration, sums, evidence, share):
-    """The score of one depends on itself and the best."""
-    more = np.append(sums, share * sums.max())
-    scores = calibration.scores(more, evidence)
-    np.testing.assert_array_equal(scores[:-1], calibration.scores(sums, evidence))
-
-
-def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
-    """In the calibration in use, in a corpus of any size."""
-    calibration = default_calibration()
-    for size in (1, 16, 300, 10**6):
-        nothing = dict.fromkeys(EVIDENCE, 0.0) | {"corpus_size": size_evidence(size)}
-        assert best_score(nothing, calibration) < calibration.threshold / 2
-        everything = nothing | dict.fromkeys(SUPPORTING, 1.0)
-        assert best_score(everything, calibration) > 0.95
-
-
-@given(st.integers(1, 10**7), st.integers(1, 10**7))
-def test_a_larger_corpus_is_more_against_a_hit(one, other):
-    """Or as much."""
-    small, large = sorted((one, other))
-    assert size_evidence(small) <= size_evidence(large)
+def test_a_hit_that_was_read_has_the_confidence_of_those_read():
+    """With what the reader says of it, which may speak against it."""
+    nothing = dict.fromkeys(EVIDENCE, 0.0)
+    found = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
+    places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
+    assert found == nothing | {
+        "bm25_full": places["bm25_full"] / 4,
+        "multilingual": places["multilingual"] / 2,
+        READER: pytest.approx(-2.1),
+        "intercept": -2.5,
+    }
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(1, 4), (16, 4), (17, 4.0875), (128, 7), (256, 8), (257, 8), (10**6, 8)]
+    ("log_odds", "expected"),
+    [(0.0, 0.5), (math.log(3), 0.75), (-math.log(3), 0.25), (800.0, 1.0)],
 )
-def test_the_evidence_of_a_size_is_its_logarithm(size, expected):
-    """To the base 2, between the sizes that it was observed on."""
-    assert size_evidence(size) == pytest.approx(expected, abs=1e-3)
+def test_a_probability_by_hand(log_odds, expected):
+    """One to one, three to one, one to three, and certain."""
+    assert probability(log_odds) == pytest.approx(expected)
+
+
+@given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
+def test_probabilities_have_the_order_of_the_log_odds(one, other):
+    """All lie above 0 and are at most 1."""
+    low, high = sorted((one, other))
+    assert 0 < probability(low) <= probability(high) <= 1
+
+
+@given(CALIBRATIONS, VALUES, st.sampled_from((*SUPPORTING, READER)), st.floats(0, 12))
+def test_more_support_never_lowers_a_score(calibration, evidence, name, more):
+    """Piece by piece, of hits that were read and of others."""
+    if name in evidence:
+        raised = evidence | {name: evidence[name] + more}
+        assert score_of(raised, calibration) >= score_of(evidence, calibration) * (1 - 1e-12)
+
+
+def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
+    """In the calibration in use, whether a reader agrees or was not asked."""
+    calibration = default_calibration()
+    nothing = dict.fromkeys(EVIDENCE, 0.0)
+    for said in ({}, {READER: -6.0}):
+        assert score_of(nothing | said, calibration) < calibration.threshold / 2
+    everything = nothing | dict.fromkeys(SUPPORTING, 1.0)
+    for said in ({}, {READER: 6.0}):
+        assert score_of(everything | said, calibration) > 0.95
 
 
 @given(CALIBRATIONS, st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
@@ -225,11 +195,10 @@ def test_a_channel_without_weight_scores_nothing():
     assert calibration.channel_scores(np.ones((1, len(FEATURES))), DENSE_FEATURES).tolist() == [0.0]
 
 
-def test_no_candidate_has_no_score():
+def test_no_candidates_have_no_contributions():
     """An empty matrix of features is a usual case."""
-    calibration = default_calibration()
-    sums = calibration.contributions(np.zeros((0, len(FEATURES)))).sum(axis=1)
-    assert calibration.scores(sums, dict.fromkeys(EVIDENCE, 0.0)).tolist() == []
+    empty = np.zeros((0, len(FEATURES)))
+    assert default_calibration().contributions(empty).shape == empty.shape
 
 
 @pytest.mark.parametrize(
@@ -274,7 +243,7 @@ def test_a_calibration_comes_back_from_json(calibration):
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
     """It is one for the whole process."""
     calibration = Calibration.from_dict(BY_HAND.to_dict())
-    for numbers in (calibration.weights, calibration.evidence, calibration.clues):
+    for numbers in (calibration.weights, calibration.alone, calibration.read, calibration.clues):
         with pytest.raises(TypeError):
             numbers["name"] = 0.0
 
@@ -292,12 +261,13 @@ def changed(*path, value):
 
 
 NUMBERS = [
-    *(("weights", name) for name in FEATURES),
-    *(("evidence", name) for name in EVIDENCE),
+    *(("weights", name) for name in SUPPORTED),
+    *(("alone", name) for name in (*EVIDENCE, "intercept")),
+    *(("read", name) for name in (*EVIDENCE, READER, "intercept")),
     *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
-    ("intercept",),
-    ("lag",),
+    ("reader",),
     ("threshold",),
+    ("lower_bound",),
 ]
 NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
 
@@ -319,32 +289,35 @@ def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
 
 
 NOT_NEGATIVE = [
-    *(("weights", name) for name in FEATURES),
-    *(("evidence", name) for name in SUPPORTING),
-    ("lag",),
+    *(("weights", name) for name in SUPPORTED),
+    *(("alone", name) for name in SUPPORTING),
+    *(("read", name) for name in (*SUPPORTING, READER)),
+    ("reader",),
+    ("threshold",),
+    ("lower_bound",),
 ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        *((path, -1e-9) for path in NOT_NEGATIVE),
-        *((("evidence", name), 1e-9) for name in OPPOSING),
-    ],
-)
-def test_a_wrong_sign_is_refused_by_name(path, value):
+@pytest.mark.parametrize("name", AGAINST)
+def test_what_opposes_cannot_speak_for_a_skill(name):
+    """A feature of that kind has no weight above 0."""
+    with pytest.raises(ValueError, match=f"'{name}' has the wrong sign"):
+        Calibration.from_dict(changed("weights", name, value=1e-9))
+
+
+@pytest.mark.parametrize("path", NOT_NEGATIVE, ids=".".join)
+def test_a_wrong_sign_is_refused_by_name(path):
     """It would let more evidence lower a score; zero does not."""
     with pytest.raises(ValueError, match=f"'{path[-1]}' has the wrong sign"):
-        Calibration.from_dict(changed(*path, value=value))
+        Calibration.from_dict(changed(*path, value=-1e-9))
     assert Calibration.from_dict(changed(*path, value=0))
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        *(("evidence", name) for name in FREE),
-        *(("clues", name) for name in LANGUAGE_FEATURES),
-        ("intercept",),
+        *((key, name) for key in ("alone", "read") for name in (*FREE, "intercept")),
+        *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
     ],
 )
 def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
@@ -353,14 +326,15 @@ def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
         assert Calibration.from_dict(changed(*path, value=value))
 
 
-@pytest.mark.parametrize("value", [-0.01, 1.01])
-def test_a_threshold_is_a_probability(value):
-    """No other could be reached, or missed."""
-    with pytest.raises(ValueError, match=f"threshold is {value}"):
-        Calibration.from_dict(changed("threshold", value=value))
+@pytest.mark.parametrize("name", ["threshold", "lower_bound"])
+def test_what_cuts_scores_is_a_probability(name):
+    """No other could be reached."""
+    with pytest.raises(ValueError, match=f"{name} is 1.01"):
+        Calibration.from_dict(changed(name, value=1.01))
+    assert Calibration.from_dict(changed(name, value=1))
 
 
-@pytest.mark.parametrize("name", ["weights", "evidence", "clues"])
+@pytest.mark.parametrize("name", ["weights", "alone", "read", "clues"])
 @pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
 def test_a_table_that_is_none_is_refused_by_name(name, value):
     """Whatever stands in its place."""
@@ -368,11 +342,19 @@ def test_a_table_that_is_none_is_refused_by_name(name, value):
         Calibration.from_dict(changed(name, value=value))
 
 
-def test_the_largest_coefficients_give_numbers():
+@pytest.mark.parametrize("size", [-1e6, 1e6])
+def test_the_largest_coefficients_give_numbers(size):
     """No overflow, no NaN, and no score of 0."""
     most = json.loads(json.dumps(BY_HAND.to_dict()))
-    most |= {"lag": 1e6, "intercept": -1e6, "weights": dict.fromkeys(FEATURES, 1e6)}
+    most["weights"] = dict.fromkeys(FEATURES, 1e6) | dict.fromkeys(AGAINST, -1e6)
+    for key in ("alone", "read"):
+        most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {
+            "intercept": size,
+            "distrust": size,
+        }
     calibration = Calibration.from_dict(most)
-    sums = calibration.contributions(np.outer([0.0, 1.0], np.ones(len(FEATURES)))).sum(axis=1)
-    scores = calibration.scores(sums, dict.fromkeys(EVIDENCE, 1.0))
-    assert 0 < scores[0] <= scores[1] < 1e-6
+    assert np.isfinite(calibration.contributions(np.ones((2, len(FEATURES)))).sum(axis=1)).all()
+    for said in ({}, {READER: 0.0}):
+        found = score_of(dict.fromkeys(EVIDENCE, 1.0) | said, calibration)
+        assert found > 0
+        assert found == pytest.approx(float(size > 0))

@@ -7,10 +7,11 @@ import pytest
 
 from skillsearch.errors import ConfigError
 from skillsearch.index.search.calibration import (
+    AGAINST,
     EVIDENCE,
     FEATURES,
-    OPPOSING,
     PACKAGED,
+    READER,
     SUPPORTING,
     Calibration,
     default_calibration,
@@ -24,13 +25,14 @@ def test_the_packaged_calibration_can_be_used():
     """Every number is there, and none has a sign that would let more evidence lower a score."""
     calibration = default_calibration()
     assert set(calibration.weights) == set(FEATURES)
-    assert set(calibration.evidence) == set(EVIDENCE)
-    assert min(calibration.weights.values()) >= 0
-    assert min(calibration.evidence[name] for name in SUPPORTING) >= 0
-    assert max(calibration.evidence[name] for name in OPPOSING) <= 0
-    assert calibration.lag > 0
-    assert 0 < calibration.threshold < 1
+    assert set(calibration.alone) == {*EVIDENCE, "intercept"}
+    assert set(calibration.read) == {*EVIDENCE, READER, "intercept"}
     assert max(calibration.weights.values()) > 0
+    assert {name for name in FEATURES if calibration.weights[name] < 0} == {*AGAINST}
+    assert min(calibration.alone[name] for name in SUPPORTING) >= 0
+    assert min(calibration.read[name] for name in (*SUPPORTING, READER)) >= 0
+    assert calibration.reader >= 0
+    assert 0 < calibration.lower_bound <= calibration.threshold < 1
 
 
 def test_the_packaged_calibration_is_read_once():
@@ -42,11 +44,11 @@ def test_the_packaged_calibration_is_read_once():
 
 def test_a_file_of_ones_own_is_read(tmp_path):
     """With a byte order mark or without, and whatever else it says."""
-    values = default_calibration().to_dict() | {"lag": 0.25, "date": "2026-11-22"}
+    values = default_calibration().to_dict() | {"reader": 0.25, "date": "2026-11-22"}
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path = tmp_path / f"{encoding}.json"
         path.write_text(json.dumps(values), encoding=encoding)
-        assert load_calibration(path).lag == 0.25
+        assert load_calibration(path).reader == 0.25
 
 
 GOOD = default_calibration().to_dict()
@@ -57,32 +59,33 @@ def without(name):
     return {key: value for key, value in GOOD.items() if key != name}
 
 
-def with_evidence(**changes):
-    """Return a calibration's JSON form with other evidence."""
-    return GOOD | {"evidence": GOOD["evidence"] | changes}
+def with_confidence(key, **changes):
+    """Return a calibration's JSON form with other coefficients of the confidence."""
+    return GOOD | {key: GOOD[key] | changes}
 
 
 HOSTILE = {
     "empty": b"",
     "not JSON": b"{",
     "NUL": b"\0" * 100,
-    "not UTF-8": b'{"lag": "\xff\xfe"}',
+    "not UTF-8": b'{"reader": "\xff\xfe"}',
     "a list": b"[]",
     "a number": b"3",
     "deep": b"[" * 200_000,
     "an object deep": b'{"weights":' * 100_000,
-    "many digits": b'{"lag": ' + b"9" * 10_000 + b"}",
+    "many digits": b'{"reader": ' + b"9" * 10_000 + b"}",
     "no keys": {},
-    "NaN": GOOD | {"intercept": math.nan},
-    "infinity": GOOD | {"lag": math.inf},
-    "a number beyond floats": GOOD | {"lag": 10**400},
-    "bool": GOOD | {"lag": True},
-    "a long text": GOOD | {"lag": "x" * 100_000},
-    "a list for a number": GOOD | {"lag": [1] * 1000},
-    "support against": with_evidence(name=-0.1),
-    "opposition for": with_evidence(corpus_size=0.1),
+    "NaN": with_confidence("alone", intercept=math.nan),
+    "infinity": GOOD | {"reader": math.inf},
+    "a number beyond floats": GOOD | {"reader": 10**400},
+    "bool": GOOD | {"reader": True},
+    "a long text": GOOD | {"reader": "x" * 100_000},
+    "a list for a number": GOOD | {"reader": [1] * 1000},
+    "support against": with_confidence("alone", name=-0.1),
+    "a reader against": with_confidence("read", reader=-0.1),
     "threshold": GOOD | {"threshold": 1.5},
-    "a missing piece": GOOD | {"evidence": {}},
+    "lower bound": GOOD | {"lower_bound": -0.1},
+    "a missing piece": GOOD | {"alone": {}},
     **{f"no {name}": without(name) for name in GOOD},
 }
 

@@ -1,16 +1,29 @@
-"""The evidence for the best candidate, piece by piece."""
+"""The evidence for each hit, piece by piece, and the probability that it makes."""
 
 import math
 from collections import Counter
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES
+from skillsearch.index.search.calibration import (
+    BACKGROUND,
+    EVIDENCE,
+    FEATURES,
+    LEADS,
+    NO_COSINE,
+    READER,
+    default_calibration,
+    probability,
+)
+from skillsearch.index.search.confidence import find_evidence, judge, leads, stand_outs
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import NOTHING, find_candidates, find_evidence
+from skillsearch.index.search.ranker import NOTHING, find_candidates, rank
 from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
@@ -35,18 +48,21 @@ def gather(corpus, query, name):
     (number,) = corpus.documents.named(name)
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     (found,) = find_candidates(corpus, [query], 5)
-    row = found.features[found.documents.tolist().index(number)]
-    return find_evidence(corpus, query, number, row), dict(zip(FEATURES, row, strict=True))
+    ranked = rank(corpus, found, "hybrid", default_calibration())
+    rows = ranked.best.tolist()
+    row = found.documents.tolist().index(number)
+    evidence = find_evidence(corpus, query, ranked, rows)[rows.index(row)]
+    return evidence, dict(zip(FEATURES, found.features[row], strict=True))
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
 def test_every_piece_is_there_and_a_share(corpus, trust):
-    """But for the size, which is a logarithm; for odd queries too."""
+    """But for the lead, which may be negative; for odd queries too."""
     for text in ("flatten PDF forms", "pdf-forms", "!?", "数据库 forms", "zzz " * 50):
         for document in corpus.documents:
             evidence, _ = gather(corpus, form(text, trust), document.name)
             assert set(evidence) == set(EVIDENCE)
-            assert evidence.pop("corpus_size") == 4
+            assert LEADS[0] <= evidence.pop("lead") <= LEADS[1]
             assert evidence["multilingual"] == evidence["bm25_full_multilingual"] == 0
             assert all(type(value) is float and 0 <= value <= 1 for value in evidence.values())
 
@@ -130,3 +146,125 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
 def test_a_query_of_unknown_terms_alone_has_no_known_part(corpus):
     """And nothing is divided by it."""
     assert gather(corpus, form("zzz", trust=0.0), "pdf-forms")[0]["bm25_known_alone"] == 0
+
+
+@pytest.mark.parametrize(
+    ("sums", "expected"),
+    [
+        ([2.5, 5.0, 4.5], [-2.5, 0.5, -0.5]),
+        ([10.0, 1.0], [3.0, -3.0]),
+        ([4.0, 3.0, 4.0], [0.0, -1.0, 0.0]),
+        ([7.0], [0.0]),
+        ([], []),
+    ],
+)
+def test_leads_by_hand(sums, expected):
+    """The best is before the second, the others are behind the best; at most by three."""
+    assert leads(np.array(sums)).tolist() == pytest.approx(expected)
+
+
+SUMS = st.lists(st.floats(0, 60), min_size=2, max_size=12)
+
+
+@given(SUMS)
+def test_a_lead_is_over_the_best_of_the_others(sums):
+    """One by one."""
+    best = [max(sums[:place] + sums[place + 1 :]) for place in range(len(sums))]
+    expected = [
+        min(max(one - other, LEADS[0]), LEADS[1]) for one, other in zip(sums, best, strict=True)
+    ]
+    assert leads(np.array(sums)).tolist() == pytest.approx(expected)
+
+
+FIRST_FIVE = [0.9, 0.8, 0.7, 0.6, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("every", "mean"),
+    [
+        (FIRST_FIVE + [0.25] * 20 + [0.1] * 5, 0.25),
+        (FIRST_FIVE + [0.35] * 2, (2 * 0.35 + 18 * 0.15) / 20),
+        ([0.9], 0.15),
+        ([], 0.15),
+    ],
+)
+def test_what_stands_out_by_hand(every, mean):
+    """From the sixth to the 25th place; a place that nothing has counts 0.15."""
+    assert (BACKGROUND, NO_COSINE) == ((5, 25), 0.15)
+    for order in (every, every[::-1]):
+        found = stand_outs(np.array([0.9, mean + 0.1, mean, 0.05, 0.0]), np.array(order))
+        assert found.tolist() == pytest.approx([0.9 - mean, 0.1, 0, 0, 0])
+
+
+def test_a_channel_that_was_not_asked_lets_nothing_stand_out():
+    """Though its background is negative, as no index has it."""
+    assert stand_outs(np.zeros(2), np.full(30, -0.5)).tolist() == [0, 0]
+
+
+def test_lead_and_background_are_those_of_the_ranking(corpus):
+    """The sums of the hits given, and the cosines of all candidates."""
+    query = form("flatten PDF forms and rotate keys")
+    query = replace(query, weights=weigh_terms(corpus, query.counts))
+    (found,) = find_candidates(corpus, [query], 5)
+    ranked = rank(corpus, found, "hybrid", default_calibration())
+    for rows in (ranked.best.tolist(), ranked.best.tolist()[1:3]):
+        evidence = find_evidence(corpus, query, ranked, rows)
+        expected = leads(ranked.scores[rows]).tolist()
+        assert [one["lead"] for one in evidence] == pytest.approx(expected)
+        cosines = ranked.features[:, FEATURES.index("cosine_metadata")]
+        expected = stand_outs(cosines[rows], cosines).tolist()
+        assert [one["stand_out"] for one in evidence] == pytest.approx(expected)
+        assert max(expected) > 0
+    assert find_evidence(corpus, query, ranked, []) == []
+
+
+NOTHING_SAID = MappingProxyType(dict.fromkeys(EVIDENCE, 0.0))
+BY_NAME = replace(
+    default_calibration(),
+    alone=NOTHING_SAID | {"name": 2.0, "intercept": -1.0},
+    read=NOTHING_SAID | {"name": 1.0, READER: 0.5, "intercept": 0.0},
+)
+
+
+def named(*values):
+    """Return the evidence of hits by their name alone."""
+    return [NOTHING_SAID | {"name": value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("names", "log_odds", "raised"),
+    [
+        ([1.0, 0.5, 0.0], [1, 0, -1], [0, 0, 0]),
+        ([0.5, 0.0, 1.0], [1, 1, 1], [1, 2, 0]),
+        ([1.0, 0.0, 0.5], [1, 0, 0], [0, 1, 0]),
+        ([0.5], [0], [0]),
+        ([], [], []),
+    ],
+)
+def test_hits_are_judged_by_hand(names, log_odds, raised):
+    """Twice the name less one; who ranks before another is as likely as that, at least."""
+    rows = [7, 3, 5][: len(names)]
+    found = judge(named(*names), rows, BY_NAME)
+    assert [one.row for one in found] == rows
+    assert [one.score for one in found] == pytest.approx([probability(odds) for odds in log_odds])
+    assert [one.raised for one in found] == pytest.approx(raised)
+    assert [one.evidence for one in found] == named(*names)
+
+
+def test_hits_that_were_read_are_judged_by_what_the_reader_says():
+    """Name and half of the logit; the other hit by its name alone, twice less one."""
+    first, second, third = named(1.0, 1.0, 0.0)
+    found = judge([first | {READER: -4.0}, second, third | {READER: -6.0}], [0, 1, 2], BY_NAME)
+    assert [one.score for one in found] == pytest.approx([probability(o) for o in (1, 1, -3)])
+    assert [one.raised for one in found] == pytest.approx([2, 0, 0])
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_no_hit_is_less_likely_than_one_behind_it(values):
+    """Its log-odds are the highest of its own and of all that follow."""
+    found = judge(named(*values), range(len(values)), BY_NAME)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    for place, one in enumerate(found):
+        assert one.score == pytest.approx(probability(2 * max(values[place:]) - 1))
+        assert one.raised == pytest.approx(2 * (max(values[place:]) - values[place]))

@@ -11,9 +11,10 @@ import pytest
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES, READER, default_calibration
+from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import Candidates, best_section, explain, find_evidence, score
+from skillsearch.index.search.ranker import Candidates, Judged, best_section, explain, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 
@@ -49,12 +50,19 @@ def candidates(corpus, **rows):
     return Candidates(np.array(sorted(numbers), np.int64), features)
 
 
-def explained(corpus, query, found, row, body):
-    """Explain one of some candidates."""
+def judged_in(corpus, query, found, calibration):
+    """Return a ranking of candidates, and its hits."""
+    ranked = rank(corpus, found, "hybrid", calibration)
+    rows = ranked.best.tolist()
+    return ranked, judge(find_evidence(corpus, query, ranked, rows), rows, calibration)
+
+
+def explained(corpus, query, found, body):
+    """Explain candidates, in their order."""
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     calibration = default_calibration()
-    scored = score(corpus, query, found, "hybrid", calibration)
-    return explain(corpus, query, scored, row, calibration, body)
+    ranked, judged = judged_in(corpus, query, found, calibration)
+    return [explain(corpus, query, ranked, one, calibration, body) for one in sorted(judged)]
 
 
 def all_of(value):
@@ -115,7 +123,7 @@ def test_an_explanation_names_features_terms_and_section(index):
     only = candidates(corpus, pdf_forms=values)
     query = form("list the fields of a form, please")
     calibration = default_calibration()
-    found = explained(corpus, query, only, 0, BODY)
+    (found,) = explained(corpus, query, only, BODY)
     assert found.features == dict(zip(FEATURES, values, strict=True))
     for name, value in found.features.items():
         assert found.contributions[name] == pytest.approx(calibration.weights[name] * value)
@@ -125,40 +133,52 @@ def test_an_explanation_names_features_terms_and_section(index):
     )
 
 
-def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
-    """By what the calibration says of the evidence for the best, and of the sums."""
-    corpus = index.opened.corpus
+def test_each_hit_has_the_confidence_of_its_own_evidence(index):
+    """And what it was raised by."""
+    corpus, calibration = index.opened.corpus, default_calibration()
     rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
-    some = candidates(corpus, **rows)
-    query, calibration = form("plan forms"), default_calibration()
-    found = [explained(corpus, query, some, row, "") for row in range(3)]
+    some, query = candidates(corpus, **rows), form("plan forms")
+    found = explained(corpus, query, some, "")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
-    evidence = find_evidence(corpus, query, int(some.documents[1]), some.features[1])
-    assert found[0].confidence == calibration.confidence(evidence)
-    assert found[0].confidence == found[1].confidence == found[2].confidence
-    assert set(found[0].confidence) == {*EVIDENCE, "intercept"}
-    weight = calibration.lag * sum(calibration.weights.values())
-    assert [part.behind for part in found] == pytest.approx([0.8 * weight, 0, 0.9 * weight])
+    _, judged = judged_in(corpus, query, some, calibration)
+    for why, one in zip(found, sorted(judged), strict=True):
+        assert why.confidence == calibration.confidence(one.evidence)
+        assert set(why.confidence) == {*EVIDENCE, "intercept"}
+        assert why.raised == one.raised
+    assert len({why.confidence["lead"] for why in found}) > 1 or not calibration.alone["lead"]
 
 
-def test_of_equal_sums_the_first_document_is_the_best(index):
-    """As in the ranking, though the evidence may favour the other."""
+def test_what_a_reader_said_is_explained(index):
+    """By what it adds to the ranking and to the confidence."""
     corpus = index.opened.corpus
-    both = candidates(corpus, pdf_forms=all_of(0.5), sql_tuning=all_of(0.5))
-    query = form("plan")
+    some, query = candidates(corpus, pdf_forms=all_of(0.5)), form("forms")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
-    found = explained(corpus, query, both, 1, "")
-    evidence = find_evidence(corpus, query, int(both.documents[0]), both.features[0])
-    assert found.confidence == default_calibration().confidence(evidence)
-    assert (found.confidence["rarest_term"], found.behind) == (0, 0)
-    assert found.matched_terms["body"] == ("plan",)
+    calibration = replace(default_calibration(), reader=0.25)
+    ranked, (judged,) = judged_in(corpus, query, some, calibration)
+    evidence = {**judged.evidence, READER: -2.0}
+    found = explain(corpus, query, ranked, Judged(0, evidence, 0.5, 1.5), calibration, "")
+    assert found.contributions[READER] == -0.5
+    assert found.confidence[READER] == -2 * calibration.read[READER]
+    assert found.confidence["intercept"] == calibration.read["intercept"]
+    assert found.raised == 1.5
+    assert set(found.features) == {*FEATURES, READER}
+
+
+@pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
+def test_only_a_hybrid_score_rests_on_evidence(index, system):
+    """The other systems have features and terms to show."""
+    hits = index.search("flatten forms", explain=True, system=system)
+    assert hits
+    for hit in hits:
+        assert (hit.explain.confidence, hit.explain.raised) == ({}, 0)
+        assert set(hit.explain.features) == set(FEATURES)
 
 
 def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
     """There is no field of the body."""
     corpus = build(root, with_body=False).opened.corpus
     only = candidates(corpus, pdf_forms=all_of(0.0))
-    found = explained(corpus, form("list forms"), only, 0, "")
+    (found,) = explained(corpus, form("list forms"), only, "")
     assert found.matched_terms == {"metadata": ("form",)}
     assert (found.section, found.snippet) == ("", "")
 

@@ -361,3 +361,14 @@ def test_no_document_below_the_bound_is_among_the_best(values, k):
     best = np.sort(scores)[::-1][:k]
     assert bound >= 0
     assert bound <= max(best[-1], 0) if len(best) == k else bound == 0
+
+
+@given(CORPORA, TEXTS, TEXTS)
+def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added, query):
+    """Of all that it holds, in each of two segments; 0 without any."""
+    assume(any(added))
+    field, _ = in_two(texts, [added], set())
+    weights = field.weigh(Counter(query))
+    for document in range(len(texts) + 1):
+        expected = max(field.held_terms(weights, document).values(), default=0.0)
+        assert field.rarest_held(weights, document) == pytest.approx(expected, abs=1e-7)

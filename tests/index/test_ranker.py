@@ -18,9 +18,8 @@ from skillsearch.index.search.ranker import (
     Candidates,
     best_first,
     find_candidates,
-    find_evidence,
+    rank,
     reciprocal_rank_fusion,
-    score,
 )
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
@@ -158,32 +157,29 @@ def candidates():
 def test_systems_score_by_the_same_calibration(index, candidates):
     """Hybrid by all features, the channels by theirs, rrf by the ranks of the channels."""
     corpus, calibration = index.opened.corpus, default_calibration()
-    query = weighed(corpus, form("forms"))
-    sums = calibration.contributions(candidates.features).sum(axis=1)
-    best = int(sums.argmax())
-    evidence = find_evidence(corpus, query, best, candidates.features[best])
     lexical = calibration.channel_scores(candidates.features, LEXICAL_FEATURES)
     dense = sum(calibration.channel_scores(candidates.features, c) for c in DENSE_CHANNELS)
     expected = {
-        "hybrid": calibration.scores(sums, evidence),
+        "hybrid": calibration.contributions(candidates.features).sum(axis=1),
         "bm25": lexical,
         "dense": dense,
         "rrf": reciprocal_rank_fusion([lexical, dense]),
     }
     assert sorted(expected) == sorted(SYSTEMS)
     for system in SYSTEMS:
-        found = score(corpus, query, candidates, system, calibration)
+        found = rank(corpus, candidates, system, calibration)
         np.testing.assert_array_equal(found.scores, expected[system])
-        np.testing.assert_array_equal(found.gaps, sums[best] - sums)
-        assert found.evidence == evidence
+        assert found.best.tolist() == np.argsort(-found.scores, kind="stable").tolist()
+        assert found.documents is candidates.documents
+        assert found.features is candidates.features
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_no_candidates_have_no_scores(index, system):
     """There is no best of none."""
     none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))))
-    found = score(index.opened.corpus, form("tea"), none, system, default_calibration())
-    assert found.scores.tolist() == []
+    found = rank(index.opened.corpus, none, system, default_calibration())
+    assert found.scores.tolist() == found.best.tolist() == []
 
 
 SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0]), max_size=30)

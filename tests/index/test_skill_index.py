@@ -30,8 +30,9 @@ from skillsearch.errors import (
 )
 from skillsearch.files.atomic_files import write_record
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import FEATURES, default_calibration
-from skillsearch.index.search.ranker import find_evidence
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
+from skillsearch.index.search.confidence import find_evidence, judge
+from skillsearch.index.search.ranker import find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms
@@ -152,8 +153,10 @@ def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
     add_skill(tmp_path / "s" / "a", "deploy", "Deploy the site.", disable_model_invocation="true")
     add_skill(tmp_path / "s" / "b", "deployment", "Deploy the whole site.")
     index = build(tmp_path / "s")
-    assert set(names(index.search("deploy the site"))) == {"deploy", "deployment"}
-    assert names(index.search("deploy the site", include_hidden=False)) == ["deployment"]
+    found = index.search("deploy the site", threshold=0.0)
+    assert set(names(found)) == {"deploy", "deployment"}
+    found = index.search("deploy the site", threshold=0.0, include_hidden=False)
+    assert names(found) == ["deployment"]
 
 
 GARDEN = {
@@ -212,33 +215,32 @@ def test_what_is_excluded_leaves_the_scores_of_a_channel_as_they_were(garden, sy
 
 
 @pytest.mark.parametrize("left_out", EXCLUDED)
-def test_the_confidence_is_that_in_the_best_that_is_not_excluded(garden, left_out):
-    """The scores are those of a calibration that never saw the others."""
+def test_what_is_excluded_has_no_say_in_the_confidence(garden, left_out):
+    """The scores are those of candidates without it."""
     index, calibration = garden(), default_calibration()
     ids = {f"garden:{name}" for name in left_out}
-    every = index.search(WATER, 100, 0.0, explain=True)
-    kept = [hit for hit in every if hit.doc_id not in ids]
-    found = scored(index.search(WATER, 100, 0.0, exclude=ids))
-    assert [doc_id for doc_id, _ in found] == [hit.doc_id for hit in kept]
-    if kept:
-        features = np.array([[hit.explain.features[name] for name in FEATURES] for hit in kept])
-        corpus = index.opened.corpus
-        best = corpus.documents.number_of(kept[0].doc_id)
-        evidence = find_evidence(corpus, index.analyse(WATER), best, features[0])
-        sums = calibration.contributions(features).sum(axis=1)
-        assert [score for _, score in found] == pytest.approx(calibration.scores(sums, evidence))
+    corpus, query = index.opened.corpus, index.analyse(WATER)
+    numbers = sorted(corpus.documents.number_of(one) for one in ids)
+    (candidates,) = find_candidates(corpus, [query], 100, np.array(numbers))
+    ranked = rank(corpus, candidates, "hybrid", calibration)
+    rows = [row for row in ranked.best.tolist() if ranked.features[row].any()]
+    judged = judge(find_evidence(corpus, query, ranked, rows), rows, calibration)
+    documents = [corpus.documents[int(ranked.documents[one.row])] for one in judged]
+    expected = [(one.doc_id, hit.score) for one, hit in zip(documents, judged, strict=True)]
+    assert scored(index.search(WATER, 100, 0.0, exclude=ids, reader="off")) == expected
 
 
 def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
     """One that fits better puts nobody behind, unless it is searched too."""
-    index = garden("water-garden")
-    shown = index.search(WATER, threshold=0.0, include_hidden=False)
+    before = default_calibration()
+    index = garden("water-garden").with_calibration(
+        replace(before, alone={**before.alone, "lead": 1.0})
+    )
+    shown = index.search(WATER, threshold=0.0, include_hidden=False, explain=True)
     every = index.search(WATER, threshold=0.0, explain=True)
     assert every[0].name == "water-garden"
     assert shown[0].name == every[1].name
-    assert every[1].explain.behind > 0
-    behind = index.search(WATER, threshold=0.0, include_hidden=False, explain=True)[0].explain
-    assert behind.behind == 0
+    assert every[1].explain.confidence["lead"] < 0 < shown[0].explain.confidence["lead"]
 
 
 def test_what_cannot_be_excluded_excludes_nothing(index):
@@ -278,8 +280,9 @@ def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, b
     add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
     for number in range(8):
         add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
-    steep = replace(default_calibration(), lag=10.0)
-    index = build(tmp_path / "s").with_calibration(steep)
+    before = default_calibration()
+    unsure = replace(before, alone={**before.alone, "intercept": -60.0})
+    index = build(tmp_path / "s").with_calibration(unsure)
     scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
     assert len(scores) > 5
     assert scores[1] < 1e-8
@@ -289,7 +292,11 @@ def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, b
 def test_another_calibration_gives_other_scores_of_the_same_index(index):
     """The threshold is its own too; the index that it was asked of stays as it was."""
     before = answers(index, "fill in a PDF form")
-    sure = replace(default_calibration(), intercept=50.0, threshold=0.75)
+    sure = replace(
+        default_calibration(),
+        alone=dict.fromkeys(EVIDENCE, 0.0) | {"intercept": 50.0},
+        threshold=0.75,
+    )
     other = index.with_calibration(sure)
     result = other.search("fill in a PDF form")
     assert (result.threshold, other.generation) == (0.75, index.generation)
@@ -336,15 +343,15 @@ def test_a_search_does_not_import_masked_arrays(index):
 
 
 def test_an_explanation_adds_up_to_the_score(index):
-    """The evidence for the best, less how far a hit lies behind it, is the log-odds."""
-    result = index.search("flatten the form fields", explain=True, threshold=0.0)
+    """The evidence for a hit, and what those behind it raise it by, is the log-odds."""
+    result = index.search("flatten the form fields", explain=True, threshold=0.0, reader="off")
     assert len(result) > 1
     calibration = default_calibration()
     sums = [sum(hit.explain.contributions.values()) for hit in result]
-    for hit, total in zip(result, sums, strict=True):
-        assert hit.explain.behind == pytest.approx(calibration.lag * (sums[0] - total))
+    assert sums == sorted(sums, reverse=True)
+    for hit in result:
         log_odds = math.log(hit.score / (1 - hit.score))
-        added = sum(hit.explain.confidence.values()) - hit.explain.behind
+        added = sum(hit.explain.confidence.values()) + hit.explain.raised
         assert added == pytest.approx(log_odds)
         assert list(hit.explain.features) == list(FEATURES)
         for name, value in hit.explain.features.items():
@@ -640,13 +647,13 @@ def test_refresh_takes_up_what_changed(index, root, add_skill):
     """Until then the opened generation is searched."""
     add_skill(root / "plants", "plants", "Water the plants on the balcony.")
     shutil.rmtree(root / "tea-timer")
-    assert names(index.search("water the plants")) == []
-    assert names(index.search("remind me of my tea")) == ["tea-timer"]
+    assert "plants" not in names(index.search("water the plants", threshold=0.0))
+    assert names(index.search("remind me of my tea", 1, 0.0)) == ["tea-timer"]
     report = index.refresh()
     assert (report.indexed, report.embedded, report.removed) == (5, 1, 1)
     assert index.generation == report.generation
-    assert names(index.search("water the plants")) == ["plants"]
-    assert names(index.search("remind me of my tea")) == []
+    assert names(index.search("water the plants", 1, 0.0)) == ["plants"]
+    assert "tea-timer" not in names(index.search("remind me of my tea", threshold=0.0))
 
 
 def test_a_reader_keeps_its_index_while_others_write(index, root, add_skill):
@@ -792,8 +799,9 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(
     add_skill(folder / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
     add_skill(folder / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
     index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i", languages="english")
-    assert index.search(query)[0].name == name
-    assert index.search("summarise the meeting")[0].name == "minutes"
+    found, minutes = index.search(query), index.search("summarise the meeting")
+    assert (*found.hits, *found.perhaps)[0].name == name
+    assert (*minutes.hits, *minutes.perhaps)[0].name == "minutes"
 
 
 def test_many_requests_are_answered_as_one_by_one(index):

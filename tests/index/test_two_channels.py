@@ -14,10 +14,11 @@ from skillsearch.errors import EmbedderError
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.documents import field_texts
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import FEATURES
+from skillsearch.index.search.calibration import FEATURES, default_calibration
+from skillsearch.index.search.confidence import find_evidence, stand_outs
 from skillsearch.index.search.duplicates import collapse, copies
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import NOTHING, find_candidates, find_evidence
+from skillsearch.index.search.ranker import NOTHING, find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms
@@ -464,8 +465,10 @@ def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
     for asked, fluency in ((full, 1.0), (query, 0.5)):
         corpus.documents.fluency = np.full(7, fluency, np.float32)
         found = find(corpus, asked, 5)
-        row = found.features[found.documents.tolist().index(number)]
-        pieces.append((find_evidence(corpus, weighed(corpus, asked), number, row), row))
+        place = found.documents.tolist().index(number)
+        ranked = rank(corpus, found, "hybrid", default_calibration())
+        (evidence,) = find_evidence(corpus, weighed(corpus, asked), ranked, [place])
+        pieces.append((evidence, found.features[place]))
     (first, _), (evidence, row) = pieces
     assert evidence["multilingual"] == pytest.approx(0.8 * 0.75)
     assert evidence["distrust"] == pytest.approx(0.2 * 0.75)
@@ -478,6 +481,10 @@ def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
     assert named["bm25_full_multilingual"] == pytest.approx(0.6 * first["bm25_full"])
     cosine = named["cosine_metadata_multilingual"]
     assert evidence["cosine_metadata_multilingual"] == cosine > 0
+    cosines = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    (expected,) = stand_outs(np.array([cosine]), cosines).tolist()
+    assert evidence["stand_out_multilingual"] == pytest.approx(expected)
+    assert first["stand_out_multilingual"] == 0 < expected
 
 
 @pytest.mark.parametrize(

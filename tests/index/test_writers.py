@@ -77,12 +77,12 @@ def skills(tmp_path, add_skill, settle):
     return made
 
 
-def answers(index):
+def answers(index, **options):
     """Return all that searches tell, ties and parts of the scores included."""
     return [
         [
             (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates)
-            for hit in index.search(query, n=30, threshold=0.0, system=system)
+            for hit in index.search(query, n=30, threshold=0.0, system=system, **options)
         ]
         for query in QUERIES
         for system in SYSTEMS
@@ -375,14 +375,17 @@ def test_in_a_small_index_all_is_looked_at(skills, build):
 
 
 def test_a_reader_keeps_the_generation_that_it_opened(skills, build):
-    """While the index is amended twice over, and the first generation is removed."""
+    """While the index is amended twice over, and the first generation is removed.
+
+    Only what is read of the bodies, for the best hits, is always what the files hold now.
+    """
     reader = build(skills.root)
-    before = answers(reader)
+    before = answers(reader, reader="off")
     for name in ("s01", "s02", "s03"):
         skills.write(name)
         skills.settle()
         build(skills.root)
-    assert answers(reader) == before
+    assert answers(reader, reader="off") == before
     assert SkillIndex.open(reader.folder).generation != reader.generation
 
 

@@ -192,7 +192,7 @@ def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_un
         wait_until(lambda: "No space left" in caplog.text)
         assert indexer.words is None
         make_slowly.go_on.set()
-    assert indexer.index_of(state, make_slowly, count_words).search("tea").hits
+    assert indexer.index_of(state, make_slowly, count_words).search("tea", threshold=0.0).hits
 
 
 def test_after_a_change_the_old_index_is_searched_until_the_new_one_is_made(

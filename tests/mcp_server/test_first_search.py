@@ -122,7 +122,7 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
         answers = converse(target, mode, say)
     *by_words, last = [answer.structured_content for answer in answers]
     for record in (*by_words, last):
-        assert record["skills"][0]["name"] == "steep-tea"
+        assert [*record["skills"], *record["perhaps"]][0]["name"] == "steep-tea"
     shares = [record["words_only"]["indexed"] for record in by_words]
     assert 0 <= shares[0] <= 11 / 103
     assert shares == sorted(shares)
@@ -141,7 +141,6 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
     """On the wire itself, in the order in which messages are written."""
     name, arguments = SEARCH
     params = {"name": name, "arguments": arguments}
-    gate.touch()
     messages, number = [], 0
     with program(many) as process:
         host = open_wire(process)
@@ -152,6 +151,7 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
             waited_for = {number, number + 1}
             while waited_for:
                 messages.append(host.read())
+                gate.touch()  # not before, or a slow machine may be done before it is asked
                 waited_for.discard(messages[-1].get("id"))
         host.process.stdin.close()
         assert host.rest() == []

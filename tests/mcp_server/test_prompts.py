@@ -4,8 +4,8 @@ import pytest
 from mcp import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from skillsearch.mcp_server.calls import NO_HIT
 from skillsearch.mcp_server.server import MAX_COMPLETIONS
+from skillsearch.text.states import NO_HIT
 
 TASK = "steep green tea at the right temperature"
 USE = PromptReference(name="use_skill")

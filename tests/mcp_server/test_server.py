@@ -15,9 +15,10 @@ from skillsearch.agents.tool import Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.calls import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT, Patience, Teller
+from skillsearch.mcp_server.calls import ERROR_KEY, MAX_QUERY_BYTES, Patience, Teller
 from skillsearch.mcp_server.server import SkillServer
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
+from skillsearch.text.states import NO_HIT, PERHAPS, PERHAPS_TOO
 from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]
@@ -58,6 +59,11 @@ def text_of(result):
     return content.text
 
 
+def line_of(hit):
+    """Return the line of a skill in the text of a search."""
+    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}"
+
+
 @pytest.fixture
 def oracle(drinks, make_server):
     """Return what the tools answer where no protocol is between."""
@@ -70,8 +76,8 @@ def test_a_search_has_the_hits_as_structured_content(make_server, talk, drinks, 
     """They are those of the toolset, in its order."""
     result = talk(make_server(drinks), call("search_skills", query=QUERY), mode)
     expected = oracle.call("search_skills", {"query": QUERY})["result"]
-    assert result.structured_content == {"skills": expected}
-    assert expected[0]["name"] == "steep-tea"
+    assert result.structured_content == expected
+    assert expected["skills"][0]["name"] == "steep-tea"
     assert not result.is_error
 
 
@@ -82,23 +88,35 @@ def test_copies_in_a_later_root_change_no_answer(make_server, talk, drinks, orac
     with (copies / "steep-tea" / "SKILL.md").open("a") as file:
         file.write(f"{QUERY}\n" * 20)
     result = talk(make_server(drinks, copies), call("search_skills", query=QUERY))
-    assert result.structured_content == {
-        "skills": oracle.call("search_skills", {"query": QUERY})["result"]
-    }
+    assert result.structured_content == oracle.call("search_skills", {"query": QUERY})["result"]
 
 
 def test_the_text_of_a_search_is_a_line_a_hit(make_server, talk, drinks, oracle):
     """Name, score and description, for models that see text alone."""
     result = talk(make_server(drinks), call("search_skills", query=QUERY))
-    hits = oracle.call("search_skills", {"query": QUERY})["result"]
-    lines = [f"{hit['name']} ({hit['score']:.2f}): {hit['description']}" for hit in hits]
-    assert text_of(result) == "\n".join(lines)
+    found = oracle.call("search_skills", {"query": QUERY})["result"]
+    assert found["perhaps"] == []
+    assert text_of(result) == "\n".join(map(line_of, found["skills"]))
+
+
+def test_the_text_of_what_may_fit_stands_below_what_to_do(make_server, talk, drinks, oracle):
+    """Both where nothing surely fits and where something does; programs get the same."""
+    query = "steep green tea or brew filter coffee"
+    every = oracle.call("search_skills", {"query": query, "threshold": 1.0})["result"]["perhaps"]
+    assert len(every) > 1
+    cut = (every[0]["score"] + every[1]["score"]) / 2
+    for threshold, count, note in ((1.0, 0, PERHAPS), (cut, 1, PERHAPS_TOO)):
+        arguments = {"query": query, "threshold": threshold}
+        result = talk(make_server(drinks), call("search_skills", **arguments))
+        fits, perhaps = every[:count], every[count:]
+        assert text_of(result) == "\n".join([*map(line_of, fits), note, *map(line_of, perhaps)])
+        assert result.structured_content == {"skills": fits, "perhaps": perhaps, "note": note}
 
 
 def test_a_search_without_a_hit_says_to_go_on(make_server, talk, drinks):
     """It is not an error, and its list is empty."""
     result = talk(make_server(drinks), call("search_skills", query="zebra", threshold=1.0))
-    assert result.structured_content == {"skills": [], "note": NO_HIT}
+    assert result.structured_content == {"skills": [], "perhaps": [], "note": NO_HIT}
     assert (result.is_error, text_of(result)) == (False, NO_HIT)
 
 
@@ -388,13 +406,17 @@ def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, mode):
     found, missed = talk(server, say, mode)
     by_words = "meaning is still being indexed (0%)."
     note = f"Found by words alone: {by_words} If none fits, search again in a minute."
-    assert [hit["name"] for hit in found.structured_content["skills"]] == ["steep-tea"]
-    assert found.structured_content["note"] == note
-    assert found.structured_content["words_only"] == {"indexed": 0.0, "seconds_left": None}
-    assert text_of(found).splitlines()[1:] == [note]
+    record = found.structured_content
+    assert [hit["name"] for hit in (*record["skills"], *record["perhaps"])] == ["steep-tea"]
+    assert record["note"] == note
+    assert record["words_only"] == {"indexed": 0.0, "seconds_left": None}
+    *_, hit, last = text_of(found).splitlines()
+    assert hit.startswith("steep-tea (")
+    assert last == note
     note = f"Nothing was found by words alone, which is not final: {by_words} Search again in a"
-    assert missed.structured_content["skills"] == []
-    assert text_of(missed) == missed.structured_content["note"] == f"{note} minute."
+    record = missed.structured_content
+    assert (record["skills"], record["perhaps"]) == ([], [])
+    assert text_of(missed) == record["note"] == f"{note} minute."
     assert not missed.is_error
 
 

@@ -70,9 +70,9 @@ def facts(result):
     """Return what a search tells, but for the time that it took."""
     hits = [
         (one.doc_id, pytest.approx(one.score, abs=1e-6), one.chunk, one.duplicates, one.path)
-        for one in result
+        for one in (*result, *result.perhaps)
     ]
-    return result.query, result.threshold, result.abstained, result.channels, hits
+    return result.query, result.threshold, result.state, result.channels, hits
 
 
 @pytest.mark.parametrize("with_body", [True, False])

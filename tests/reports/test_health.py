@@ -74,6 +74,7 @@ def test_the_chosen_model_is_loaded_too(monkeypatch):
     assert "'nonsense'" in chosen[1]
 
 
+@pytest.mark.usefixtures("default_reader")
 def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
     """A file, a variable or a flag."""
     monkeypatch.chdir(tmp_path)

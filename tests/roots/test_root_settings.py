@@ -63,6 +63,7 @@ def test_a_project_file_may_name_an_archive_of_its_own(here):
     assert load_settings().roots == (here / "packs" / "a.zip",)
 
 
+@pytest.mark.usefixtures("default_reader")
 @pytest.mark.parametrize(
     ("text", "root"),
     [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.text.scripts import readable, script, trust
+from skillsearch.text.scripts import is_legible, readable, script, trust
 
 LATIN = frozenset({"Latin"})
 
@@ -76,3 +76,31 @@ def test_what_is_readable_is_trusted_in_full(text):
     assert all(script(char) == "Latin" for char in kept if char.isalpha())
     assert trust(kept, LATIN) == 1.0
     assert 0.0 <= trust(text, LATIN) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts", "expected"),
+    [
+        ("", LATIN, True),
+        ("123 !? 🚀", LATIN, True),
+        ("plain words", LATIN, True),
+        ("ninesigns 한", LATIN, True),
+        ("eightlet 한", LATIN, False),
+        ("한국어", LATIN, False),
+        ("한국어", None, True),
+        ("한국어", frozenset({"Hangul"}), True),
+        ("abc", frozenset({"Hangul"}), False),
+        ("déjà vu", LATIN, True),
+    ],
+)
+def test_a_text_is_legible_if_few_of_its_letters_are_foreign(text, scripts, expected):
+    """A tenth of them at most; one of ten is, one of nine is not."""
+    assert is_legible(text, scripts) is expected
+
+
+@given(st.text(), st.sampled_from([LATIN, frozenset({"Hangul"}), None]))
+def test_what_is_legible_is_trusted_in_full(text, scripts):
+    """And what has no foreign letter is legible."""
+    if is_legible(text, scripts):
+        assert trust(text, scripts) == 1.0
+    assert is_legible(readable(text, scripts), scripts)

@@ -1,5 +1,6 @@
 """A small BERT with random weights and a tokenizer of a few words."""
 
+import dataclasses
 import json
 import math
 
@@ -118,9 +119,69 @@ def make_texts():
     return make
 
 
+@pytest.fixture
+def make_reader(make_bert):
+    """Make a small BERT with the head of a reader, whose positions suffice for a pair."""
+
+    def make(seed=7, **changes):
+        bert, random = make_bert(seed, **{"max_position_embeddings": 300} | changes), seed + 1
+        random, size = np.random.default_rng(random), bert.config["hidden_size"]
+        shapes = {
+            "token.weight": (1, size),
+            "inner.weight": (size, 5 * size + 4),
+            "inner.bias": (size,),
+            "outer.weight": (1, size),
+            "outer.bias": (1,),
+        }
+        heads = {
+            f"head.{name}": (random.normal(size=shape) / 4).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        return dataclasses.replace(bert, tensors=bert.tensors | heads)
+
+    return make
+
+
 @pytest.fixture(scope="session")
-def encode_by_hand():
+def encode_by_hand(hidden_by_hand):
     """Encode the ids of a text by BERT with mean pooling and unit length, in float64 numpy."""
+
+    def encode(weights, ids):
+        mean = hidden_by_hand(weights, ids).mean(0)
+        return mean / np.linalg.norm(mean)
+
+    return encode
+
+
+@pytest.fixture(scope="session")
+def read_by_hand(hidden_by_hand):
+    """Return the logit of an encoded pair by a reader, in float64 numpy."""
+
+    def unit(values):
+        return values / np.linalg.norm(values, axis=-1, keepdims=True)
+
+    def read(weights, pair):
+        hidden, head = hidden_by_hand(weights, pair.ids), weights.tensors
+        request, skill = (hidden[np.array(pair.parts) == part] for part in (1, 2))
+        means = [part.mean(0) if len(part) else 0 * hidden[0] for part in (request, skill)]
+        product = np.prod([unit(one) if one.any() else one for one in means], axis=0)
+        nearest = np.full(len(request), -1.0)
+        if len(skill):
+            nearest = (unit(request) @ unit(skill).T).max(1)
+        shares = np.exp(request @ head["head.token.weight"][0])
+        shares = shares / shares.sum()
+        numbers = [nearest.mean(), nearest @ shares, nearest.min(), product.sum()]
+        difference = np.abs(means[0] - means[1])
+        seen = [hidden[0], *means, 20 * product, difference, 4 * np.array(numbers)]
+        inner = head["head.inner.weight"] @ np.concatenate(seen) + head["head.inner.bias"]
+        return (head["head.outer.weight"] @ np.tanh(inner) + head["head.outer.bias"])[0]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def hidden_by_hand():
+    """Return the last hidden states of the ids of a text by BERT, in float64 numpy."""
 
     def encode(weights, ids):
         tensors = {name: array.astype(np.float64) for name, array in weights.tensors.items()}
@@ -153,7 +214,6 @@ def encode_by_hand():
             inner = linear(x, f"{prefix}.intermediate.dense")
             gelu = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
             x = norm(linear(gelu, f"{prefix}.output.dense") + x, f"{prefix}.output.LayerNorm")
-        mean = x.mean(0)
-        return mean / np.linalg.norm(mean)
+        return x
 
     return encode

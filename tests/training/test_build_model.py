@@ -1,5 +1,6 @@
 """The script that makes the packaged model: what it builds from, and what travels with it."""
 
+import dataclasses
 import importlib.util
 import json
 import zipfile
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.onnx_embedder import OnnxEmbedder
+from skillsearch.readers.reader import OnnxReader
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -144,6 +146,50 @@ def test_models_with_other_words_cannot_share_a_folder(
         assert build_model.main(["--tuned", str(source), "--out", str(out)]) == code
     assert "other word embeddings" in capsys.readouterr().err
     assert OnnxEmbedder.load(out).dimensions
+
+
+def test_a_reader_is_built_beside_the_models(build_model, make_reader, save_bert, tmp_path, capsys):
+    """It adds its own files, its logits scaled; ``--check`` proves them."""
+    reader, out = make_reader(vocab_size=2_000), tmp_path / "out"
+    bert = {name: one for name, one in reader.tensors.items() if not name.startswith("head.")}
+    save_bert(dataclasses.replace(reader, tensors=bert), tmp_path / "bert")
+    source = save_bert(reader, tmp_path / "reader")
+    assert build_model.main(["--tuned", str(tmp_path / "bert"), "--out", str(out)]) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    logits = []
+    for scale in ("1", "2.5"):
+        arguments = ["--reader", str(source), "--scale", scale, "--out", str(out)]
+        assert build_model.main(arguments) == 0
+        logits.append(OnnxReader.load(out).read("tea", ["kettle"])[0])
+    assert logits[1] == pytest.approx(2.5 * logits[0], rel=1e-5)
+    assert build_model.main([*arguments, "--check"]) == 0
+    after = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert after | before == after
+    assert after.keys() - before.keys() == {"reader.json", "reader.onnx", "reader.onnx_data"}
+    record = json.loads(after["reader.json"])
+    assert (record["name"], record["source"]["scale"]) == ("skillsearch-reader", 2.5)
+    capsys.readouterr()
+    assert build_model.main([*arguments[:3], "1", *arguments[4:], "--check"]) == 1
+    assert "reader.json, reader.onnx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--tuned", "--reader"])
+def test_weights_are_built_as_what_they_are(
+    build_model, make_bert, make_reader, save_bert, tmp_path, capsys, flag
+):
+    """A reader is no embedder, and the other way round."""
+    weights = make_reader() if flag == "--tuned" else make_bert()
+    source = save_bert(weights, tmp_path / "source")
+    assert build_model.main([flag, str(source), "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err.endswith(f"holds {'a' if flag == '--tuned' else 'no'} reader\n")
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "nan"])
+def test_a_scale_is_a_number_above_0(build_model, tmp_path, capsys, scale):
+    """Another one would turn the order of skills round, or lose it."""
+    arguments = ["--reader", str(tmp_path), f"--scale={scale}", "--out", str(tmp_path / "out")]
+    assert build_model.main(arguments) == 1
+    assert "is not a number above 0" in capsys.readouterr().err
 
 
 @pytest.mark.slow

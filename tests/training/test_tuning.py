@@ -17,19 +17,11 @@ from skillsearch.training.bert_weights import (
     read_hugging_face,
     texts_beside,
 )
+from skillsearch.training.gains import Change, Measured, decide, measure_both
 from skillsearch.training.material import Material, read_library
 from skillsearch.training.plan import Asked
 from skillsearch.training.queries import SkillText
-from skillsearch.training.tuning import (
-    Change,
-    Measured,
-    TuneOptions,
-    decide,
-    learn_from,
-    make_work_dir,
-    measure_both,
-    tune,
-)
+from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
 
 LATIN = frozenset({"Latin"})
 

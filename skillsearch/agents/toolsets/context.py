@@ -21,6 +21,7 @@ from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.safe_text import listed, one_line, visible
+from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue, SearchResult
 
 SKILLS_ROOT = Path(".skills")
@@ -277,8 +278,11 @@ def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
     """Find the skills that fit a request, best first; `IndexingError` if a host should wait."""
 
     def search(manager: SkillsManager) -> str:
-        lines = manager.lines_of(manager.hits(args.query, args.limit), MAX_LIST_CHARS)
-        return lines or "No skill fits; go on without one."
+        found = manager.hits(args.query, args.limit)
+        fits = manager.lines_of(found, MAX_LIST_CHARS)
+        perhaps = manager.lines_of(found.perhaps, MAX_LIST_CHARS - len(fits))
+        note = note_for_model(fits=bool(fits), perhaps=bool(perhaps))
+        return "\n".join(filter(None, [fits, note, perhaps]))
 
     return _answer(ctx, search)
 

@@ -16,7 +16,7 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs
+from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs, record_of
 from skillsearch.agents.failures import DiagnosticLog, message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
@@ -29,7 +29,7 @@ from skillsearch.setting_values import is_environment_name
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, Hit
+from skillsearch.types import Diagnostic, Hit, SearchResult
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -75,6 +75,10 @@ class SkillInfo:
             "name": one_line(self.name, MAX_NAME_CHARS),
             "description": one_line(self.description, MAX_DESCRIPTION_CHARS),
         }
+
+
+def _shown(hit: Hit) -> dict[str, str]:
+    return SkillInfo.of(hit).shown()
 
 
 class SkillLoader:
@@ -246,9 +250,15 @@ class Environment:
     ) -> list[dict[str, str]]:
         """Find the skills that fit a request: id, name and description of each, best first."""
         self._loaded()
+        if self._loader is None:
+            return []
+        return list(map(_shown, self._search(self._loader, query, n, threshold)))
+
+    def _search(
+        self, loader: SkillLoader, query: str, n: int, threshold: float | None
+    ) -> SearchResult:
         cut = self._threshold if threshold is None else threshold
-        hits = self._loader.library.search(query, n, cut) if self._loader else ()
-        return [SkillInfo.of(hit).shown() for hit in hits]
+        return loader.library.search(query, n, cut)
 
     def register_tool(self, tool: Tool) -> None:
         """Offer another tool; it replaces a registered one of that name, but no tool for skills."""
@@ -261,13 +271,15 @@ class Environment:
         elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
             self._choice = SkillChoice(skills, self._description_chars)
         tools = self._registered | {"skill": self._choice.tool}
-        if not self._choice.is_whole:
+        if (loader := self._loader) and not self._choice.is_whole:
             tools["search_skills"] = Tool(
                 "search_skills",
                 "Find skills for a task among all that there are: id, name and description of each,"
                 " best first, none if nothing fits. Then execute one with skill.",
                 SearchSkillsArgs,
-                lambda args: self.search_skills(args.query, args.n, args.threshold),
+                lambda args: record_of(
+                    self._search(loader, args.query, args.n, args.threshold), _shown
+                ),
             )
         return tuple(tools.values())
 
@@ -340,7 +352,12 @@ class ServerEnvironment(Environment):
         self.name, self._loader, self._threshold = name, None, settings.threshold
         if _is_inside(settings.environments, name):
             folder = settings.environments / name / "skills"
-            self._loader = SkillLoader(folder, model=settings.model, languages=settings.languages)
+            self._loader = SkillLoader(
+                folder,
+                model=settings.model,
+                languages=settings.languages,
+                reader=settings.reader,
+            )
         else:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
             self._choice = SkillChoice((), self._description_chars)

@@ -9,13 +9,14 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill
+from skillsearch.agents.default_tools import LibraryOptions, find_skill, record_of
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import Hit, SearchResult
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -90,9 +91,11 @@ class SkillsManager:
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
         """Find the skills that fit a request: name and description of each, best first."""
+        return [_shown(hit) for hit in self._search(query, n)]
+
+    def _search(self, query: str, n: int) -> SearchResult:
         self.library.refresh()
-        hits = self.library.search(query, n)
-        return [{"name": hit.name, "description": hit.description} for hit in hits]
+        return self.library.search(query, n)
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
@@ -134,7 +137,7 @@ class SkillsManager:
                 "Find skills for a task: name and description of each, best first, none if nothing"
                 " fits. Then load_skill; with no hit, plan the task yourself.",
                 SearchArgs,
-                lambda args: self.search_skills(args.query, args.n),
+                lambda args: record_of(self._search(args.query, args.n), _shown),
             ),
             Tool(
                 "load_skill_asset",
@@ -186,3 +189,7 @@ class _LoadSkillAsset(_OfSkill):
 
 class _GetSkillScriptPath(_OfSkill):
     script_name: str = Field(description="Path below its scripts folder, such as compare.py.")
+
+
+def _shown(hit: Hit) -> dict[str, str]:
+    return {"name": hit.name, "description": hit.description}

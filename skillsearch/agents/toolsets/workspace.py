@@ -30,6 +30,7 @@ from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue
 
 if TYPE_CHECKING:
@@ -311,8 +312,8 @@ def all_names(library: SkillLibrary, *, max_chars: int = MAX_NAMED_CHARS) -> tup
 def describe_skills(library: SkillLibrary, query: str | None = None, n: int | None = None) -> str:
     """Render names and descriptions of the skills that an agent may load, with what is left out.
 
-    Given a request, the best skills for it are described, by default `FOUND`, else the first, by
-    default `DESCRIBED`. `SkillSearchError` if the skills cannot be searched.
+    Given a request, the best skills for it are described, by default `FOUND`, and those that may
+    fit; else the first, by default `DESCRIBED`. `SkillSearchError` if they cannot be searched.
     """
     listed, names = library.list(), all_names(library)
     if not listed:
@@ -320,10 +321,18 @@ def describe_skills(library: SkillLibrary, query: str | None = None, n: int | No
     request = (query or "").strip()[:MAX_QUERY_CHARS]
     n = n or (FOUND if request else DESCRIBED)
     shown: Sequence[Document | Hit] = listed[:n] if names is None else listed
+    perhaps: Sequence[Hit] = ()
     if request:
-        shown = library.search(request, n)
-    skills = [PromptSkill(library.handle(skill), skill.description) for skill in shown]
-    text = render_available(skills, n) or "Available skills: none seems to fit this request."
+        shown = found = library.search(request, n)
+        perhaps = found.perhaps
+    fits, may_fit = (
+        [PromptSkill(library.handle(skill), skill.description) for skill in some]
+        for some in (shown, perhaps)
+    )
+    head = note_for_model(fits=bool(fits), perhaps=bool(may_fit))
+    parts = [render_available(fits, n), render_available(may_fit, head=head)]
+    text = "\n".join(filter(None, parts)) or "Available skills: none seems to fit this request."
+    shown = [*shown, *perhaps]
     if len(shown) == len(listed):
         return text
     by_name = "skill_load takes any other by its name"

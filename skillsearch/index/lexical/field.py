@@ -151,6 +151,14 @@ class LexicalField:
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
         return {term: weight for term, weight, row in rows if segment.has(row, place)}
 
+    def rarest_held(self, query: TermWeights, document: int) -> float:
+        """Return the weight of the rarest query term that a document has, 0 without any."""
+        number, place = locate(self.segments, document)
+        segment, rows = self.segments[number], query.rows[number].tolist()
+        order = np.argsort(-query.idf, kind="stable").tolist()
+        held = (query.idf[term] for term in order if segment.has(rows[term], place))
+        return float(next(held, 0.0))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexicalMatches:

@@ -1,9 +1,8 @@
-"""Ranking features → an order of the candidates, and the probability that each fits.
+"""Ranking features → an order of the candidates, and the probability that each of them fits.
 
-Two steps, each a short sum. *Ranking*: non-negative weights times features put the candidates in
-order. *Confidence*: the log-odds that the best one fits come from the evidence for it and from what
-is known of query and corpus; the others' are lower by how far their ranking sum is behind the best.
-So scores order candidates as the ranking does, and the best one says whether anything fits at all.
+Two steps, each a short sum. *Ranking*: weights times features put the candidates in order.
+*Confidence*: the log-odds that a hit fits come from the evidence for it: its own, and how it stands
+beside the others. There are two of them, for hits that a reader has read and for others.
 The numbers in use come from the file that ``scripts/fit_fusion.py`` wrote into the package.
 """
 
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 # bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speaks for a skill in a
 #     script that no embedder of the index can read.
 # name: 1 if the query is the skill's name, less for a near spelling of it.
+# excluded: share of the words by which query and skill exclude each other; the one that opposes.
 FEATURES = (
     "bm25_metadata",
     "bm25_full",
@@ -51,10 +51,12 @@ FEATURES = (
     "bm25_full_multilingual",
     "cosine_metadata_multilingual",
     "cosine_body_multilingual",
+    "excluded",
 )
+AGAINST = ("excluded",)
 
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
-LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
+LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in (*DENSE_FEATURES, *AGAINST))
 
 # Features of a query that tell whether the first of two channels knows its language.
 # english, other_language: 1 if its words and letters tell that it is English, that it is not.
@@ -68,24 +70,32 @@ SUPPORTING = (
     "name",
     "cosine_metadata",
     "rarest_term",
+    "stand_out",
+    "lead",
     "bm25_full_multilingual",
     "cosine_metadata_multilingual",
+    "stand_out_multilingual",
 )
-OPPOSING = ("corpus_size",)
-# Evidence that the confidence in the best candidate rests on.
+# Evidence that the confidence in a hit rests on.
 # bm25_full, name, cosine_metadata, and the second channel's: its ranking features.
 # bm25_known_alone: bm25_metadata_alone, but terms in a script that the corpus does not use are left
 #     out of the maximum score: that a Korean word is unknown to an English corpus says nothing.
 # rarest_term: idf of the rarest query term that occurs in it over the idf of a term in no document;
 #     mean of metadata and full text, times the trust in the first channel.
-# corpus_size: log2 of the number of documents, within `SIZE_RANGE`: the best of more skills that do
-#     not fit comes closer by chance.
+# stand_out: how far its cosine is above the mean of those after the first few: many skills that
+#     are as near say that none is meant.
+# lead: how far its ranking sum is before the best other hit, negative if it is behind; within
+#     `LEADS`.
+# excluded: its ranking feature; what query and skill exclude counts against it.
 # distrust, multilingual: the share that no channel is trusted with, and the trust in the second;
 #     they move the intercept and may have either sign.
-EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust", "multilingual")
-
-# Corpus sizes between which the confidence falls; beyond them it was not seen to fall further.
-SIZE_RANGE = (16, 256)
+EVIDENCE = (*SUPPORTING, *AGAINST, "distrust", "multilingual")
+# The log-odds of a reader: evidence of hits that it has read, and a ranking feature among these.
+READER = "reader"
+LEADS = (-3.0, 3.0)
+# Places of the cosines that a hit has to stand out from, and what stands for missing ones.
+BACKGROUND = (5, 25)
+NO_COSINE = 0.15
 
 # Coefficients with their provenance: collections, date, measures.
 PACKAGED = Path(__file__).with_name("calibration.json")
@@ -100,24 +110,25 @@ _LOWEST = -700.0
 class Calibration:
     """The fitted numbers of both steps; coefficients are log-odds per unit.
 
-    The weights of the ranking features are not negative. The `lag` is what a candidate loses per
-    unit that its ranking sum is behind the best; the second is for a best candidate that the second
-    channel judges. `clues` has each of `LANGUAGE_FEATURES`, and ``intercept``.
+    The weights of the ranking features, but for those `AGAINST`, and of the `reader` are not
+    negative. `alone` and `read` have the coefficients of all `EVIDENCE` and the ``intercept``,
+    `read` also that of `READER`.
+    Hits fit from the `threshold` on, and may fit from the `lower_bound` on. `clues` has each of
+    `LANGUAGE_FEATURES`, and ``intercept``.
     """
 
     weights: Mapping[str, float]
-    evidence: Mapping[str, float]
-    intercept: float
-    lag: float
-    lag_multilingual: float
+    reader: float
+    alone: Mapping[str, float]
+    read: Mapping[str, float]
     threshold: float
+    lower_bound: float
     clues: Mapping[str, float]
 
     def p_english(self, features: Mapping[str, float]) -> float:
         """Return how likely the first channel knows a query's language, by `LANGUAGE_FEATURES`."""
         told = sum(self.clues[name] * features[name] for name in LANGUAGE_FEATURES)
-        log_odds = self.clues["intercept"] + told
-        return 1.0 / (1.0 + math.exp(-max(log_odds, _LOWEST)))
+        return probability(self.clues["intercept"] + told)
 
     def contributions(self, features: Values) -> Values:
         """Return what each feature adds to the ranking sum, shaped as the features."""
@@ -125,21 +136,13 @@ class Calibration:
         return parts
 
     def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
-        """Return the log-odds that each piece of evidence adds, and the ``intercept``."""
-        parts = {name: self.evidence[name] * evidence[name] for name in EVIDENCE}
-        return parts | {"intercept": self.intercept}
+        """Return the log-odds that each piece of evidence adds, and the ``intercept``.
 
-    def lag_for(self, evidence: Mapping[str, float]) -> float:
-        """Return the lag in use, between both by the share of the second channel."""
-        return self.lag + (self.lag_multilingual - self.lag) * evidence["multilingual"]
-
-    def scores(self, sums: Values, evidence: Mapping[str, float]) -> Values:
-        """Return the probability of relevance of each candidate; the evidence is for the best."""
-        best = sum(self.confidence(evidence).values())
-        behind = self.lag_for(evidence) * (sums.max(initial=0.0) - sums)
-        log_odds = np.maximum(best - behind, _LOWEST)
-        probabilities: Values = 1.0 / (1.0 + np.exp(-log_odds))
-        return probabilities
+        The evidence is that of a hit, with `READER` if it was read.
+        """
+        used = self.read if READER in evidence else self.alone
+        parts = {name: used[name] * value for name, value in evidence.items()}
+        return parts | {"intercept": used["intercept"]}
 
     def channel_scores(self, features: Values, channel: Names) -> Values:
         """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1."""
@@ -159,20 +162,30 @@ class Calibration:
         A ValueError if a number is missing, not finite, too large, or has a sign that would let
         more evidence lower a score.
         """
-        weights = _numbers(values, "weights", FEATURES, positive=FEATURES)
+        weights = _numbers(
+            values, "weights", FEATURES, (*LEXICAL_FEATURES, *DENSE_FEATURES), AGAINST
+        )
         for name, value in values["weights"].items():
             if name not in weights and value:
                 raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
-        lags = ("lag", "lag_multilingual")
-        single = _numbers({"": values}, "", ("intercept", *lags, "threshold"), positive=lags)
-        if not 0 <= single["threshold"] <= 1:
-            raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
+        cuts = ("threshold", "lower_bound")
+        single = _numbers({"": values}, "", (*cuts, READER), positive=(*cuts, READER))
+        for name in cuts:
+            if single[name] > 1:
+                raise ValueError(f"{name} is {single[name]}, not between 0 and 1")
+        known = (*EVIDENCE, "intercept")
         return cls(
             weights,
-            _numbers(values, "evidence", EVIDENCE, positive=SUPPORTING, negative=OPPOSING),
+            alone=_numbers(values, "alone", known, SUPPORTING, AGAINST),
+            read=_numbers(values, "read", (*known, READER), (*SUPPORTING, READER), AGAINST),
             clues=_numbers(values, "clues", (*LANGUAGE_FEATURES, "intercept")),
             **single,
         )
+
+
+def probability(log_odds: float) -> float:
+    """Return the probability of log-odds, above 0 whatever they are."""
+    return 1.0 / (1.0 + math.exp(-max(log_odds, _LOWEST)))
 
 
 @cache
@@ -194,11 +207,6 @@ def load_calibration(path: Path) -> Calibration:
             f"{path} holds no calibration that can be used: {exc}. "
             "Make one: python scripts/fit_fusion.py COLLECTION... --output FILE"
         ) from exc
-
-
-def size_evidence(size: int) -> float:
-    """Return the log2 of a number of documents, within `SIZE_RANGE`."""
-    return math.log2(min(max(size, SIZE_RANGE[0]), SIZE_RANGE[1]))
 
 
 def _numbers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.search.calibration import Calibration
+from skillsearch.text.exclusions import split_request
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import terms
@@ -44,7 +45,8 @@ class QueryView:
 class QueryForm:
     """An analysed query: its language, how often each term occurs, the views of dense channels.
 
-    `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched.
+    `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
+    has the terms of what the query says not to use, which are not among `counts`.
     """
 
     text: str
@@ -52,11 +54,22 @@ class QueryForm:
     counts: Counter[str]
     views: tuple[QueryView, ...]
     weights: tuple[TermWeights, ...] = ()
+    excluded: Counter[str] = field(default_factory=Counter)
+
+
+def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
+    """Return what a query asks for, its terms, and those of what it says not to use."""
+    asked, unwanted = split_request(text)
+    counts = Counter(terms(asked, language))
+    if not counts:
+        return text, Counter(terms(text, language)), Counter()
+    found = Counter(terms(unwanted, language)) if unwanted else Counter[str]()
+    return asked, counts, Counter({one: n for one, n in found.items() if one not in counts})
 
 
 def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
     """Weigh the terms of a query in each lexical field."""
-    return tuple(field.weigh(counts) for field in corpus.lexical)
+    return tuple(one.weigh(counts) for one in corpus.lexical)
 
 
 def shares_of_trust(
@@ -124,20 +137,20 @@ def analyse_queries(
 def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
     """Do all of the analysis that needs no embedder, for the first channels of an index."""
     language = language_of(text)
-    counts = Counter(terms(text, language))
+    asked, counts, excluded = split_terms(text, language)
     weights = weigh_terms(index.corpus, counts)
     channels = index.settings.channels[:usable]
-    found: tuple[float, ...] = (trust(text, channels[0].scripts),)
+    found: tuple[float, ...] = (trust(asked, channels[0].scripts),)
     if usable > 1:
         features = language_features(text, language, weights[-1].overlap)
         found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
     pairs = zip(channels, found, strict=True)
-    seen_as = [readable(text, channel.scripts) if share else "" for channel, share in pairs]
+    seen_as = [readable(asked, channel.scripts) if share else "" for channel, share in pairs]
     views = tuple(
         QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
         for channel, share, seen in zip(channels, found, seen_as, strict=True)
     )
-    return QueryForm(text, language, counts, views, weights)
+    return QueryForm(text, language, counts, views, weights, excluded)
 
 
 def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import (
-    EVIDENCE,
     FEATURES,
     LEXICAL_FEATURES,
+    READER,
     Calibration,
-    size_evidence,
 )
+from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import without
@@ -55,17 +55,23 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored(Candidates):
-    """Scored candidates, and what the hybrid score of each rests on.
+class Ranked(Candidates):
+    """Ranked candidates: their scores, by which a system orders them, and places from the best on.
 
-    `best` are their places from the best on, `gaps` how far the ranking sum of each is behind the
-    highest, `evidence` is that for its candidate.
+    In a hybrid ranking the scores are sums that order candidates, not yet probabilities.
     """
 
     scores: Values
     best: Numbers
-    gaps: Values
-    evidence: dict[str, float]
+
+
+class Judged(NamedTuple):
+    """A hit in a row of a ranking: evidence, probability, and the log-odds it was raised by."""
+
+    row: int
+    evidence: Mapping[str, float]
+    score: float
+    raised: float
 
 
 def find_candidates(
@@ -127,40 +133,39 @@ def _candidates(
             # Without bodies there are fewer cosines than features.
             for name, cosine in zip(DENSE_CHANNELS[number], cosines, strict=False):
                 columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
+    nearness = np.sum(list(columns.values()), axis=0)
+    columns["excluded"] = exclusion_shares(corpus, query, documents, nearness)
     nothing = np.zeros(len(documents))
     return Candidates(documents, np.stack([columns.get(name, nothing) for name in FEATURES], 1))
 
 
-def score(
-    corpus: Corpus, query: QueryForm, found: Candidates, system: System, calibration: Calibration
-) -> Scored:
-    """Score candidates by one system; see `SYSTEMS` for the meaning of the scores."""
+def rank(corpus: Corpus, found: Candidates, system: System, calibration: Calibration) -> Ranked:
+    """Rank candidates by one system; see `SYSTEMS` for the meaning of its scores."""
     documents, features = found.documents, found.features
-    sums = calibration.contributions(features).sum(axis=1)
-    order = corpus.documents.in_order(documents)
-    ranking = best_first(sums, order)
-    if not len(documents):
-        return Scored(documents, features, sums, ranking, sums, {})
-    best = int(ranking[0])
-    evidence = find_evidence(corpus, query, int(documents[best]), features[best])
     if system == "hybrid":
-        scores = calibration.scores(sums, evidence)
+        scores = calibration.contributions(features).sum(axis=1)
     else:
         groups = (LEXICAL_FEATURES, *DENSE_CHANNELS)
         lexical, first, second = (calibration.channel_scores(features, names) for names in groups)
         # Each dense channel judges its share: the sum of both stays between 0 and 1.
         dense = first + second
-        fused = reciprocal_rank_fusion([lexical, dense])
+        fused = reciprocal_rank_fusion([lexical, dense]) if len(documents) else lexical
         scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
-    places = best_first(scores, order)
-    return Scored(documents, features, scores, places, sums[best] - sums, evidence)
+    best = best_first(scores, corpus.documents.in_order(documents))
+    return Ranked(documents, features, scores, best)
 
 
 def explain(
-    corpus: Corpus, query: QueryForm, scored: Scored, row: int, calibration: Calibration, body: str
+    corpus: Corpus,
+    query: QueryForm,
+    ranked: Ranked,
+    judged: Judged,
+    calibration: Calibration,
+    body: str,
 ) -> Explanation:
-    """Explain the score of the candidate in one row; `body` is its body, empty if unreadable."""
-    document, features = int(scored.documents[row]), scored.features[row]
+    """Explain the score of a hit; `body` is its body, empty if unreadable."""
+    row = judged.row
+    document, features = int(ranked.documents[row]), ranked.features[row]
     parts = calibration.contributions(features)
     language = corpus.documents[document].language
     heading, snippet = best_section(body, query.weights[-1].known_idf(), language)
@@ -169,11 +174,17 @@ def explain(
     if len(corpus.lexical) > 1:  # The terms that are in the body alone.
         full = corpus.lexical[1].held_terms(query.weights[-1], document)
         matched["body"] = tuple(term for term in full if term not in metadata)
+    values = dict(zip(FEATURES, features.tolist(), strict=True))
+    added = dict(zip(FEATURES, parts.tolist(), strict=True))
+    if READER in judged.evidence:
+        values[READER] = judged.evidence[READER]
+        added[READER] = calibration.reader * values[READER]
     return Explanation(
-        features=dict(zip(FEATURES, features.tolist(), strict=True)),
-        contributions=dict(zip(FEATURES, parts.tolist(), strict=True)),
-        confidence=calibration.confidence(scored.evidence),
-        behind=calibration.lag_for(scored.evidence) * float(scored.gaps[row]),
+        features=values,
+        contributions=added,
+        # Only a hybrid score rests on evidence.
+        confidence=calibration.confidence(judged.evidence) if judged.evidence else {},
+        raised=judged.raised,
         matched_terms=matched,
         section=heading,
         snippet=snippet,
@@ -192,33 +203,6 @@ def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tup
         if weight > best_weight:
             best, best_weight = (heading, text), weight
     return best[0], shorten(" ".join(best[1].split()), _SNIPPET_CHARS)
-
-
-def find_evidence(
-    corpus: Corpus, query: QueryForm, document: int, features: Values
-) -> dict[str, float]:
-    """Return the value of each piece of `calibration.EVIDENCE` for a document and its features."""
-    named = dict(zip(FEATURES, features.tolist(), strict=True))
-    shares = shares_of_trust(corpus, query, np.array([document]))
-    first, second, no_channel = (float(share[0]) for share in shares)
-    known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
-    known_alone = named["bm25_metadata_alone"]
-    if no_channel > 0.0 and known > 0:
-        # Unknown terms count by how much of the corpus is in scripts that the embedder cannot read.
-        foreign = 1.0 - corpus.documents.mean_trust
-        known_alone *= (known + unknown) / (known + foreign * unknown)
-    rarest = [
-        max(field.held_terms(weights, document).values(), default=0.0) / field.rarest_idf
-        for field, weights in zip(corpus.lexical, query.weights, strict=True)
-    ]
-    evidence = {name: named[name] for name in EVIDENCE if name in named}
-    return evidence | {
-        "bm25_known_alone": known_alone,
-        "rarest_term": first * ((rarest[0] + rarest[-1]) / 2),
-        "corpus_size": size_evidence(corpus.documents.searched_size),
-        "distrust": no_channel,
-        "multilingual": second,
-    }
 
 
 def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Values:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import ParseError, QueryError
+from skillsearch.errors import QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.names import skill_of
-from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration import READER, Calibration
+from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
-from skillsearch.index.search.ranker import Candidates, explain, find_candidates, score
-from skillsearch.setting_values import MAX_N
+from skillsearch.index.search.ranker import (
+    Candidates,
+    Judged,
+    Ranked,
+    explain,
+    find_candidates,
+    rank,
+)
+from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
+from skillsearch.setting_values import MAX_N, parse_reader
 from skillsearch.types import SYSTEMS, Hit, SearchResult, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# Hits that may fit, at most.
+MOST_PERHAPS = 5
+# Hits that are judged, at least: as many as taught the confidence, so that the first few score the
+# same however few are asked for.
+_LEAST_JUDGED = 10
+# Candidates among which copies are looked for, at least: the one of the first root may be behind.
+COLLAPSED = 40
 
 
 class SearchOptions(TypedDict, total=False):
@@ -33,6 +51,7 @@ class SearchOptions(TypedDict, total=False):
     explain: bool
     include_hidden: bool
     exclude: Collection[str]
+    reader: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +65,7 @@ class SearchRequest:
     explain: bool = False
     include_hidden: bool = True
     exclude: Collection[str] = ()
+    reader: str | None = None
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -61,6 +81,11 @@ class SearchRequest:
             raise QueryError(f"system is {self.system!r}; use one of: {', '.join(SYSTEMS)}.")
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
+        if self.reader is not None:
+            try:
+                parse_reader(self.reader, Path())
+            except ValueError as exc:
+                raise QueryError(f"reader is {self.reader!r}; it {exc}.") from exc
 
     def cut(self, calibration: Calibration) -> float:
         """Return the threshold in use: the one asked for, or the default of the system."""
@@ -68,9 +93,20 @@ class SearchRequest:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
 
-    def result(self, calibration: Calibration, hits: tuple[Hit, ...] = ()) -> SearchResult:
-        """Return the hits as a result, whose seconds are not known yet."""
-        return SearchResult(self.query, self.cut(calibration), hits, not hits, 0.0)
+    def least(self, calibration: Calibration) -> float:
+        """Return the score from which a skill may fit; only hybrid scores tell."""
+        cut = self.cut(calibration)
+        return min(calibration.lower_bound, cut) if self.system == "hybrid" else cut
+
+    def result(self, calibration: Calibration, found: Sequence[Hit] = ()) -> SearchResult:
+        """Return what was found as a result, whose seconds are not known yet.
+
+        If more skills fit than were asked for, those that only may fit are left out.
+        """
+        cut = self.cut(calibration)
+        fitting = tuple(hit for hit in found if hit.score >= cut)
+        perhaps = tuple(found[len(fitting) :])[:MOST_PERHAPS] if len(fitting) <= self.n else ()
+        return SearchResult(self.query, cut, fitting[: self.n], not fitting, 0.0, perhaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,55 +117,79 @@ class Search:
     corpus: Corpus
     calibration: Calibration
     roots: Sequence[str]
+    reading: Reading = NOT_READ
 
     def hits(self, forms: Sequence[QueryForm]) -> list[tuple[Hit, ...]]:
-        """Return the hits for each query, best first, ties by document id."""
+        """Return what fits or may fit each query, best first, ties by document id."""
         documents = self.corpus.documents
         named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
         excluded = np.array([number for number in named if number is not None], np.int64)
         if not self.request.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
         found = find_candidates(self.corpus, forms, self.request.n, excluded)
-        return [self._ranked(*one) for one in zip(forms, found, strict=True)]
+        return [self._answered(*one) for one in zip(forms, found, strict=True)]
 
-    def _ranked(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
-        """Score the candidates of a query; copies of a skill take one place."""
+    def _answered(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
+        """Rank the candidates of a query; copies of a skill take one place."""
         request, corpus, calibration = self.request, self.corpus, self.calibration
-        scored = score(corpus, form, candidates, request.system, calibration)
-        scores = scored.scores
-        accepted = (scores >= request.cut(calibration)) & (scores > 0)
-        accepted &= scored.features.any(axis=1)
-        rows = scored.best[accepted[scored.best]]
-        groups = collapse(corpus, scored.documents[rows], request.n, self.roots)
-        rows = rows[[place for place, _ in groups]]
-        hits: list[Hit] = []
-        chunks = self._chunks(form, scored.documents[rows])
-        for row, chunk, (_, others) in zip(rows.tolist(), chunks, groups, strict=True):
-            number = int(scored.documents[row])
-            document = corpus.documents[number]
-            copies = (*others, *shadowed_copies(corpus, number))
-            why = None
-            if request.explain:
-                try:
-                    body = skill_of(document).body
-                except ParseError:  # It has changed on the disk.
-                    body = ""
-                why = explain(corpus, form, scored, row, calibration, body)
-            hits.append(
-                Hit(
-                    rank=len(hits) + 1,
-                    name=document.name,
-                    description=document.description,
-                    score=float(scores[row]),
-                    path=document.path,
-                    root=document.root,
-                    doc_id=document.doc_id,
-                    duplicates=tuple(corpus.documents[copy].path for copy in copies),
-                    chunk=chunk,
-                    explain=why,
-                )
-            )
-        return tuple(hits)
+        ranked = rank(corpus, candidates, request.system, calibration)
+        rows = ranked.best[ranked.features[ranked.best].any(axis=1)]
+        most = max(request.n + MOST_PERHAPS, _LEAST_JUDGED)
+        rows = rows[: max(COLLAPSED, 4 * most)]
+        groups = collapse(corpus, ranked.documents[rows], most, self.roots)
+        copies = {int(rows[place]): others for place, others in groups}
+        if request.system == "hybrid":
+            judged = self._judged(form, ranked, list(copies))
+        else:
+            judged = [Judged(row, {}, float(ranked.scores[row]), 0.0) for row in copies]
+        least = request.least(calibration)
+        kept = [one for one in judged if one.score >= least and one.score > 0]
+        chunks = self._chunks(form, ranked.documents[[one.row for one in kept]])
+        return tuple(
+            self._hit(place, form, ranked, one, copies[one.row], chunk)
+            for place, (one, chunk) in enumerate(zip(kept, chunks, strict=True), start=1)
+        )
+
+    def _judged(self, form: QueryForm, ranked: Ranked, rows: list[int]) -> list[Judged]:
+        """Judge the hits in some rows, the first of them read if that may decide."""
+        calibration = self.calibration
+        evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
+        judged = judge(list(evidence.values()), rows, calibration)
+        read = self.reading.read(self.corpus, form, ranked, judged)
+        if not read:
+            return judged
+        for row, logit in read.items():
+            evidence[row][READER] = logit
+        rows = reordered(ranked, rows, read, calibration.reader)
+        return judge([evidence[row] for row in rows], rows, calibration)
+
+    def _hit(
+        self,
+        place: int,
+        form: QueryForm,
+        ranked: Ranked,
+        judged: Judged,
+        others: tuple[int, ...],
+        chunk: str,
+    ) -> Hit:
+        corpus, number = self.corpus, int(ranked.documents[judged.row])
+        document = corpus.documents[number]
+        copies = (*others, *shadowed_copies(corpus, number))
+        why = None
+        if self.request.explain:
+            why = explain(corpus, form, ranked, judged, self.calibration, body_of(document))
+        return Hit(
+            rank=place,
+            name=document.name,
+            description=document.description,
+            score=judged.score,
+            path=document.path,
+            root=document.root,
+            doc_id=document.doc_id,
+            duplicates=tuple(corpus.documents[copy].path for copy in copies),
+            chunk=chunk,
+            explain=why,
+        )
 
     def _chunks(self, form: QueryForm, numbers: NDArray[np.int64]) -> list[str]:
         """Return the id of the chunk of each document that fits the query best, or nothing."""
@@ -151,12 +211,13 @@ def answer(
     opened: OpenedIndex,
     forms: Sequence[QueryForm],
     calibration: Calibration,
+    reading: Reading = NOT_READ,
 ) -> list[SearchResult]:
     """Answer requests that differ in their query alone; without skills there are no forms."""
     if not forms:
         return [request.result(calibration) for request in requests]
-    first = requests[0]
-    hits = Search(first, opened.corpus, calibration, opened.settings.root_paths).hits(forms)
+    first, roots = requests[0], opened.settings.root_paths
+    hits = Search(first, opened.corpus, calibration, roots, reading).hits(forms)
     results = [one.result(calibration, found) for one, found in zip(requests, hits, strict=True)]
     if not first.explain or first.system != "hybrid":
         return results

@@ -23,7 +23,10 @@ from skillsearch.index.storage.numbering import locate, numbered, run_starts, wi
 
 _FIELDS = tuple(field.name for field in fields(Document))
 _ROW = np.dtype(
-    [("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4"), ("hidden", "?"), ("name", "<u8")]
+    [
+        *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
+        *(("hidden", "?"), ("excludes", "?"), ("name", "<u8")),
+    ]
 )
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
@@ -50,6 +53,7 @@ class DocumentStore(Iterable[Document]):
     trust = _column("trust")
     fluency = _column("fluency")
     hidden = _column("hidden")
+    excludes = _column("excludes")
     names = _column("names")
 
     def __init__(
@@ -189,7 +193,8 @@ class DocumentStore(Iterable[Document]):
 class DocumentSegment(ArrayTable):
     """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
-    `names` has the `name_hash` of each, `by_name` their numbers in its order.
+    `excludes` says which have `Document.excluded`; `names` has the `name_hash` of each, `by_name`
+    their numbers in its order.
     """
 
     records: NDArray[np.uint8]
@@ -197,13 +202,14 @@ class DocumentSegment(ArrayTable):
     trust: NDArray[np.float32]
     fluency: NDArray[np.float32]
     hidden: NDArray[np.bool_]
+    excludes: NDArray[np.bool_]
     names: NDArray[np.uint64]
     by_name: NDArray[np.int32]
 
     KIND: ClassVar[str] = "documents"
     TYPES: ClassVar[tuple[type, ...]] = (
         *(np.uint8, np.int64, np.float32, np.float32),
-        *(np.bool_, np.uint64, np.int32),
+        *(np.bool_, np.bool_, np.uint64, np.int32),
     )
 
     @classmethod
@@ -247,12 +253,12 @@ class DocumentSegment(ArrayTable):
 
     def fits(self) -> bool:
         """Return whether there is one of everything for each document."""
-        columns = (self.trust, self.fluency, self.hidden, self.names, self.by_name)
+        columns = (self.trust, self.fluency, self.hidden, self.excludes, self.names, self.by_name)
         return {len(column) for column in columns} == {len(self.starts) - 1}
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 25 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 26 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
@@ -279,8 +285,8 @@ def _record(document: Document, rows: bytearray) -> bytes:
     """Return the record of a document, and append its `_ROW`."""
     # `astuple` would copy everything, which takes longer than all else here.
     record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
-    values = (document.trust, document.fluency, document.hidden, name_hash(document.name))
-    rows += np.array((len(record), *values), _ROW).tobytes()
+    values = (document.trust, document.fluency, document.hidden, bool(document.excluded))
+    rows += np.array((len(record), *values, name_hash(document.name)), _ROW).tobytes()
     return record
 
 

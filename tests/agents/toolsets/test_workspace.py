@@ -506,7 +506,8 @@ def test_more_than_256_skills_are_not_all_named(tmp_path, make_skill, count):
     assert ("search_skills" in description) != is_named
     if not is_named:
         assert "skill_load" in specs(workspace)["search_skills"][0]
-        (hit,) = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
+        found = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
+        (hit,) = found["skills"]
         assert call(workspace, "skill_load", skill=hit["name"]) == f"loaded: {hit['name']}"
 
 

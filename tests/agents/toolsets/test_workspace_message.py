@@ -17,6 +17,7 @@ from skillsearch.agents.toolsets.workspace import (
 )
 from skillsearch.errors import SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.text.states import PERHAPS
 
 
 @pytest.fixture
@@ -90,6 +91,12 @@ def test_very_long_names_are_too_many(library):
             "(showing 0 of 3 skills; skill_load takes any other by its name)",
         ),
         (
+            "who squeezes",
+            None,
+            f"{PERHAPS}\n- squeeze-lemons: Squeeze lemons for lemonade.\n"
+            "(showing 1 of 3 skills; skill_load takes any other by its name)",
+        ),
+        (
             None,
             2,
             "Available skills: (showing 2 of 3; remaining names listed below)\n"
@@ -120,9 +127,17 @@ def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skil
 
 def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_skill):
     """And five that a search finds."""
+
+    class Generous(SkillLibrary):
+        """A library in which all that is found fits."""
+
+        def search(self, query, n):
+            """Find without a threshold."""
+            return super().search(query, n, 0.0)
+
     for number in range(102):
         make_skill(tmp_path / "r", f"tea-{number:03}", "Steep green tea.", body=f"{number}")
-    library = SkillLibrary.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    library = Generous.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
     text = describe_skills(library)
     assert text.startswith("Available skills: (showing 100 of 102; remaining names listed below)\n")
     assert text.endswith(

@@ -1,0 +1,111 @@
+"""The evidence for each hit, and the probability that it fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.search.calibration import (
+    BACKGROUND,
+    EVIDENCE,
+    FEATURES,
+    LEADS,
+    NO_COSINE,
+    Calibration,
+    probability,
+)
+from skillsearch.index.search.query import QueryForm, shares_of_trust
+from skillsearch.index.search.ranker import Judged, Ranked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.float64]
+
+_COLUMNS = {name: place for place, name in enumerate(FEATURES)}
+# Cosines that stand out, by evidence.
+_COSINES = {
+    "stand_out": "cosine_metadata",
+    "stand_out_multilingual": "cosine_metadata_multilingual",
+}
+
+
+def judge(
+    evidence: Sequence[Mapping[str, float]], rows: Sequence[int], calibration: Calibration
+) -> list[Judged]:
+    """Return the hits in the given rows, the best first, with the probability of each.
+
+    None has a lower one than those that rank behind it.
+    """
+    judged: list[Judged] = []
+    most = -math.inf
+    for row, found in zip(reversed(rows), reversed(evidence), strict=True):
+        own = sum(calibration.confidence(found).values())
+        most = max(most, own)
+        judged.append(Judged(row, found, probability(most), most - own))
+    return judged[::-1]
+
+
+def find_evidence(
+    corpus: Corpus, query: QueryForm, ranked: Ranked, rows: Sequence[int]
+) -> list[dict[str, float]]:
+    """Return the value of each piece of `EVIDENCE` for the hits in some rows of a ranking.
+
+    The rows are those of all families that compete, without the copies that stand behind others.
+    """
+    places = np.array(rows, np.int64)
+    documents, features = ranked.documents[places], ranked.features[places]
+    first, second, neither = shares_of_trust(corpus, query, documents)
+    known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
+    known_alone = features[:, _COLUMNS["bm25_metadata_alone"]]
+    if known > 0:
+        # Unknown terms count by how much of the corpus is in scripts that the embedder cannot read.
+        foreign = 1.0 - corpus.documents.mean_trust
+        known_alone = known_alone * ((known + unknown) / (known + foreign * unknown))
+    fields = list(zip(corpus.lexical, query.weights, strict=True))
+    rarest = [
+        np.array([field.rarest_held(weights, one) for one in documents.tolist()]) / field.rarest_idf
+        for field, weights in (fields[0], fields[-1])
+    ]
+    columns: dict[str, Values] = {
+        "bm25_known_alone": known_alone,
+        "rarest_term": first * (rarest[0] + rarest[1]) / 2,
+        "lead": leads(ranked.scores[places]),
+        "distrust": neither,
+        "multilingual": second,
+    }
+    for name, cosine in _COSINES.items():
+        column = _COLUMNS[cosine]
+        columns[name] = stand_outs(features[:, column], ranked.features[:, column])
+    for name in EVIDENCE:
+        if name not in columns:
+            columns[name] = features[:, _COLUMNS[name]]
+    return [
+        dict(zip(EVIDENCE, values, strict=True))
+        for values in np.stack([columns[name] for name in EVIDENCE], 1).tolist()
+    ]
+
+
+def leads(sums: Values) -> Values:
+    """Return how far each sum is before the highest of the others, within `LEADS`; 0 if alone."""
+    if len(sums) < 2:
+        return np.zeros(len(sums))
+    best, next_best = np.sort(sums)[::-1][:2]
+    others = np.where(sums == best, next_best, best)
+    found: Values = np.clip(sums - others, *LEADS)
+    return found
+
+
+def stand_outs(cosines: Values, every: Values) -> Values:
+    """Return how far cosines are above the mean of those in the places of `BACKGROUND` of all.
+
+    A cosine of 0, of a channel that was not asked, stands out by nothing.
+    """
+    begin, end = BACKGROUND
+    behind = np.sort(every)[::-1][begin:end]
+    mean = (behind.sum() + NO_COSINE * (end - begin - len(behind))) / (end - begin)
+    return np.where(cosines > 0, np.maximum(cosines - mean, 0.0), 0.0)

@@ -1,0 +1,115 @@
+"""Which hits a reader is asked about, what it is shown of them, and their order afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.errors import ParseError
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.documents import Document, is_english
+from skillsearch.index.names import skill_of
+from skillsearch.index.search.query import QueryForm
+from skillsearch.index.search.ranker import Judged, Ranked, best_first
+from skillsearch.readers.reader import Readers, reader_spec
+from skillsearch.setting_values import READING
+from skillsearch.text.passages import best_passage, passage_text
+from skillsearch.text.scripts import is_legible
+
+if TYPE_CHECKING:
+    from skillsearch.readers.reader import Reader
+
+_LATIN = frozenset({"Latin"})
+# First hits that are read; five told twins apart as well as ten did.
+READ_MOST = 6
+# Probabilities of the best hit, by cheaper evidence, between which reading may change the answer.
+DOUBT = (0.02, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """When to ask a reader, and a function that loads it, None if it cannot be had."""
+
+    when: str
+    load: Callable[[], Reader | None]
+
+    @classmethod
+    def of(cls, asked: str | None, readers: Readers) -> Reading:
+        """Return the reading that was asked for, or else that of the settings.
+
+        A named model, which somebody has chosen, reads always.
+        """
+        choice = readers.choice(asked)
+        when = choice if choice in READING else "always"
+        return cls(when, lambda: readers.get(reader_spec(choice)))
+
+    def read(
+        self, corpus: Corpus, query: QueryForm, ranked: Ranked, judged: Sequence[Judged]
+    ) -> dict[int, float]:
+        """Return the logits of the first hits by row, without those that cannot be read."""
+        is_due = self.when == "always" or (
+            self.when == "auto" and bool(judged) and DOUBT[0] < judged[0].score < DOUBT[1]
+        )
+        reader = self.load() if is_due and judged else None
+        if reader is None or not can_read(query, reader.scripts):
+            return {}
+        shown = {}
+        for one in judged[:READ_MOST]:
+            document = corpus.documents[int(ranked.documents[one.row])]
+            if is_legible(f"{document.name} {document.description}", reader.scripts):
+                shown[one.row] = shown_of(document, query)
+        if not shown:
+            return {}
+        logits = reader.read(query.text, list(shown.values())).tolist()
+        return dict(zip(shown, logits, strict=True))
+
+
+NOT_READ = Reading("off", lambda: None)
+
+
+def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
+    """Return whether a reader of some scripts, or all (None), knows the language of a query.
+
+    One of Latin script knows English, as the first channel does: it does not read what is known to
+    be in another language. Nor does any but one of all scripts read what a second channel judges
+    more than the first.
+    """
+    if scripts is None:
+        return True
+    own = query.views[0].trust >= 0.5 if len(query.views) > 1 else True
+    knows = is_english(query.language) or not scripts <= _LATIN
+    return own and knows and is_legible(query.text, scripts)
+
+
+def shown_of(document: Document, query: QueryForm) -> str:
+    """Return what a reader is shown of a skill beside a query."""
+    weights = query.weights[-1].known_idf()
+    passage = best_passage(body_of(document), weights, document.language)
+    return passage_text(document.name, document.description, passage)
+
+
+def body_of(document: Document) -> str:
+    """Return the body of a skill as it is on disk now, empty if it cannot be read any more."""
+    try:
+        return skill_of(document).body
+    except ParseError:
+        return ""
+
+
+def reordered(
+    ranked: Ranked, rows: Sequence[int], read: Mapping[int, float], weight: float
+) -> list[int]:
+    """Return rows in the order that the reader gives to those it has read, in their places.
+
+    Where it makes no difference, they stay in order.
+    """
+    places = [place for place, row in enumerate(rows) if row in read]
+    found = [rows[place] for place in places]
+    sums = ranked.scores[found] + weight * np.array([read[row] for row in found])
+    order = list(rows)
+    for place, best in zip(places, best_first(sums, np.arange(len(found))).tolist(), strict=True):
+        order[place] = found[best]
+    return order

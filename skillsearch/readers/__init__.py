@@ -1,0 +1,1 @@
+"""Readers: cross-encoders that read a request and a skill together."""

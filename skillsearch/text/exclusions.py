@@ -1,0 +1,198 @@
+"""What a request does not want and what a skill is not for, apart from the rest; pure.
+
+Precise rather than complete: "without Docker" excludes Docker, "without errors" nothing. Every
+expression is bounded, so time is linear even in a hostile text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from skillsearch.text.tables import read_tables
+
+_TABLES = read_tables(Path(__file__).with_name("exclusion_words.txt"))
+_MOST_WORDS = 8
+"""Words that a request excludes at once, articles included."""
+_REACH = 40
+"""Characters before a Japanese or Korean marker that hold what it excludes."""
+_SENTENCE_CHARS = 300
+
+
+def _phrases(*titles: str) -> str:
+    """Return one expression for all phrases of some tables."""
+    rows = [phrase for title in titles for row in _TABLES[title].values() for phrase in row]
+    longest_first = sorted(rows, key=len, reverse=True)
+    return "|".join(longest_first).replace("_", r"[ \t\n]{1,3}").replace("'", "['\u2019]")
+
+
+def _words(title: str) -> frozenset[str]:
+    return frozenset(word for row in _TABLES[title].values() for word in row)
+
+
+_SPACED = re.compile(
+    rf"\b(?:(?P<use>{_phrases('use')})|(?P<named>{_phrases('named')}))(?![\w-])", re.IGNORECASE
+)
+_UNSPACED = re.compile(
+    rf"(?:{_phrases('unspaced')}|(?P<named>{_phrases('unspaced named')}))[ ]?"
+    r"(?P<what>[A-Za-z][\w.+#-]{0,40}(?:[ ][A-Z][\w.+#-]{0,40})?"
+    r"|(?(named)(?!)|(?:(?![来來去而但就做])[\u4e00-\u9fff]){1,8}))",
+    re.ASCII,
+)
+_BEHIND = re.compile(_phrases("behind").replace("{1,3}", "{0,3}"))
+_LAST_NAME = re.compile(r"[A-Za-z][A-Za-z0-9.+#-]{0,30}(?: [A-Z][A-Za-z0-9.+#-]{0,30})?$")
+_NOT_BUT = re.compile(
+    rf"\b(?:{_phrases('not')})[ ](?P<what>[^\s,;]{{1,40}}),?[ ](?:{_phrases('but')})\b",
+    re.IGNORECASE,
+)
+_NO_PLEASE = re.compile(r"\bno[ ](?P<what>[^\s,;]{1,40}),?[ ]please\b", re.IGNORECASE)
+_WORD = re.compile(
+    r"(?P<before>[ \t\n]{1,3}[\"'`“«(]?)(?P<word>[^\W_][\w.+#/@\u2019'-]{0,60})(?P<after>[\"'`”»]?)"
+)
+_ENDS, _NARROWS, _JOINS = _words("ends"), _words("narrows"), _words("joins")
+_ARTICLES, _VAGUE, _TOOLS = _words("articles"), _words("vague"), _words("tools")
+_STRICT = frozenset(phrase.split("_")[0] for phrase in _TABLES["named"]["de"])
+"""Before a noun of German, which is capitalised, name or not."""
+
+_SENTENCE = (
+    # A list below the marker belongs to it, and so does "e.g.".
+    r"(?:\s{0,3}:?[ \t]{0,3}(?:\n[ \t]{0,8}[-*\u2022][^\n]{1,300}){1,20}"
+    r"|(?:e\.g\.|i\.e\.|vs\.|(?!,?[ ]but[ ]|\n[ \t]{0,8}(?:\n|[-*\u2022#]|[^\W\d][\w ]{0,30}:))"
+    r"(?:[^.!?;。\uff01\uff1f\uff1b]|[.!?](?!\s|$))){1,600})"
+)
+_NOT_FOR = re.compile(
+    rf"(?:(?<![\w-])(?:{_phrases('description')})(?![\w-])|(?:{_phrases('description unspaced')}))"
+    rf"{_SENTENCE}[.!?;。\uff01\uff1f\uff1b]?",
+    re.IGNORECASE,
+)
+_USE_ANOTHER = re.compile(
+    r"(?:(?<=[.;!?)]\s)|^)For[ ][^.;:\n]{1,120}?,?[ ](?:please[ ])?(?:use|see|prefer|try)[ ]"
+    r"(?:[^.;,\n]{1,80}?[ ](?:skill\b(?:[ ]instead)?|instead\b)"
+    r"|(?:the[ ])?[`/]?[a-z0-9][a-z0-9_:-]{0,63}`?(?=[.;]?(?:\s|$)))"
+    r"(?:[^.;\n]|\.(?!\s|$)){0,120}[.;]?",
+    re.MULTILINE,
+)
+_NOT_FOR_BEHIND = re.compile(_phrases("description behind").replace("{1,3}", "{0,3}"))
+_LAST_END = re.compile(r"[.!?;。\uff01\uff1f\uff1b\n](?=[^.!?;。\uff01\uff1f\uff1b\n]*$)")
+_REST = re.compile(r"[^.!?;。\uff01\uff1f\uff1b\n]{0,20}[.!?;。\uff01\uff1f\uff1b]?")
+
+_Span = tuple[int, int, int, int]
+"""Where a clause begins and ends, and where what it excludes does."""
+
+
+def split_request(text: str) -> tuple[str, str]:
+    """Return what a request asks for and what it does not want; all of it is asked if no more."""
+    foreign = () if text.isascii() else _foreign(text)
+    return _split(text, sorted((*_wanted_not(text), *_not_but(text), *foreign)))
+
+
+def split_description(text: str) -> tuple[str, str]:
+    """Return what a description says that the skill is for, and what not; never the first empty."""
+    found = [
+        (*one.span(), *one.span())
+        for rule in (_NOT_FOR, _USE_ANOTHER)
+        for one in rule.finditer(text)
+    ]
+    for one in _NOT_FOR_BEHIND.finditer(text):
+        first = max(0, one.start() - _SENTENCE_CHARS)
+        end = _LAST_END.search(text[first : one.start()])
+        begin = first + end.end() if end else first
+        rest = _REST.match(text, one.end())
+        found.append((begin, rest.end() if rest else one.end(), begin, one.start()))
+    return _split(text, sorted(found))
+
+
+def _wanted_not(text: str) -> Iterator[_Span]:
+    for one in _SPACED.finditer(text):
+        end = _end_of_use(text, one.end()) if one["use"] else _end_of_names(text, one)
+        if end > one.end():
+            yield one.start(), end, one.end(), end
+
+
+def _not_but(text: str) -> Iterator[_Span]:
+    for rule in (_NOT_BUT, _NO_PLEASE):
+        for one in rule.finditer(text):
+            if _is_name(one["what"]):
+                yield one.start(), one.end("what"), *one.span("what")
+
+
+def _foreign(text: str) -> Iterator[_Span]:
+    """Yield clauses in languages whose markers and names are not parted by blanks."""
+    for one in _UNSPACED.finditer(text):
+        yield (*one.span(), *one.span("what"))
+    for one in _BEHIND.finditer(text):
+        first = max(0, one.start() - _REACH)
+        if name := _LAST_NAME.search(text[first : one.start()]):
+            yield first + name.start(), one.end(), first + name.start(), one.start()
+
+
+def _following(text: str, at: int) -> Iterator[tuple[str, str, int, bool]]:
+    """Yield each word as written and in lower case, its end, and whether a clause ends there."""
+    for _ in range(_MOST_WORDS):
+        found = _WORD.match(text, at)
+        if not found:
+            return
+        word = found["word"].rstrip(".'\u2019-/")
+        at = found.end()
+        yield word, word.casefold(), found.start("word") + len(word), word != found["word"]
+
+
+def _end_of_use(text: str, at: int) -> int:
+    """Return where what is not to be used ends; `at` if it is not said, or narrowed."""
+    end, joined, has_name = at, False, False
+    for word, folded, stop, is_last in _following(text, at):
+        is_name = _is_name(word)
+        if folded in _NARROWS and not is_name:
+            return end if has_name else at
+        is_vague = end == at and folded in _VAGUE
+        if is_vague or folded in _ENDS or (joined and not is_name):
+            break
+        joined = folded in _JOINS
+        if not joined and folded not in _ARTICLES:
+            end, has_name = stop, has_name or is_name
+        if is_last:
+            break
+    return end
+
+
+def _end_of_names(text: str, marker: re.Match[str]) -> int:
+    """Return where the names after a marker end; where it ends itself if there is none."""
+    is_strict = marker["named"].casefold().split()[0] in _STRICT
+    end = marker.end()
+    for word, folded, stop, is_last in _following(text, end):
+        if _is_name(word, is_strict=is_strict):
+            end = stop
+        elif folded not in _JOINS and folded not in _ARTICLES:
+            # "Without git history" wants git.
+            return end if folded in _ENDS | _NARROWS else marker.end()
+        if is_last:
+            break
+    return end
+
+
+def _is_name(word: str, *, is_strict: bool = False) -> bool:
+    """Return whether a word looks like the name of a tool."""
+    word = word.strip("`\"'.")
+    if word.casefold() in _TOOLS:
+        return True
+    if word.endswith("ING") or len(word) < 2 or not word[0].isalnum():
+        return False
+    has_capital = word[1:] != word[1:].lower() or (word[0].isupper() and not is_strict)
+    return has_capital or (any(map(str.isdigit, word)) and any(map(str.isalpha, word)))
+
+
+def _split(text: str, spans: Iterable[_Span]) -> tuple[str, str]:
+    """Cut clauses, sorted by their begin, out of a text."""
+    kept, cut, last = [], [], 0
+    for begin, end, first, stop in spans:
+        if begin < last:
+            continue
+        kept.append(text[last:begin])
+        cut.append(text[first:stop].strip())
+        last = end
+    kept.append(text[last:])
+    rest = " ".join(filter(None, map(str.strip, kept)))
+    if not cut or not any(map(str.isalnum, rest)):
+        return text, ""
+    return rest, "\n".join(cut)

@@ -1,0 +1,48 @@
+"""What a reader is shown of a skill: its metadata and the part of its body that fits best; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from skillsearch.text.tokenizer import document_terms
+
+DESCRIPTION_CHARS = 400
+PASSAGE_CHARS = 300
+# Of a longer body, only this much is looked at: a millisecond's work.
+BODY_CHARS = 16_000
+
+
+def passage_text(name: str, description: str, passage: str) -> str:
+    """Return what a reader is shown of a skill beside a request."""
+    about = f"{name.replace('-', ' ').replace('_', ' ')}. {description[:DESCRIPTION_CHARS]}"
+    return " | ".join(" ".join(part.split()) for part in (about, passage) if part.strip())
+
+
+def best_passage(body: str, weights: Mapping[str, float], language: str = "") -> str:
+    """Return the part of a body whose terms weigh most, the first of equals.
+
+    `weights` are those of the terms of a request; each counts once.
+    """
+    best, most = "", -1.0
+    for passage in passages(body[:BODY_CHARS]):
+        found = set(document_terms(passage, language))
+        weight = sum(weights[term] for term in found & weights.keys())
+        if weight > most:
+            best, most = passage, weight
+    return best
+
+
+def passages(body: str) -> Iterator[str]:
+    """Yield whole lines of a body, about `PASSAGE_CHARS` together; longer lines are cut."""
+    held = ""
+    for line in body.split("\n"):
+        text = line.strip()
+        if held and len(held) + len(text) >= PASSAGE_CHARS:
+            yield held
+            held = ""
+        held = f"{held}\n{text}" if held else text
+        while len(held) > PASSAGE_CHARS:
+            yield held[:PASSAGE_CHARS]
+            held = held[PASSAGE_CHARS:]
+    if held:
+        yield held

@@ -1,0 +1,109 @@
+"""What a tuning gains: the same requests, answered before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.jobs import Job, answer_all
+from skillsearch.evaluation.report import SIGNIFICANT, system_means
+from skillsearch.evaluation.types import Collection, Comparison, SystemAnswers, SystemSpec
+from skillsearch.types import JsonValue, Languages, Progress, System
+
+MEASURES = ("nDCG@10", "R@5", "Success@1")
+DECISIVE = "nDCG@10"
+SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
+HYBRID_MAY_LOSE = 0.01  # held-out requests share words with their skill, which favours BM25
+DECISIVE_JUDGED = 30  # so many judged queries decide, instead of the held-out ones
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Means of `MEASURES` by the old and the new model, and a test of `DECISIVE`."""
+
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    test: Comparison
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the difference is more than chance."""
+        return self.test.p_value < SIGNIFICANT
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "before": {name: round(value, 6) for name, value in self.before.items()},
+            "after": {name: round(value, 6) for name, value in self.after.items()},
+            "difference": round(self.test.difference, 6),
+            "interval": [round(end, 6) for end in self.test.interval],
+            "p_value": round(self.test.p_value, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Changes of each of `SYSTEMS` on so many queries among so many skills."""
+
+    queries: int
+    documents: int
+    changes: Mapping[str, Change]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether something is better beyond chance, and the hybrid hardly lower."""
+        gains = [one for one in self.changes.values() if one.test.difference > 0]
+        is_kept = self.changes["hybrid"].test.difference >= -HYBRID_MAY_LOSE
+        return is_kept and any(one.is_certain for one in gains)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the hybrid is worse beyond chance."""
+        hybrid = self.changes["hybrid"]
+        return hybrid.test.difference < 0 and hybrid.is_certain
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        changes = {name: one.to_dict() for name, one in self.changes.items()}
+        return {"queries": self.queries, "documents": self.documents, **changes}
+
+
+def measure_both(
+    collection: Collection,
+    models: tuple[str, str],
+    *,
+    work: Path,
+    languages: Languages = "auto",
+    progress: Progress | None = None,
+) -> Measured:
+    """Let the old and the new model, given by their specs, answer the queries of a collection."""
+    specs = [
+        SystemSpec(f"{system} {time}", system, model, languages=languages)
+        for system in SYSTEMS
+        for time, model in zip(("before", "after"), models, strict=True)
+    ]
+    answers = answer_all(Job(collection), specs, work=work, progress=progress).systems
+    changes: dict[str, Change] = {}
+    for number, system in enumerate(SYSTEMS):
+        changes[system] = change_of(collection, answers[2 * number : 2 * number + 2])
+    return Measured(len(collection.queries), len(collection.documents), changes)
+
+
+def change_of(collection: Collection, answers: Sequence[SystemAnswers]) -> Change:
+    """Compare two systems, before and after, by their answers to the queries of a collection."""
+    report = assess(collection, answers, examples=0)
+    means = map(dict, system_means(report).values())
+    old, new = ({name: one[name] for name in MEASURES} for one in means)
+    test = next(one for one in report.comparisons if one.measure == DECISIVE)
+    return Change(old, new, test)
+
+
+def decide(measured: Mapping[str, Measured]) -> bool:
+    """Return whether a model is better on enough ``judged`` queries, or else on ``held_out``."""
+    judged = measured.get("judged")
+    is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED
+    decisive = judged if is_enough else measured.get("held_out")
+    is_worse = any(one.is_worse for one in measured.values())
+    return decisive is not None and decisive.is_better and not is_worse

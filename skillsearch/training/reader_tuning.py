@@ -1,0 +1,375 @@
+"""A user's judged requests → a reader that tells their skills apart better, or the old one."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.errors import SkillSearchError, TrainingError
+from skillsearch.evaluation.assess import auroc
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.comparison import compare
+from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.query import QueryForm
+from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, can_read, shown_of
+from skillsearch.index.search.search import SearchRequest, answer
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, Reader, load_reader
+from skillsearch.text.requests import fold_blanks
+from skillsearch.text.scripts import is_legible
+from skillsearch.training.bert_weights import BertWeights, average, read_exported
+from skillsearch.training.cross_encoder import (
+    Group,
+    Read,
+    ReaderSettings,
+    TorchReader,
+    TrainedReader,
+    reading_loss,
+    train_reader,
+)
+from skillsearch.training.gains import Change, Measured, change_of
+from skillsearch.training.material import is_measured, read_judged, read_library
+from skillsearch.training.queries import SkillText
+from skillsearch.training.tuning import (
+    LOOKS,
+    SHARES,
+    Tuned,
+    best_share,
+    export_tuned,
+    unfinished,
+)
+from skillsearch.types import Languages, Progress, SearchResult
+
+LEAST_JUDGED = 30  # fewer requests teach nothing and tell no gain from chance
+SETTINGS = ReaderSettings(epochs=4.0, learning_rate=2e-5, head_rate=2.0)
+"""The head is trained already, and so much is not to be forgotten."""
+_LEAST_EPOCHS = 0.5
+_WATCHED = 5  # one in so many requests to learn from says when to stop
+_MOST_RIGHT = 3  # right skills of a request that are learned
+_HITS = 10
+_BATCH = 32  # requests that are searched together
+_STEP_COST = 4  # a step of training takes up to so many times as long as reading its pairs
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """Options of the tuning of a `reader`, by its spec, on judged `queries`.
+
+    `model` and `languages` are settings of the index that is searched for what it is to read;
+    `keep` writes even a worse reader.
+    """
+
+    roots: tuple[Path, ...]
+    out: Path
+    queries: Path
+    reader: str = PACKAGED_SPEC
+    model: str = "onnx"
+    minutes: float = 20.0
+    seed: int = 0
+    languages: Languages = "auto"
+    keep: bool = False
+
+
+class Request(NamedTuple):
+    """A request, and the ids of the skills that are right for it; none if nothing fits."""
+
+    text: str
+    right: frozenset[str]
+
+
+class Requests(NamedTuple):
+    """Requests to learn from, to validate by, and to measure by; `lost` are left out."""
+
+    learned: tuple[Request, ...]
+    watched: tuple[Request, ...]
+    measured: tuple[Request, ...]
+    lost: int
+
+    @classmethod
+    def gather(cls, path: Path, library: Mapping[str, SkillText], seed: int) -> Self:
+        """Divide judged requests, and those of a collection that nothing answers."""
+        chosen, lost = read_judged(path, library)
+        ids = list(library)
+        right: defaultdict[str, set[str]] = defaultdict(set)
+        texts: dict[str, str] = {}
+        for query, rows in chosen:
+            right[fold_blanks(query)].update(ids[row] for row in rows)
+            texts.setdefault(fold_blanks(query), query)
+        if len(right) < LEAST_JUDGED:
+            raise TrainingError(
+                f"{len(right):,} judged requests for the skills here are too few to tune a reader "
+                f"with: at least {LEAST_JUDGED} are needed in {path}. Judge some more, or keep "
+                "the reader that you have."
+            )
+        negatives = load_collection(path).negatives if path.is_dir() else ()
+        for one in negatives:
+            texts.setdefault(fold_blanks(one.text), one.text)
+        found = [
+            Request(text[:MAX_QUERY_CHARS], frozenset(right.get(key, ())))
+            for key, text in texts.items()
+            if key
+        ]
+        rest = [one for one in found if not is_measured(one.text)]
+        random.Random(seed).shuffle(rest)
+        watched = tuple(rest[::_WATCHED])
+        learned = tuple(one for place, one in enumerate(rest) if place % _WATCHED)
+        return cls(learned, watched, tuple(filter(lambda one: is_measured(one.text), found)), lost)
+
+
+def begin_reader(spec: str) -> BertWeights:
+    """Read the weights of the packaged reader, or of a tuned one; TrainingError for any other."""
+    folder = PACKAGED_MODEL if spec == PACKAGED_SPEC else Path(spec)
+    if not spec or not folder.is_dir():
+        raise TrainingError(
+            f"The reader {spec[:200]!r} cannot be tuned; begin with {PACKAGED_SPEC}, the packaged "
+            "one, or with the folder of a tuned one."
+        )
+    return read_exported(folder, PACKAGED.stem)
+
+
+def tune_reader(
+    options: ReaderOptions,
+    *,
+    progress: Progress,
+    tell: Callable[[str], None],
+    settings: ReaderSettings = SETTINGS,
+) -> Tuned:
+    """Tune a reader on judged requests, and measure whether that was worth it.
+
+    `progress` gets the stages of indexing, ``search`` and ``train``, `tell` a sentence about what
+    comes next. If interrupted, only the index is kept. Raises TrainingError if it cannot be done.
+    """
+    with unfinished(options.out) as work_dir:
+        try:
+            return _ReaderTuning(options, settings, work_dir, progress, tell).run()
+        except SkillSearchError:
+            shutil.rmtree(work_dir, ignore_errors=True)
+            raise
+
+
+class _Searched:
+    """An index of the skills, and what a reader is shown of its answers."""
+
+    def __init__(
+        self, options: ReaderOptions, folder: Path, scripts: frozenset[str] | None, tell: Progress
+    ) -> None:
+        request = IndexRequest(
+            options.roots, options.model, with_body=True, languages=options.languages
+        )
+        self._index, _ = SkillIndex.build(request, folder, progress=tell)
+        self._ids = {one.path: one.doc_id for one in self._index.documents()}
+        self._scripts, self._tell = scripts, tell
+
+    def groups(
+        self, requests: Sequence[Request], chance: random.Random | None = None
+    ) -> list[Group]:
+        """Return the first hits of requests as a reader sees them.
+
+        With a `chance` they are to learn from: right skills stand before the hits, and a random
+        one after them.
+        """
+        found, ids = [], list(self._ids.values())
+        for request, form, result in self._answers(requests):
+            hits = [hit.doc_id for hit in result.hits[:READ_MOST]]
+            right = self._index.copies(request.right)
+            if chance:
+                first = sorted(request.right)[:_MOST_RIGHT]
+                others = [one for one in hits if one not in right]
+                hits = [*first, *others[: READ_MOST - len(first)], chance.choice(ids)]
+            shown = self._shown(form, hits)
+            grades = tuple(2 if one in right else 0 for one in shown)
+            if shown:
+                found.append(Group(request.text, tuple(shown.values()), grades))
+        return found
+
+    def measure(
+        self, requests: Sequence[Request], groups: Sequence[Group], readers: Sequence[Reader]
+    ) -> Measured:
+        """Let two readers, the old one and the new one, tell hits apart and reorder them."""
+        apart = [(one.name, {"AUROC": _told_apart(one, groups)}) for one in readers]
+        (test,) = compare(apart)
+        before, after = ({"AUROC": fmean(of["AUROC"].values())} for _, of in apart)
+        judged = [one for one in requests if one.right]
+        answers = [
+            SystemAnswers(one.name, "", {asked.text: ranking for asked, ranking in found})
+            for one, found in ((one, self._rankings(judged, one)) for one in readers)
+        ]
+        collection = Collection(
+            "judged",
+            (),
+            tuple(JudgedQuery(one.text, one.text) for one in judged),
+            {one.text: dict.fromkeys(one.right, 1) for one in judged},
+        )
+        changes = {"reader": Change(before, after, test), "hybrid": change_of(collection, answers)}
+        return Measured(len(judged), len(self._index), changes)
+
+    def _rankings(
+        self, requests: Sequence[Request], reader: Reader
+    ) -> Iterator[tuple[Request, Ranking]]:
+        """Yield the hits of requests, each with its copies, in the order that a reader gives."""
+        for request, _, result in self._answers(requests, Reading("always", lambda: reader)):
+            hits = [(path, hit) for hit in result for path in (hit.path, *hit.duplicates)]
+            yield request, tuple((self._ids[path], hit.score) for path, hit in hits)
+
+    def _answers(
+        self, requests: Sequence[Request], reading: Reading = NOT_READ
+    ) -> Iterator[tuple[Request, QueryForm, SearchResult]]:
+        opened, calibration = self._index.opened, default_calibration()
+        for begin in range(0, len(requests), _BATCH):
+            some = requests[begin : begin + _BATCH]
+            forms = self._index.analyse_many([one.text for one in some])
+            asked = [SearchRequest(one.text, _HITS, 0.0) for one in some]
+            with opened.guard:
+                found = answer(asked, opened, forms, calibration, reading)
+            yield from zip(some, forms, found, strict=True)
+            self._tell("search", begin + len(some), len(requests))
+
+    def _shown(self, form: QueryForm, doc_ids: Sequence[str]) -> dict[str, str]:
+        """Return what a reader is shown of skills, without those that it cannot read."""
+        documents, shown = self._index.opened.corpus.documents, {}
+        for doc_id in doc_ids if can_read(form, self._scripts) else ():
+            number = documents.number_of(doc_id)
+            document = None if number is None else documents[number]
+            if document and is_legible(f"{document.name} {document.description}", self._scripts):
+                shown[doc_id] = shown_of(document, form)
+        return shown
+
+
+class _ReaderTuning:
+    def __init__(
+        self,
+        options: ReaderOptions,
+        settings: ReaderSettings,
+        work_dir: Path,
+        progress: Progress,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Read the reader and the requests, and search for what it is to read."""
+        self._started = time.monotonic()
+        self._options, self._settings = options, replace(settings, seed=options.seed)
+        self._work_dir, self._progress, self._tell = work_dir, progress, tell
+        self._begin, self._old = begin_reader(options.reader), load_reader(options.reader)
+        library = read_library(options.roots, progress)
+        self._skills = len(library)
+        self._requests = Requests.gather(options.queries, library, options.seed)
+        self._searched = _Searched(options, work_dir / "index", self._old.scripts, progress)
+        chance = random.Random(options.seed)
+        self._learned = self._searched.groups(self._requests.learned, chance)
+        self._watched = self._searched.groups(self._requests.watched)
+        self._measured = self._searched.groups(self._requests.measured)
+        self._check()
+
+    def run(self) -> Tuned:
+        options, out, measured = self._options, None, {}
+        trained = self._train()
+        share, gains = best_share(
+            self._begin,
+            trained.weights,
+            lambda weights: self._value(TorchReader(weights).read),
+        )
+        if gains or options.keep:
+            fresh = self._export(trained, share)
+            self._tell("Measuring the gain on held-out requests.")
+            readers = self._old, load_reader(str(fresh))
+            found = self._searched.measure(self._requests.measured, self._measured, readers)
+            measured = {"judged": found}
+            gains = gains and found.is_better and not found.is_worse
+            if options.keep or gains:
+                out = fresh.replace(options.out)
+        lost = self._requests.lost
+        note = f"Judged queries left out because none of their skills is here: {lost}."
+        return Tuned(
+            is_better=gains,
+            folder=out,
+            skills=self._skills,
+            judged=len(self._learned),
+            steps=trained.steps,
+            share=share if measured else 0.0,
+            measured=measured,
+            seconds=time.monotonic() - self._started,
+            notes=(note,) if lost else (),
+        )
+
+    def _check(self) -> None:
+        """Raise an error if there is nothing to learn from or to measure by."""
+        seen = {grade for one in self._measured for grade in one.grades}
+        if seen != {0, 2} or not self._learned or not self._watched:
+            raise TrainingError(
+                f"Among the first {READ_MOST} hits of the {len(self._requests.measured):,} "
+                "held-out requests a reader finds no right skill beside a wrong one that it can "
+                f"read; judge more requests in {self._options.queries}, or name more skills."
+            )
+
+    def _value(self, read: Read) -> float:
+        return -reading_loss(read, self._watched, self._settings)
+
+    def _train(self) -> TrainedReader:
+        """Train for as many epochs as there is time for."""
+        began = time.monotonic()
+        self._value(TorchReader(self._begin).read)
+        watched, learned, measured = (
+            sum(len(one.texts) for one in groups)
+            for groups in (self._watched, self._learned, self._measured)
+        )
+        seconds = (time.monotonic() - began) / watched
+        later = seconds * ((LOOKS + len(SHARES) + 1) * watched + 4 * measured)
+        left = 60 * self._options.minutes - (time.monotonic() - self._started) - later
+        epoch = _STEP_COST * seconds * learned
+        if left < _LEAST_EPOCHS * epoch:
+            missing = _LEAST_EPOCHS * epoch - left
+            raise TrainingError(
+                f"{self._options.minutes:g} minutes are too few here: reading all requests once "
+                f"to learn takes {epoch:.0f} s; give at least --minutes "
+                f"{math.ceil(self._options.minutes + missing / 60)}."
+            )
+        epochs = min(self._settings.epochs, left / epoch)
+        steps = math.ceil(epochs * len(self._learned) / self._settings.groups)
+        looks = max(1, math.ceil(steps / LOOKS))
+        self._tell(f"Tuning on {len(self._learned):,} requests: {steps:,} steps.")
+        return train_reader(
+            self._begin,
+            self._learned,
+            replace(self._settings, epochs=epochs, check_every=looks),
+            check=self._value,
+            progress=self._progress,
+            deadline=time.monotonic() + left,
+        )
+
+    def _export(self, trained: TrainedReader, share: float) -> Path:
+        fresh, requests = self._work_dir / "model", len(self._learned)
+        export_tuned(
+            average(self._begin, trained.weights, share),
+            fresh,
+            model=self._options.reader,
+            name=self._old.name,
+            scripts=self._old.scripts,
+            made={"requests": requests, "steps": trained.steps, "share": share},
+            stem=PACKAGED.stem,
+        )
+        return fresh
+
+
+def _told_apart(reader: Reader, groups: Sequence[Group]) -> dict[str, float]:
+    """Return how often the right skills of each request stand above wrong ones of any request."""
+    read = [reader.read(one.request, one.texts) for one in groups]
+    found = [(one, logits, np.array(one.grades)) for one, logits in zip(groups, read, strict=True)]
+    wrong = np.concatenate([logits[grades == 0] for _, logits, grades in found])
+    return {
+        one.request: auroc(logits[grades == 2], wrong)
+        for one, logits, grades in found
+        if 2 in one.grades
+    }

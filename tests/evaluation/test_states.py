@@ -1,0 +1,169 @@
+"""What answers say at the default threshold, worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.report import report_dict, state_rows
+from skillsearch.evaluation.states import DEPTH, assess_states
+from skillsearch.evaluation.types import (
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+    States,
+    StateShares,
+    SystemAnswers,
+)
+from skillsearch.index.search.search import MOST_PERHAPS, SearchRequest
+
+ANSWERS = {
+    "kept": (("x", 0.9), ("a", 0.5)),  # a score at the threshold fits
+    "wrong": (("x", 0.8), ("a", 0.2)),  # another fits, the right one may fit
+    "perhaps": (("x", 0.3), ("a", 0.1)),  # a score at the lower bound may fit
+    "hidden": (("x", 0.4), ("a", 0.05)),
+    "silent": (("a", 0.09),),
+    "unranked": (("x", 0.01),),
+    "refused": (),
+    "deep": (*((f"d{n}", 0.4) for n in range(5)), ("a", 0.3)),  # the sixth that may fit
+}
+QRELS = {query: {"a": 1} for query in ANSWERS}
+SYSTEM = SystemAnswers(
+    "hybrid",
+    "",
+    ANSWERS,
+    {
+        "twin": {"1": (("x", 0.5),), "2": (("x", 0.49),), "3": (("x", 0.1),), "4": ()},
+        "foreign": {"f": (("x", 0.0999),)},
+    },
+    threshold=0.5,
+    lower_bound=0.1,
+    is_calibrated=True,
+)
+KINDS = {"kept": "short", "wrong": "short", "silent": "task", "deep": ""}
+
+
+def measured(system=SYSTEM, qrels=QRELS, kinds=KINDS):
+    """Measure the states; the precision is somebody else's."""
+    return assess_states(system, qrels, kinds, precision=0.25)
+
+
+def test_the_states_by_hand():
+    """Of eight answers one is kept and one false; three say perhaps and three none.
+
+    Six rankings hold the right skill among the first ten; three of these answers name it.
+    """
+    found = measured()
+    assert (found.threshold, found.lower_bound, found.precision) == (0.5, 0.1, 0.25)
+    assert found.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=3 / 8, none=3 / 8)
+    assert found.shown == pytest.approx(3 / 6)
+    assert found.kinds == {"short": 1 / 2, "task": 0.0}
+    assert found.unanswerable == {
+        "twin": StateShares(kept=0.0, false=1 / 4, perhaps=2 / 4, none=1 / 4),
+        "foreign": StateShares(kept=0.0, false=0.0, perhaps=0.0, none=1.0),
+    }
+
+
+def test_an_answer_is_as_long_as_that_of_a_search():
+    """By default; what fits is not crowded out by what may, nor the other way round."""
+    assert DEPTH == MOST_PERHAPS == SearchRequest("make tea").n
+    fits = tuple((f"d{n}", 0.9) for n in range(DEPTH))
+    for ranking, state, shown in (
+        ((*fits, ("a", 0.8)), "false", 0.0),
+        ((*fits, ("a", 0.4)), "false", 1.0),
+        ((*fits[1:], ("a", 0.8)), "kept", 1.0),
+    ):
+        found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
+        assert (getattr(found.answerable, state), found.shown) == (1.0, shown)
+
+
+def test_a_right_skill_beyond_the_first_ten_could_not_be_shown():
+    """At rank ten it could."""
+    above = tuple((f"d{n}", 0.01) for n in range(9))
+    for ranking, shown in (
+        ((*above, ("a", 0.01)), 0.0),
+        ((*above, ("d9", 0.01), ("a", 0.01)), None),
+    ):
+        found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
+        assert found.shown == shown
+
+
+def test_only_the_threshold_tells_without_a_lower_bound_below_it():
+    """Nothing is perhaps: of a channel alone, or if one asked for a lower threshold."""
+    raw = measured(replace(SYSTEM, lower_bound=None))
+    assert raw.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=0.0, none=6 / 8)
+    low = measured(replace(SYSTEM, threshold=0.05))
+    assert (low.threshold, low.lower_bound) == (0.05, 0.05)
+    assert low.answerable == StateShares(kept=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)
+
+
+def test_without_a_threshold_an_answer_says_nothing():
+    """A run file is a ranking alone."""
+    assert measured(replace(SYSTEM, threshold=None)) is None
+
+
+def test_without_a_query_there_are_no_shares():
+    """Nothing is divided by zero."""
+    found = measured(replace(SYSTEM, unanswerable={"twin": {}}), {"q": {"a": 0}})
+    nothing = StateShares(0.0, 0.0, 0.0, 0.0)
+    assert (found.answerable, found.shown, found.unanswerable) == (nothing, None, {})
+
+
+def test_kept_is_not_told_again_for_the_only_kind():
+    """The whole says it."""
+    assert measured(kinds=dict.fromkeys(QRELS, "task")).kinds == {}
+
+
+def make_report():
+    """Assess a collection in which every request has a kind."""
+    kinds = {query: "short" if query in ("kept", "wrong") else "task" for query in ANSWERS}
+    collection = Collection(
+        "written",
+        (JudgedDocument("a", "a", "a"),),
+        tuple(JudgedQuery(query, query, kind) for query, kind in kinds.items()),
+        QRELS,
+    )
+    return replace(assess(collection, [SYSTEM]), style={"twin": 0.64})
+
+
+def test_the_json_form():
+    """By system and kind of request, AUROC and style beside."""
+    report = make_report()
+    record = report_dict(report)
+    auroc = report.systems[0].abstention.auroc
+    # Of 32 pairs with 0.5, 0.49, 0.1 and no hit 2 + 2 + 5 + 7 are in order, and one is tied.
+    assert auroc["twin"] == pytest.approx((2 + 2 + 5 + 7 + 0.5) / 32)
+    assert record["states"] == {
+        "hybrid": {
+            "answerable": {
+                **{"kept": 0.125, "false": 0.125, "perhaps": 0.375, "silent": 0.375},
+                **{"shown": 0.5, "kinds": {"short": 0.5, "task": 0.0}},
+            },
+            "twin": {
+                **{"false": 0.25, "perhaps": 0.5, "none": 0.25},
+                **{"auroc": 0.515625, "style": 0.64},
+            },
+            "foreign": {
+                **{"false": 0.0, "perhaps": 0.0, "none": 1.0},
+                **{"auroc": 0.625, "style": None},
+            },
+        }
+    }
+    assert record["style"] == {"twin": 0.64}
+    # Of the three answered the first hits are x.
+    assert record["abstention"]["hybrid"]["default"] == {
+        **{"threshold": 0.5, "lower_bound": 0.1, "precision": 0.0},
+    }
+
+
+def test_the_rows_of_the_table():
+    """Right fits are kept of answerable requests only, and only these have a ranking to show."""
+    states = make_report().systems[0].abstention.default
+    assert isinstance(states, States)
+    assert state_rows(states) == [
+        ("answerable", ["12.5", "12.5", "37.5", "37.5", "50.0"]),
+        ("of them short", ["50.0", "", "", "", ""]),
+        ("of them task", ["0.0", "", "", "", ""]),
+        ("twin", ["", "25.0", "50.0", "25.0", ""]),
+        ("foreign", ["", "0.0", "0.0", "100.0", ""]),
+    ]

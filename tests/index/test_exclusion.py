@@ -1,0 +1,83 @@
+"""Skills that a request does not want, and that are not for a request, rank behind others."""
+
+import pytest
+
+from skillsearch.index.documents import about_text, field_texts
+from skillsearch.index.search.calibration import AGAINST, LEXICAL_FEATURES, default_calibration
+from skillsearch.index.search.query import split_terms
+from skillsearch.skills.parser import read_skill
+
+SKILLS = {
+    "docker-build": "Build the container image with Docker.",
+    "podman-build": "Build the container image with Podman.",
+    "text-tables": "Extract tables from documents. NOT for PDF files.",
+    "all-tables": "Extract tables from documents and PDF files.",
+    "tea-timer": "Remind somebody when the tea is ready.",
+    "key-rotation": "Rotate API keys that leaked.",
+}
+
+
+@pytest.fixture
+def small(tmp_path, make_skill, build):
+    """Return an index of a few skills in pairs."""
+    for name, description in SKILLS.items():
+        make_skill(tmp_path / "skills", name, description)
+    return build(tmp_path / "skills")
+
+
+def found(index, query, **options):
+    return {hit.name: hit for hit in index.search(query, 6, 0, **options).hits}
+
+
+def test_an_unwanted_tool_ranks_behind_its_sibling(small):
+    """It would come first without the exclusion."""
+    assert found(small, "build the image with Docker")["docker-build"].rank == 1
+    hits = found(small, "build the image, but do not use Docker", explain=True)
+    assert hits["podman-build"].rank == 1
+    assert hits["docker-build"].score < 0.05
+    assert hits["docker-build"].explain.features["excluded"] == 1.0
+    assert hits["docker-build"].explain.contributions["excluded"] == -12.0
+
+
+def test_a_skill_that_is_not_for_it_ranks_behind_its_sibling(small):
+    hits = found(small, "extract tables from PDF files", explain=True)
+    assert hits["all-tables"].rank == 1
+    assert 0 < hits["text-tables"].explain.features["excluded"] < 1
+    assert hits["all-tables"].explain.features["excluded"] == 0
+    assert hits["text-tables"].description == SKILLS["text-tables"]
+
+
+def test_a_plain_request_knows_no_exclusion(small):
+    for hit in found(small, "extract tables from documents", explain=True).values():
+        assert hit.explain.features["excluded"] == 0
+
+
+def test_what_is_asked_too_is_not_excluded():
+    asked, counts, excluded = split_terms("move Docker files to Podman, do not use Docker", "en")
+    assert asked == "move Docker files to Podman,"
+    assert "docker" in counts
+    assert not excluded
+
+
+def test_a_query_of_function_words_beside_the_exclusion_is_whole():
+    asked, counts, excluded = split_terms("please do not use Docker", "en")
+    assert (asked, list(counts), excluded) == ("please do not use Docker", ["use", "docker"], {})
+
+
+def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):
+    """Neither counted nor embedded, and kept beside for the search; a person sees it."""
+    description = "Reads text. NOT for PDF files."
+    path = make_skill(tmp_path, "reader", description, when_to_use="Use it. Not for scans.")
+    skill = read_skill(path, doc_id="a:reader", root=tmp_path)
+    texts = field_texts(skill, (None,))
+    assert about_text(skill) == "Reads text.\nUse it."
+    assert "pdf" not in texts.metadata_terms
+    assert texts.embedded[0].metadata == "reader: Reads text.\nUse it."
+    assert texts.document.excluded == "NOT for PDF files.\nNot for scans."
+    assert texts.document.description == description
+
+
+def test_the_feature_opposes_and_belongs_to_no_channel():
+    weights = default_calibration().weights
+    assert {name for name, weight in weights.items() if weight < 0} == set(AGAINST)
+    assert not set(AGAINST) & set(LEXICAL_FEATURES)

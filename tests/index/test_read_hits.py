@@ -1,0 +1,286 @@
+"""Which hits a reader is asked about, what it is shown, and what its answers change."""
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from skillsearch.index.search.calibration import (
+    EVIDENCE,
+    FEATURES,
+    READER,
+    default_calibration,
+    probability,
+)
+from skillsearch.index.search.query import QueryView
+from skillsearch.index.search.ranker import Ranked
+from skillsearch.index.search.reading import (
+    DOUBT,
+    NOT_READ,
+    READ_MOST,
+    Reading,
+    can_read,
+    reordered,
+)
+from skillsearch.index.search.search import SearchRequest, answer
+from skillsearch.text.passages import passage_text
+
+LATIN = frozenset({"Latin"})
+TOOLS = ("axe", "bucket", "can", "drill", "engine", "funnel", "gauge", "hose")
+QUERY = "water the plants"
+NO_EVIDENCE = dict.fromkeys(EVIDENCE, 0.0)
+
+
+@dataclass
+class WordReader:
+    """Reads words: the log-odds of a text are the sum of those of the words in it.
+
+    Attributes:
+        logits: By word.
+        scripts: What it says that it can read.
+        asked: Each request, and the texts that it was asked about.
+    """
+
+    logits: dict[str, float] = field(default_factory=dict)
+    scripts: frozenset[str] | None = LATIN
+    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    name: str = "words"
+
+    def read(self, request, texts):
+        """Return the log-odds that the skill of each text fits, in order."""
+        self.asked.append((request, list(texts)))
+        words = [text.lower().replace(".", " ").split() for text in texts]
+        return np.array([sum(self.logits.get(word, 0.0) for word in one) for one in words])
+
+
+@pytest.fixture
+def tools(tmp_path, add_skill, build):
+    """An index of eight skills that all water plants, the first letters of whose names differ."""
+    for place, tool in enumerate(TOOLS):
+        about = f"Water the plants with it{' again' * place}."
+        add_skill(tmp_path / "s" / tool, f"{tool}-tool", about, f"# Use\nHold the {tool} upright.")
+    return build(tmp_path / "s", languages="english")
+
+
+def calibrated(p=0.5, *, reader=100.0):
+    """Return a calibration by which each hit fits with one probability, or as its reader says."""
+    return replace(
+        default_calibration(),
+        reader=reader,
+        alone=NO_EVIDENCE | {"intercept": math.log(p / (1 - p))},
+        read=NO_EVIDENCE | {READER: 1.0, "intercept": 0.0},
+    )
+
+
+def ask(index, reading, calibration, query=QUERY, **options):
+    """Return the answer to one query."""
+    request = SearchRequest(query, **{"n": 20, "threshold": 0.0, **options})
+    (found,) = answer([request], index.opened, [index.analyse(query)], calibration, reading)
+    return found
+
+
+def names(result):
+    """Return the names of the hits."""
+    return [hit.name for hit in result]
+
+
+def reading_by(reader, when="always"):
+    """Return a reading by a reader that is there."""
+    return Reading(when, lambda: reader)
+
+
+@pytest.mark.parametrize(
+    ("when", "p", "is_read"),
+    [
+        ("auto", DOUBT[0] * 0.99, False),
+        ("auto", DOUBT[0] * 1.01, True),
+        ("auto", 0.5, True),
+        ("auto", DOUBT[1] - 0.001, True),
+        ("auto", DOUBT[1] + 0.001, False),
+        *(("off", p, False) for p in (0.001, 0.5, 0.999)),
+        *(("always", p, True) for p in (0.001, 0.5, 0.999)),
+    ],
+)
+def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
+    """By the probability of the best hit; who is not asked is not even loaded."""
+    reader, loads = WordReader(), []
+    found = ask(tools, Reading(when, lambda: loads.append(1) or reader), calibrated(p))
+    assert (len(reader.asked), len(loads)) == (is_read, is_read)
+    assert len(found) == len(TOOLS)
+    best = 0.5 if is_read else p
+    assert found[0].score == pytest.approx(max(best, p))
+
+
+@pytest.mark.parametrize("when", ["auto", "always"])
+def test_a_reader_that_cannot_be_had_changes_nothing(tools, when):
+    """Nor does none at all."""
+    expected = ask(tools, NOT_READ, calibrated(0.4)).hits
+    assert ask(tools, Reading(when, lambda: None), calibrated(0.4)).hits == expected
+    assert len(expected) == len(TOOLS)
+
+
+def test_the_first_hits_are_shown_as_they_are_on_disk(tools, tmp_path):
+    """Name, description and passage, in the order of the ranking; one that is gone without body."""
+    order = names(ask(tools, NOT_READ, calibrated()))
+    (tmp_path / "s" / "axe" / "SKILL.md").unlink()
+    reader = WordReader()
+    ask(tools, reading_by(reader), calibrated())
+    expected = []
+    for name in order[:READ_MOST]:
+        tool = name.removesuffix("-tool")
+        body = "" if tool == "axe" else f"# Use\nHold the {tool} upright."
+        expected.append(passage_text(name, tools.find(name).description, body))
+    assert "axe-tool" in order[:READ_MOST]
+    assert reader.asked == [(QUERY, expected)]
+
+
+def test_what_is_read_is_ordered_by_the_logits(tools):
+    """Six hits change places, those behind them keep theirs; scores by hand."""
+    order = names(ask(tools, NOT_READ, calibrated(0.1)))
+    logits = dict(zip(order, (-1.0, 3.0, -2.0, 0.5, 1.0, -4.0), strict=False))
+    reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
+    # The word of a tool is in its name and in its body.
+    found = ask(tools, reading_by(reader), calibrated(0.1), explain=True)
+    assert len(reader.asked[0][1]) == READ_MOST == 6
+    assert names(found) == [order[place] for place in (1, 4, 3, 0, 2, 5, 6, 7)]
+    unread = math.log(1 / 9)
+    expected = [probability(odds) for odds in (6, 2, 1, -2, unread, unread, unread, unread)]
+    assert [hit.score for hit in found] == pytest.approx(expected)
+    assert [hit.rank for hit in found] == list(range(1, 9))
+    raised = [0, 0, 0, 0, unread + 4, unread + 8, 0, 0]
+    assert [hit.explain.raised for hit in found] == pytest.approx(raised)
+    said = [hit.explain.confidence.get(READER) for hit in found]
+    assert said == pytest.approx([6, 2, 1, -2, -4, -8, None, None])
+    assert found[0].explain.contributions[READER] == pytest.approx(600)
+    assert json.loads(json.dumps(found.to_dict()))["hits"][0]["name"] == order[1]
+
+
+def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
+    """The order is that of the ranking."""
+    order = names(ask(tools, NOT_READ, calibrated()))
+    reader = WordReader({tool: float(place) for place, tool in enumerate(TOOLS)})
+    found = ask(tools, reading_by(reader), calibrated(reader=0.0))
+    assert names(found) == order
+    logits = [2.0 * TOOLS.index(name.removesuffix("-tool")) for name in order[:READ_MOST]] + [0, 0]
+    expected = [probability(max(logits[place:])) for place in range(len(logits))]
+    assert [hit.score for hit in found] == pytest.approx(expected)
+
+
+def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_skill):
+    """It is not shown; the others are ordered around it."""
+    order = names(ask(tools, NOT_READ, calibrated()))
+    name, tool = order[0], order[0].removesuffix("-tool")
+    about = tools.find(name).description
+    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물주기", "Water.")
+    tools.refresh()
+    before = names(ask(tools, NOT_READ, calibrated()))
+    place = before.index(name)
+    assert place < READ_MOST - 1
+    reader = WordReader({one: float(at) for at, one in enumerate(TOOLS)})
+    found = names(ask(tools, reading_by(reader), calibrated()))
+    _, texts = reader.asked[0]
+    assert len(texts) == READ_MOST - 1
+    assert not any(name.replace("-", " ") in text for text in texts)
+    assert found[place] == name
+    others = [one for one in before[:READ_MOST] if one != name]
+    assert [one for one in found[:READ_MOST] if one != name] == sorted(others, reverse=True)
+    assert found[READ_MOST:] == before[READ_MOST:]
+    reader.scripts = None
+    ask(tools, reading_by(reader), calibrated())
+    assert len(reader.asked[1][1]) == READ_MOST
+
+
+def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skill, build):
+    """It has nothing to say."""
+    add_skill(tmp_path / "s" / "a", "물주기", "화분에 물을 줍니다 water.", "Water.")
+    index, reader = build(tmp_path / "s", languages="english"), WordReader()
+    assert ask(index, reading_by(reader), calibrated(0.4))[0].score == pytest.approx(0.4)
+    assert reader.asked == []
+
+
+@pytest.mark.parametrize(
+    ("query", "scripts", "is_read"),
+    [
+        ("water the plants 물", LATIN, True),
+        ("plants 화분에 물", LATIN, False),
+        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
+        ("plants 화분에 물", None, True),
+    ],
+)
+def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
+    """One of few other letters is."""
+    reader = WordReader(scripts=scripts)
+    ask(tools, reading_by(reader), calibrated(), query)
+    assert len(reader.asked) == is_read
+
+
+@pytest.mark.parametrize(
+    ("trusts", "scripts", "expected"),
+    [
+        ((1.0,), LATIN, True),
+        ((0.2,), LATIN, True),
+        ((0.5, 1.0), LATIN, True),
+        ((0.49, 1.0), LATIN, False),
+        ((0.49, 1.0), None, True),
+    ],
+)
+def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expected):
+    """If the second of two channels is trusted more; unless the reader knows all scripts."""
+    views = tuple(QueryView(np.zeros(4, np.float32), trust) for trust in trusts)
+    query = replace(tools.analyse("water the plants"), views=views)
+    assert can_read(query, scripts) is expected
+
+
+@pytest.mark.parametrize(
+    ("query", "scripts", "is_read"),
+    [
+        ("Bitte gieß jeden Abend die Blumen im Garten", LATIN, False),
+        ("Bitte gieß jeden Abend die Blumen im Garten", None, True),
+        ("water plants", LATIN, True),
+        ("please water all of the plants in the garden", LATIN, True),
+    ],
+)
+def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read):
+    """Unless the reader knows all scripts; a query too short to tell is read."""
+    assert can_read(tools.analyse(query), scripts) is is_read
+
+
+@pytest.mark.parametrize(
+    ("sums", "read", "weight", "expected"),
+    [
+        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 1.0, [1, 0, 2]),
+        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 0.4, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], {0: 0.0, 2: 9.0}, 1.0, [2, 1, 0]),
+        ([5.0, 4.0, 3.0], {1: -9.0}, 1.0, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], {}, 1.0, [0, 1, 2]),
+    ],
+)
+def test_rows_are_reordered_by_hand(sums, read, weight, expected):
+    """Sum plus weight times logit, among the places of those read."""
+    features = np.zeros((3, len(FEATURES)))
+    ranked = Ranked(np.arange(3), features, np.array(sums), np.arange(3))
+    assert reordered(ranked, [0, 1, 2], read, weight) == expected
+
+
+def test_equals_stay_in_the_order_of_the_ranking():
+    """Which is that of the ids, whatever the numbers of the documents."""
+    ranked = Ranked(np.arange(3), np.zeros((3, len(FEATURES))), np.ones(3), np.array([2, 0, 1]))
+    assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
+
+
+@pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
+def test_only_hybrid_answers_are_read(tools, system):
+    """The other systems do as they are told."""
+    reader = WordReader()
+    assert ask(tools, reading_by(reader), calibrated(), system=system)
+    assert reader.asked == []
+
+
+def test_nothing_is_read_where_nothing_is_found(tools):
+    """There is no best hit to doubt."""
+    reader = WordReader()
+    ids = [document.doc_id for document in tools.documents()]
+    assert not ask(tools, reading_by(reader), calibrated(), exclude=ids)
+    assert reader.asked == []

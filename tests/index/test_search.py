@@ -1,0 +1,146 @@
+"""What fits, what may fit, and how many hits have a say in it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
+from skillsearch.index.search.search import MOST_PERHAPS
+from skillsearch.types import SYSTEMS
+
+WORDS = ("water", "plants", "garden", "cut", "hedges", "tea", "forms", "zebra", "the", "balcony")
+WATER = "water the plants in my garden"
+
+
+@pytest.fixture
+def garden(tmp_path, add_skill, build):
+    """An index of ten skills that have something to do with gardens."""
+    for place in range(10):
+        words = " ".join(WORDS[place % 3 :][:3]) + f" with tool number {place}" * (1 + place // 2)
+        add_skill(tmp_path / "s" / f"s{place:02}", f"tool-{place:02}", f"{words}.", f"B{place}.")
+    return build(tmp_path / "s")
+
+
+def scored(hits):
+    """Return the ids of hits, their ranks and scores."""
+    return [(hit.doc_id, hit.rank, hit.score) for hit in hits]
+
+
+def cut_at(index, threshold, lower_bound):
+    """Return an index with other cuts."""
+    cuts = {"threshold": threshold, "lower_bound": lower_bound}
+    return index.with_calibration(replace(default_calibration(), **cuts))
+
+
+@pytest.mark.parametrize("fitting", [0, 1, 3, 5])
+@pytest.mark.parametrize("more", [0, 1, 4, 7])
+def test_what_does_not_fit_but_may_is_told_apart(garden, fitting, more):
+    """From the lower bound to the threshold, ranked on, at most five."""
+    every = scored(garden.search(WATER, 100, 0.0))
+    scores = [score for _, _, score in every]
+    assert len(scores) == 10
+    ends = [1.0, *scores, 0.0]
+    threshold, lower = (
+        (ends[count] + ends[count + 1]) / 2 if count else 1.0
+        for count in (fitting, min(fitting + more, 10))
+    )
+    fit = [one for one in every if one[2] >= threshold]
+    may = [one for one in every if lower <= one[2] < threshold]
+    result = cut_at(garden, threshold, min(lower, threshold)).search(WATER, 5)
+    assert MOST_PERHAPS == 5
+    assert (scored(result), scored(result.perhaps)) == (fit[:5], may[:5])
+    assert result.state == ("fits" if fit else "perhaps" if may else "none")
+    assert (result.abstained, bool(result)) == (not fit, bool(fit))
+    assert result.threshold == threshold
+
+
+def test_a_threshold_asked_for_cuts_what_may_fit_too(garden):
+    """What is between the lower bound and it may fit; nothing below either is told."""
+    every = scored(garden.search(WATER, 100, 0.0))
+    high, middle, low = sorted({score for _, _, score in every}, reverse=True)[1:4]
+    index = cut_at(garden, 0.99, middle)
+    result = index.search(WATER, 10, high)
+    assert scored(result) == [one for one in every if one[2] >= high]
+    assert scored(result.perhaps) == [one for one in every if middle <= one[2] < high][:5]
+    assert result.perhaps
+    result = index.search(WATER, 10, low)
+    assert scored(result) == [one for one in every if one[2] >= low]
+    assert result.perhaps == ()
+
+
+def test_at_threshold_0_every_hit_fits(garden):
+    """So none may fit beside them."""
+    result = garden.search(WATER, 100, 0.0)
+    assert (result.perhaps, result.state) == ((), "fits")
+    assert garden.search("zzz", 100, 0.0, system="bm25").state == "none"
+
+
+@pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.5, 1.0])
+def test_only_hybrid_scores_tell_what_may_fit(garden, system, threshold):
+    """Those of other systems are no probabilities."""
+    result = cut_at(garden, 0.99, 0.01).search(WATER, 5, threshold, system=system)
+    assert result.perhaps == ()
+    assert all(hit.score >= (threshold or 0.0) for hit in result)
+
+
+def test_what_may_fit_is_in_the_json(garden):
+    """As the hits are."""
+    every = scored(garden.search(WATER, 100, 0.0))
+    result = cut_at(garden, 1.0, every[1][2]).search(WATER)
+    assert result.state == "perhaps"
+    told = [(hit["rank"], hit["score"]) for hit in result.to_dict()["perhaps"]]
+    assert told == [one[1:] for one in every if one[2] >= every[1][2]][:5]
+    assert len(told) > 1
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+    st.integers(1, 12),
+    st.none() | st.floats(0, 1),
+)
+def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
+    """Of those that fit, and on to those that may; ranks count up."""
+    result = garden.search(query, n, threshold)
+    told = [*result.hits, *result.perhaps]
+    scores, ranks = [hit.score for hit in told], [hit.rank for hit in told]
+    assert scores == sorted(scores, reverse=True)
+    assert ranks[: len(result)] == list(range(1, len(result) + 1))
+    assert ranks == sorted({*ranks})
+    assert all(hit.score < result.threshold for hit in result.perhaps)
+    assert len(result.perhaps) <= MOST_PERHAPS
+
+
+def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
+    """Of the same text but for their names: none leads, and none is behind."""
+    for name in ("d", "b", "c"):
+        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
+    add_skill(tmp_path / "s" / "tea", "tea-timer", "Time green tea.", "Two minutes.")
+    result = build(tmp_path / "s").search("water plants", 3, 0.0, explain=True, reader="off")
+    assert {hit.name for hit in result} == {"tool-b", "tool-c", "tool-d"}
+    assert [hit.score for hit in result] == pytest.approx([result[0].score] * 3, rel=1e-6)
+    assert [hit.explain.raised for hit in result] == pytest.approx([0, 0, 0], abs=1e-6)
+    assert [hit.explain.confidence["lead"] for hit in result] == pytest.approx([0] * 3, abs=1e-6)
+
+
+def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
+    """A hit behind them raises them though it is not shown."""
+    for place in range(12):
+        text = "Water the plants" + " with a can" * place
+        body = "zebra" if place == 7 else f"Body {place}."
+        add_skill(tmp_path / "s" / f"s{place:02}", f"tool-{place:02}", f"{text}.", body)
+    calibration = replace(
+        default_calibration(),
+        weights=dict.fromkeys(FEATURES, 0.0) | {"cosine_metadata": 10.0},
+        alone=dict.fromkeys(EVIDENCE, 0.0) | {"rarest_term": 5.0, "intercept": -1.0},
+    )
+    index = build(tmp_path / "s").with_calibration(calibration)
+    query = "water the plants zebra"
+    every = index.search(query, 5, 0.0, explain=True, reader="off")
+    assert "tool-07" not in [hit.name for hit in every]
+    assert every[0].explain.raised > 0
+    for n in (1, 2, 4):
+        assert scored(index.search(query, n, 0.0, reader="off")) == scored(every)[:n]

@@ -1,0 +1,96 @@
+"""The reader in the package: what it tells apart, what it shares, and when a search asks it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from skillsearch.cli.index import EXAMPLES
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.evaluation.assess import auroc
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
+from skillsearch.index.search.calibration import READER
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, load_reader
+from skillsearch.text.passages import PASSAGE_CHARS, passage_text
+
+QUERY = "why does my pod keep restarting"
+MOST_BYTES = 25_000_000
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """An index of the example skills, in English."""
+    place = tmp_path_factory.mktemp("examples")
+    return SkillIndex.from_roots(EXAMPLES, index_dir=place, languages="english")
+
+
+def read_by(hit):
+    """Return the log-odds that a reader gave a hit, None if it was not read."""
+    return hit.explain.features.get(READER)
+
+
+def test_right_skills_stand_above_wrong_ones_of_any_request():
+    """On English requests for the example skills, which it never saw."""
+    collection, reader = load_collection(EXAMPLE), load_reader(PACKAGED_SPEC)
+    shown = {
+        one.doc_id: passage_text(one.name, one.description, one.body[:PASSAGE_CHARS])
+        for one in collection.documents
+    }
+    queries = [one for one in collection.queries if one.language == "en"][:40]
+    right, wrong = [], []
+    for place, query in enumerate(queries):
+        fits = [doc for doc, grade in collection.qrels[query.query_id].items() if grade > 0]
+        others = [doc for doc in shown if doc not in fits][place % 7 :: 7]
+        logits = reader.read(query.text, [shown[doc] for doc in (*fits, *others)])
+        right += logits[: len(fits)].tolist()
+        wrong += logits[len(fits) :].tolist()
+    assert auroc(right, wrong) > 0.95
+
+
+def test_it_is_small_and_shares_words_and_tokens():
+    """Its files are as its record says, and those that all models share are the same."""
+    records = [
+        json.loads((PACKAGED_MODEL / f"{stem}.json").read_bytes())["sha256"]
+        for stem in ("model", PACKAGED.stem)
+    ]
+    for name in ("tokenizer.json", "words.onnx_data", "NOTICE"):
+        assert records[0][name] == records[1][name]
+    own = [path for path in PACKAGED_MODEL.iterdir() if path.name.startswith(f"{PACKAGED.stem}.")]
+    assert sum(path.stat().st_size for path in own) < MOST_BYTES
+
+
+def test_a_search_in_doubt_is_read_unless_it_is_off(examples):
+    """`always` reads what is clear too, and the scores say what was read."""
+    plain, read, clear = (
+        examples.search(query, explain=True, threshold=0.0, reader=reader)
+        for query, reader in ((QUERY, "off"), (QUERY, "always"), ("git-bisect-regression", "auto"))
+    )
+    assert [read_by(hit) for hit in (*plain, *clear)] == [None] * (len(plain) + len(clear))
+    assert read[0].name == "kubernetes-crashloop"
+    assert read_by(read[0]) > max(read_by(hit) for hit in read[1:])
+    assert read[0].score != plain[0].score
+
+
+def test_what_is_read_scores_the_same_beside_other_skills(examples):
+    """In a batch and alone."""
+    (batch,) = examples.search_many([QUERY], reader="always", threshold=0.0)
+    alone = examples.search(QUERY, reader="always", threshold=0.0)
+    assert [(hit.name, hit.score) for hit in batch] == [(hit.name, hit.score) for hit in alone]
+
+
+def test_a_request_in_another_language_is_left_to_the_other_evidence(examples):
+    """The reader knows English alone."""
+    query = "Warum startet mein Pod in Kubernetes immer wieder neu?"
+    found = [
+        examples.search(query, reader=reader, threshold=0.0).hits for reader in ("always", "off")
+    ]
+    assert found[0] == found[1]
+
+
+def test_logits_are_finite_for_any_text():
+    """Whatever is read."""
+    reader = load_reader(PACKAGED_SPEC)
+    texts = ["", " ", "\udc80", "a " * 5_000, "\u4e2d\u6587", "x" * 10_000]
+    for request in ("tea", "?", "word " * 4_000):
+        assert np.isfinite(reader.read(request, texts)).all()

@@ -1,0 +1,198 @@
+"""Training a reader: its loss by hand, its batches, when it ends, and what it learns."""
+
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+import tokenizers
+
+from skillsearch.errors import TrainingError
+from skillsearch.evaluation.assess import auroc
+from skillsearch.readers.reader import encode_pairs
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
+Group, ReaderSettings = cross_encoder.Group, cross_encoder.ReaderSettings
+
+SETTINGS = ReaderSettings(groups=4, learning_rate=3e-3, head_rate=1.0, epochs=2.0, average=0.9)
+
+
+def toy(count=24):
+    """Requests for which the skill with the word green fits, wherever it stands."""
+    words = "tea timer kettle boils water brew".split()
+    groups = []
+    for number in range(count):
+        texts = [f"{words[number % 6]} {one}" for one in ("cup", "green", "the")]
+        order = np.random.default_rng(number).permutation(3)
+        groups.append(
+            Group(
+                words[number % 5],
+                tuple(texts[place] for place in order),
+                tuple(2 if place == 1 else 0 for place in order),
+            )
+        )
+    return groups
+
+
+def told_apart(read, groups):
+    """Return how well a reader tells what fits from what does not."""
+    logits = read([(one.request, text) for one in groups for text in one.texts])
+    grades = np.array([grade for one in groups for grade in one.grades])
+    return auroc(logits[grades == 2], logits[grades == 0])
+
+
+def equal(one, other):
+    """Return whether weights are equal, bit by bit."""
+    return all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+
+def loss_of(logits, groups, **settings):
+    """Return the loss of some logits, as a tensor gives it and as a reader does."""
+    settings = ReaderSettings(list_share=0.5, **settings)
+
+    def read(pairs):
+        assert pairs == cross_encoder.pairs_of(groups)
+        return np.array(logits)
+
+    found = float(cross_encoder.group_loss(torch.tensor(logits), groups, settings))
+    assert cross_encoder.reading_loss(read, groups, settings) == pytest.approx(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("logits", "grades", "expected"),
+    [
+        ([0.0, 0.0, 0.0, 0.0, 0.0], [(2, 0), (1,), (0, 0)], log(2) + log(2) / 2 / 3),
+        (
+            [log(3), 0.0],
+            [(2, 1)],
+            (log(4 / 3) + log(2)) / 2 + (2 / 3 * log(4 / 3) + 1 / 3 * log(4)) / 2,
+        ),
+        ([log(3), log(3)], [(0, 0)], log(4)),
+    ],
+)
+def test_the_loss_is_what_it_is_by_hand(logits, grades, expected):
+    """Lists with one text, or without any that fits, have no second part but count."""
+    groups = [Group("tea", ("",) * len(one), one) for one in grades]
+    assert loss_of(logits, groups) == pytest.approx(expected)
+
+
+def test_a_request_is_to_stand_above_its_twin():
+    """For each skill that fits it; few contrasts count less, four of them whole."""
+    twin = Group("tee", ("", "", ""), (0, 0, 0), ("green", "black", "cup"))
+    group = Group("tea", ("", ""), (2, 0), ("green", "cup"), (twin,))
+    logits = [log(3), 0.0, 0.0, 0.0, 0.0]
+    plain = loss_of(logits, [group], twin_share=0.0)
+    contrast = log(1 + 1 / 3)
+    assert loss_of(logits, [group]) == pytest.approx(plain + 0.5 * contrast / 4)
+    many = loss_of(logits * 4, [group] * 4) - loss_of(logits * 4, [group] * 4, twin_share=0.0)
+    assert many == pytest.approx(0.5 * contrast)
+
+
+def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
+    """As written out in numpy, alone, beside longer ones, and for an empty text."""
+    weights = make_reader()
+    reader = cross_encoder.TorchReader(weights)
+    pairs = [("tea", "green kettle"), ("boils the water for tea", ""), ("cup", "tea " * 40)]
+    tokenizer = tokenizers.Tokenizer.from_str(weights.tokenizer.decode())
+    expected = [read_by_hand(weights, one) for one in encode_pairs(tokenizer, pairs)]
+    reader.is_half = False
+    np.testing.assert_allclose(reader.read(pairs), expected, atol=1e-4)
+    np.testing.assert_allclose(reader.read(pairs[:1]), expected[:1], atol=1e-4)
+
+
+@pytest.mark.parametrize(("epochs", "taken"), [(1.0, 50), (2.0, 100), (0.5, 25), (1.5, 75)])
+def test_each_epoch_has_each_group_once(epochs, taken):
+    """The last one is cut; the same seed gives the same order."""
+    groups = [Group(f"request {number}", ("tea",), (2,)) for number in range(50)]
+    settings = ReaderSettings(groups=8, epochs=epochs)
+    batches = list(cross_encoder._batches(groups, settings))
+    assert batches == list(cross_encoder._batches(groups, settings))
+    counts = Counter(one.request for batch in batches for one in batch)
+    assert counts.total() == taken
+    assert max(counts.values()) - min(counts.get(one.request, 0) for one in groups) <= 1
+    assert max(map(len, batches)) == 8
+
+
+@pytest.mark.slow
+def test_a_reader_learns_what_fits(make_reader):
+    """The loss falls, and requests tell right from wrong better than before."""
+    begin, groups = make_reader(), toy()
+    settings = ReaderSettings(groups=4, learning_rate=3e-3, head_rate=1.0, epochs=8.0, average=0.5)
+    trained = cross_encoder.train_reader(begin, groups, settings)
+    before, after = (
+        cross_encoder.TorchReader(weights).read for weights in (begin, trained.weights)
+    )
+    assert trained.steps == 48
+    losses = [cross_encoder.reading_loss(read, groups, settings) for read in (before, after)]
+    assert losses[1] < losses[0] / 2
+    assert told_apart(after, groups) > max(0.95, told_apart(before, groups))
+
+
+@pytest.mark.slow
+def test_words_keep_their_vectors_and_a_seed_its_weights(make_reader):
+    """Everything else moves; another seed brings other batches."""
+    from skillsearch.training.bert_weights import WORDS
+
+    begin, groups = make_reader(), toy()
+    first, again, other = (
+        cross_encoder.train_reader(begin, groups, ReaderSettings(groups=4, seed=seed)).weights
+        for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first.tensors[WORDS], begin.tensors[WORDS])
+    assert not np.array_equal(
+        first.tensors["head.outer.weight"], begin.tensors["head.outer.weight"]
+    )
+    assert equal(first, again)
+    assert not equal(first, other)
+
+
+def test_weights_without_a_head_get_a_random_one(make_bert):
+    """As the packaged reader began."""
+    weights = make_bert(max_position_embeddings=300)
+    trained = cross_encoder.train_reader(weights, toy(4), SETTINGS).weights
+    assert trained.is_reader
+
+
+def test_training_ends_at_the_deadline(make_reader):
+    """After the step that it is in, which is checked."""
+    looks = []
+    trained = cross_encoder.train_reader(
+        make_reader(),
+        toy(),
+        SETTINGS,
+        check=lambda _read: looks.append(1) or 0.5,
+        deadline=0.0,
+    )
+    assert (trained.steps, trained.values, len(looks)) == (1, {1: 0.5}, 1)
+
+
+def test_training_ends_when_it_gains_no_more(make_reader):
+    """Then the weights are those of the best check."""
+    falling, told = iter([0.9, 0.8, 0.7, 0.6]), []
+    settings = ReaderSettings(groups=4, epochs=2.0, check_every=1, patience=2)
+    begin = make_reader()
+    trained = cross_encoder.train_reader(
+        begin,
+        toy(),
+        settings,
+        check=lambda _read: next(falling),
+        progress=lambda *one: told.append(one),
+    )
+    assert trained.values == {1: 0.9, 2: 0.8, 3: 0.7}
+    assert told == [("train", 1, 12), ("train", 2, 12), ("train", 3, 12)]
+    first = cross_encoder.train_reader(begin, toy(), settings, deadline=0.0)
+    assert equal(trained.weights, first.weights)
+
+
+def test_what_cannot_be_trained_is_refused(make_reader):
+    """Without requests, or when the numbers are lost."""
+    with pytest.raises(TrainingError, match="no request to learn from"):
+        cross_encoder.train_reader(make_reader(), [], SETTINGS)
+    with pytest.raises(TrainingError, match=r"no numbers at step 1; .* 0\.003 now"):
+        cross_encoder.train_reader(
+            make_reader(), toy(), SETTINGS, check=lambda _read: np.nan, deadline=0.0
+        )

@@ -1,0 +1,237 @@
+"""Tuning a reader on a user's judged requests: better, not better, interrupted, refused."""
+
+import itertools
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import TrainingError
+from skillsearch.evaluation.collection import save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.readers.reader import load_reader
+from skillsearch.training.bert_weights import export, read_exported
+from skillsearch.training.material import is_measured
+from skillsearch.training.queries import SkillText
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+for _name in ("torch", "transformers", "sentence_transformers", "onnx", "ir_measures"):
+    pytest.importorskip(_name)
+reader_tuning = pytest.importorskip("skillsearch.training.reader_tuning")
+
+COUNT = 30
+WORKERS = {"bearer": "Anna", "holder": "Bert", "keeper": "Carl", "lifter": "Dora", "packer": "Emil"}
+ALL = [
+    (f"{kind}-{number}", f"Sees to crate{number} of depot{number} with the {sign} of {name}.")
+    for number in range(COUNT)
+    for kind, name in (WORKERS | {"sorter": "Fred"}).items()
+    for sign in ("tea" if kind == "sorter" else "cup",)
+]
+"""Skills, six for a crate, of which `tea` says that it is the right one."""
+LEARNS = replace(
+    reader_tuning.SETTINGS, learning_rate=3e-3, head_rate=1.0, epochs=6.0, average=0.8, groups=4
+)
+"""Lets a reader of so few weights learn something in so few steps."""
+
+
+def silent(*_told):
+    """Take no notice of progress."""
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """The skills on disk."""
+    for name, description in ALL:
+        make_skill(tmp_path / "root", name, description, f"Begin at belt{name}.\n")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def model(tmp_path, make_reader):
+    """A small reader, exported."""
+    folder = tmp_path / "tiny"
+    export(
+        make_reader(8, vocab_size=1_000),
+        folder,
+        name="tiny",
+        notice="A tiny reader.\n",
+        licence="Do as you like.\n",
+        stem="reader",
+        extra={"scripts": ["Latin"]},
+    )
+    return folder
+
+
+@pytest.fixture
+def options(root, model, tmp_path):
+    """The options of the runs, with a log of judged requests."""
+    path = tmp_path / "log.jsonl"
+    lines = [
+        {"query": f"{verb} crate{one} of depot{one}", "skill": f"sorter-{one}"}
+        for one in range(COUNT)
+        for verb in ("see to", "handle")
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return reader_tuning.ReaderOptions(
+        (root,), tmp_path / "out" / "tuned", path, str(model), "hashing", languages="english"
+    )
+
+
+@pytest.mark.slow
+def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
+    """It tells apart what the search cannot, and reads like the weights that were trained."""
+    told = []
+    tuned = reader_tuning.tune_reader(options, progress=silent, tell=told.append, settings=LEARNS)
+    assert tuned.is_better
+    assert tuned.folder == options.out
+    measured = tuned.measured["judged"]
+    assert tuned.skills == measured.documents == len(ALL)
+    reader, hybrid = measured.changes["reader"], measured.changes["hybrid"]
+    assert reader.after["AUROC"] > max(0.9, reader.before["AUROC"] + 0.1)
+    assert hybrid.after["Success@1"] > hybrid.before["Success@1"] + 0.1
+    files = {path.name for path in options.out.iterdir()}
+    assert files == {
+        *("LICENSE", "NOTICE", "reader.json", "reader.onnx", "reader.onnx_data"),
+        "tokenizer.json",
+    }
+    assert (options.out / "NOTICE").read_text().startswith("A tiny reader.\n")
+    assert [path.name for path in options.out.parent.iterdir()] == ["tuned"]
+    assert told[0].startswith("Tuning on ")
+    loaded, old = load_reader(str(options.out)), load_reader(str(model))
+    assert (loaded.name, loaded.scripts) == ("tiny (tuned)", {"Latin"})
+    torch_reader = reader_tuning.TorchReader(read_exported(options.out, "reader"))
+    torch_reader.is_half = False
+    asked, texts = "handle crate7", [text for _, text in ALL[:6]]
+    expected = torch_reader.read([(asked, text) for text in texts])
+    np.testing.assert_allclose(loaded.read(asked, texts), expected, rtol=0.1, atol=0.15)
+    assert loaded.read(asked, texts).tolist() != old.read(asked, texts).tolist()
+    assert json.loads(json.dumps(tuned.to_dict()))["measured"]["judged"]["reader"]["before"]
+
+
+@pytest.mark.slow
+def test_a_reader_that_did_not_is_not_written(options):
+    """Nothing is left, unless it is to be kept."""
+    settings = replace(LEARNS, learning_rate=1e-12, epochs=1.0)
+    tuned = reader_tuning.tune_reader(options, progress=silent, tell=silent, settings=settings)
+    assert not tuned.is_better
+    assert tuned.folder is None
+    assert list(options.out.parent.iterdir()) == []
+    kept = reader_tuning.tune_reader(
+        replace(options, keep=True), progress=silent, tell=silent, settings=settings
+    )
+    assert not kept.is_better
+    assert kept.folder == options.out
+    again = reader_tuning.begin_reader(str(options.out))
+    assert again.is_reader
+
+
+@pytest.mark.slow
+def test_an_interrupted_tuning_writes_no_reader(options):
+    """What it leaves is an index, which the next one uses."""
+
+    def interrupt(stage, done, _total):
+        if stage == "train" and done == 2:
+            raise KeyboardInterrupt
+
+    settings = replace(LEARNS, epochs=1.0)
+    with pytest.raises(KeyboardInterrupt):
+        reader_tuning.tune_reader(options, progress=interrupt, tell=silent, settings=settings)
+    (left,) = options.out.parent.iterdir()
+    assert [path.name for path in left.iterdir()] == ["index"]
+    reader_tuning.tune_reader(options, progress=silent, tell=silent, settings=settings)
+    assert not left.exists()
+
+
+def test_too_little_time_is_told_with_what_is_needed(options):
+    """And nothing is left."""
+    with pytest.raises(TrainingError, match=r"0\.0001 minutes are too few .* --minutes \d+"):
+        reader_tuning.tune_reader(replace(options, minutes=0.0001), progress=silent, tell=silent)
+    assert list(options.out.parent.iterdir()) == []
+
+
+def test_too_few_judged_requests_are_refused(options, tmp_path):
+    """It says how many there are; those for unknown skills do not count."""
+    lines = [{"query": f"see to {one}", "skill": f"sorter-{one}"} for one in range(COUNT + 20)]
+    options.queries.write_text("\n".join(map(json.dumps, lines[5:])))
+    with pytest.raises(TrainingError, match=r"^25 judged requests .* at least 30 are needed"):
+        reader_tuning.tune_reader(options, progress=silent, tell=silent)
+    assert list(options.out.parent.iterdir()) == []
+
+
+def test_requests_whose_skills_are_never_read_are_refused(options):
+    """There would be nothing to measure."""
+    lines = [{"query": f"箱{one}を見る", "skill": f"sorter-{one}"} for one in range(COUNT)]
+    options.queries.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(TrainingError, match="finds no right skill beside a wrong one"):
+        reader_tuning.tune_reader(options, progress=silent, tell=silent)
+
+
+@pytest.mark.parametrize("spec", ["onnx", "", "st:nowhere"])
+def test_other_readers_are_refused(spec):
+    """It says which ones can be tuned."""
+    with pytest.raises(TrainingError, match="cannot be tuned; begin with minilm"):
+        reader_tuning.begin_reader(spec)
+
+
+def collection(negatives=20):
+    """Return a judged collection of the skills, with requests that nothing answers."""
+    queries = [JudgedQuery(f"q{one}", f"see to crate{one}") for one in range(COUNT)]
+    return Collection(
+        "crates",
+        tuple(JudgedDocument(name, name, description) for name, description in ALL),
+        tuple(queries),
+        {one.query_id: {f"sorter-{number}": 1} for number, one in enumerate(queries)},
+        negatives=tuple(
+            JudgedQuery(f"n{one}", f"burn crate{one} of depot{one}") for one in range(negatives)
+        ),
+    )
+
+
+def test_what_is_measured_is_learned_by_no_one(tmp_path):
+    """Requests are divided by their texts, as `tune` divides them; those of one text are one."""
+    save_collection(collection(), tmp_path / "crates")
+    library = {f"root:{name}": SkillText(name, text, "") for name, text in ALL}
+    parts = reader_tuning.Requests.gather(tmp_path / "crates", library, 0)
+    texts = [[one.text for one in part] for part in parts[:3]]
+    assert sorted(itertools.chain(*texts)) == sorted(
+        {one.text for one in (*collection().queries, *collection().negatives)}
+    )
+    assert all(map(is_measured, texts[2]))
+    assert not any(map(is_measured, texts[0] + texts[1]))
+    right = {one.text: one.right for part in parts[:3] for one in part}
+    assert right["see to crate3"] == {"root:sorter-3"}
+    assert right["burn crate3 of depot3"] == frozenset()
+    log = tmp_path / "log.jsonl"
+    lines = [
+        {"query": query, "skill": f"{kind}-{one}"}
+        for one in range(COUNT)
+        for query, kind in ((f"see to {one}", "sorter"), (f"See  to {one}", "packer"))
+    ]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    parts = reader_tuning.Requests.gather(log, library, 0)
+    right = {one.text: one.right for part in parts[:3] for one in part}
+    assert len(right) == COUNT
+    assert right["see to 3"] == {"root:sorter-3", "root:packer-3"}
+
+
+def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path):
+    """To learn from also those that were not found, and a random one; nothing else fits."""
+    searched = reader_tuning._Searched(options, tmp_path / "index", frozenset({"Latin"}), silent)
+    requests = [
+        reader_tuning.Request("see to crate3 of depot3", frozenset({"root:sorter-3"})),
+        reader_tuning.Request("nothing but zebras", frozenset({"root:sorter-4"})),
+        reader_tuning.Request("burn crate5 of depot5", frozenset()),
+        reader_tuning.Request("箱を見る", frozenset({"root:sorter-6"})),
+    ]
+    found, *others = searched.groups(requests, random.Random(1))
+    assert (found.grades[0], found.texts[0][:8]) == (2, "sorter 3")
+    assert all("crate3 " in text for text in found.texts[:6])
+    assert set(found.grades[1:]) == {0}
+    assert len(found.texts) in (6, 7)
+    assert [one.request for one in others] == [one.text for one in requests[1:3]]
+    assert others[0].grades[0] == 2
+    assert set(others[1].grades) == {0}
+    (seen,) = searched.groups([requests[0], requests[3]])
+    assert sorted(seen.grades) == [0, 0, 0, 0, 0, 2]
