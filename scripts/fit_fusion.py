@@ -12,12 +12,12 @@ the second channel, and what tells the language of a query, as they are in the o
 ``--keep-first`` leaves the others.
 
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the confidence
-in each of the first hits by logistic regression with signs held, once by what a search always
-knows, and once with what a reader says. FOLDER holds a reader that was trained without the
-collections named as unseen: the coefficients of the reader are fitted and measured on these alone.
-Of ``NAME:HALF`` only every other repository counts. What is printed was predicted for each
-collection by coefficients fitted without it and without its family, so it says what a new
-collection can expect; the coefficients written are fitted on all.
+in each of the first hits by logistic regression with signs held and then its scale (Platt, 1999),
+once by what a search always knows, and once with what a reader says. FOLDER holds a reader that was
+trained without the collections named as unseen: the coefficients of the reader are fitted and
+measured on these alone. Of ``NAME:HALF`` only every other repository counts. What is printed was
+predicted for each collection by coefficients fitted without it and without its family, so it says
+what a new collection can expect; the coefficients written are fitted on all.
 
 Four kinds of query teach the confidence: judged ones, the same with the right skills hidden
 (dropped gold), twins, and queries of foreign collections. So that neither the length nor the number
@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 from fusion_samples import (
+    JUDGED,
     QUERIES,
     VARIANTS,
     Sample,
@@ -56,6 +57,7 @@ from scipy.special import expit
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.evaluation.assess import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.style import FEWEST, style_auroc
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.search.calibration import (
     AGAINST,
@@ -85,8 +87,13 @@ HITS = 10
 HIT_WEIGHTS = np.array([1.0] + [0.25] * 4 + [0.1] * 5)
 """What each hit weighs in the fit: the siblings of a right skill are often unjudged, and most
 hits behind the first are wrong."""
-MIX = {"judged": 1.0, "dropped": 0.12, "twin": 0.12, "foreign": 0.25, "named": 0.05}
-"""Weights of the kinds of query in the fit, the same for each collection."""
+TAUGHT = {"judged": 1.0, "dropped": 0.02, "twin": 1.0, "foreign": 1.0, "named": 0.05}
+"""Weights of the kinds of query that teach how much each piece of evidence says, the same for each
+collection. Where the right skills are dropped, siblings that nobody judged often fit."""
+MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0.05}
+"""Likewise for the scale and the intercept: the requests that a score is a probability for."""
+UNJUDGED = 0.5
+"""Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
 SHOWN = 0.97
@@ -115,6 +122,9 @@ SECOND = frozenset(name for name in (*START, *EVIDENCE) if name.endswith("multil
 """Ranking features and evidence of the second dense channel."""
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 UNANSWERABLE = ("dropped", "twin", "foreign")
+_UNSURE = ("judged", "dropped")
+_LEAST_SCALE = 0.05
+"""Evidence never speaks against what it speaks for."""
 _NO_HIT = 1e9
 _CONSTANT = 1e-6
 """Evidence that deviates less tells nothing."""
@@ -269,7 +279,7 @@ class Logits:
         unseen, scripts = self.queries.get(sample.collection), self._reader.scripts
         if unseen is None or sample.variant != "whole" or not can_read(sample.query, scripts):
             return []
-        if sample.query_id and sample.query_id not in unseen:
+        if sample.asked and sample.asked.query_id not in unseen:
             return []
         texts = {}
         for row in rows:
@@ -317,14 +327,14 @@ def unseen_queries(
     return found
 
 
-def sample_weights(samples: Sequence[Sample]) -> Matrix:
-    """Weigh samples so that collections, and in each the kinds, count as `MIX` and `VARIANTS`."""
+def sample_weights(samples: Sequence[Sample], mix: Mapping[str, float]) -> Matrix:
+    """Weigh samples so that collections, and in each the kinds, count as `VARIANTS` and a mix."""
     counts: dict[tuple[str, str, str], int] = {}
     for sample in samples:
         key = (sample.collection, sample.variant, sample.kind)
         counts[key] = counts.get(key, 0) + 1
     weights = [
-        MIX[s.kind] * VARIANTS[s.variant].weight / counts[s.collection, s.variant, s.kind]
+        mix[s.kind] * VARIANTS[s.variant].weight / counts[s.collection, s.variant, s.kind]
         for s in samples
     ]
     return np.array(weights) / sum(weights) * 2000.0
@@ -435,13 +445,13 @@ def fit_confidence(
     if first is not None:
         kept = (*EVIDENCE, "intercept")
         held |= {name: first.alone[name] for name in kept if name not in SECOND}
-    alone = _fit_hits(samples, answers, known, held)
+    alone = _fit_hits(samples, answers, known, held, scale=first is None)
     if first is not None:
         second = {name: alone[name] for name in SECOND & {*EVIDENCE}}
         return Confidence(alone, {**first.read, **second}, first.reader)
     # What the second channel says cannot be learned here.
-    read = _fit_hits(samples, answers, known, held, with_reader=True)
-    return Confidence(alone, read, fit_reader_weight(samples, answers, known))
+    reader = fit_reader_weight(samples, answers, known)
+    return Confidence(alone, _fit_hits(samples, answers, known, held, reader), reader)
 
 
 def _fit_hits(
@@ -449,23 +459,56 @@ def _fit_hits(
     answers: Answers,
     known: NDArray[np.bool_],
     held: Mapping[str, float],
+    reader: float | None = None,
     *,
-    with_reader: bool = False,
+    scale: bool = True,
 ) -> dict[str, float]:
-    """Fit one confidence on the hits that exist, or on those that were read."""
-    present = ~np.isnan(answers.logits if with_reader else answers.evidence[:, :, 0])
+    """Fit one confidence on the hits that exist, or on those that were read.
+
+    The latter if the ranking weight of a `reader` is given. With `scale` it is fitted on what is
+    `TAUGHT` and then brought to the scale of `MIX`, but for what is held.
+    """
+    names: tuple[str, ...] = EVIDENCE
+    present, evidence = ~np.isnan(answers.evidence[:, :, 0]), answers.evidence
+    ranks = np.tile(np.arange(HITS), (len(samples), 1))
+    if reader is not None:
+        present, names = ~np.isnan(answers.logits), (*EVIDENCE, READER)
+        evidence = np.concatenate([evidence, answers.logits[:, :, np.newaxis]], axis=2)
+        ranks = np.argsort(answers.reordered(reader), axis=1)
     places = np.flatnonzero(known & present.any(axis=1))
     if not len(places):
-        return dict.fromkeys((*EVIDENCE, READER, "intercept"), 0.0)
-    weights = sample_weights([samples[place] for place in places.tolist()])
+        return dict.fromkeys((*names, "intercept"), 0.0)
+    some = [samples[place] for place in places.tolist()]
     rows, hits = np.nonzero(present[places])
-    evidence = answers.evidence[places][rows, hits]
-    names: tuple[str, ...] = EVIDENCE
-    if with_reader:
-        evidence = np.c_[evidence, answers.logits[places][rows, hits]]
-        names = (*EVIDENCE, READER)
     outcomes = answers.relevant[places][rows, hits].astype(float)
-    return fit_logistic(evidence, outcomes, weights[rows] * HIT_WEIGHTS[hits], names, held)
+    by_rank = HIT_WEIGHTS[ranks[places][rows, hits]]
+    values = evidence[places][rows, hits]
+    meant = sample_weights(some, MIX)[rows] * by_rank
+    if not scale:
+        return fit_logistic(values, outcomes, meant, names, held)
+    is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
+    unsure = np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
+    taught = sample_weights(some, TAUGHT)[rows] * by_rank * unsure
+    found = fit_logistic(values, outcomes, taught, names, held)
+    odds = values @ np.array([found[name] for name in names]) + found["intercept"]
+    slope, shift = fit_scale(odds, outcomes, meant)
+    scaled = {name: slope * value for name, value in found.items()}
+    scaled["intercept"] += shift
+    return {**scaled, **held}
+
+
+def fit_scale(odds: Matrix, outcomes: Matrix, weights: Matrix) -> tuple[float, float]:
+    """Return the factor and the shift that make log-odds fit outcomes (Platt, 1999)."""
+
+    def loss(values: Matrix) -> tuple[float, Matrix]:
+        scaled = values[0] * odds + values[1]
+        likelihood = np.logaddexp(0.0, scaled) - outcomes * scaled
+        wrong = weights * (expit(scaled) - outcomes)
+        return float((weights * likelihood).sum()), np.array([wrong @ odds, wrong.sum()])
+
+    bounds = [(_LEAST_SCALE, None), (None, None)]
+    slope, shift = minimize(loss, (1.0, 0.0), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return float(slope), float(shift)
 
 
 def fit_reader_weight(
@@ -697,6 +740,35 @@ def print_table(title: str, table: Table) -> None:
         print(f"{label:24}", *cells, flush=True)
 
 
+def print_kinds(samples: Sequence[Sample], found: Predicted) -> None:
+    """Print the AUROC of each kind of request with twins, and that of style alone.
+
+    Means over the collections that have enough of the kind.
+    """
+    with_twins = {s.collection for s in samples if s.kind == "twin"}
+    tops: dict[tuple[str, str, str], list[tuple[JudgedQuery, float]]] = {}
+    for sample, score in zip(samples, found.scores[:, 0].tolist(), strict=True):
+        if sample.asked and sample.variant == "whole" and sample.collection in with_twins:
+            key = (sample.asked.kind, sample.collection, sample.kind)
+            tops.setdefault(key, []).append((sample.asked, score))
+    values: dict[str, dict[str, list[float]]] = {}
+    for (kind, collection, source), some in sorted(tops.items()):
+        judged = tops.get((kind, collection, "judged"), [])
+        if source == "judged" or min(len(some), len(judged)) < FEWEST:
+            continue
+        row = values.setdefault(kind, {})
+        scores = [np.array([score for _, score in one]) for one in (judged, some)]
+        row.setdefault(f"auroc {source}", []).append(auroc(*scores))
+        if source == "twin":
+            asked = [[query for query, _ in one] for one in (judged, some)]
+            row.setdefault("style twin", []).append(style_auroc(*asked))
+    names = sorted({name for row in values.values() for name in row})
+    print(f"\n{'kind of request':24}", *(f"{name:>16}" for name in names))
+    for kind, row in values.items():
+        cells = (f"{statistics.mean(row[n]):16.3f}" if n in row else f"{'-':>16}" for n in names)
+        print(f"{kind:24}", *cells, flush=True)
+
+
 def print_ablation(
     samples: Sequence[Sample],
     folds: Sequence[Fold],
@@ -829,6 +901,7 @@ def fit_part(
         without = predict(samples, folds, (), first, with_reader=False)
         print_table(f"{title}, not read", measure(samples, weights, without, *cuts))
     print_table(f"{title}, left out", table)
+    print_kinds(samples, scored)
     calibration, seen = fit_all(samples, cuts, clues, first, logits)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:

@@ -44,6 +44,8 @@ FAMILIES = {
     **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "languages")},
 }
 """Collections over the same documents, or of the same making: neither may see the other."""
+JUDGED = {"requests"}
+"""Families of collections in which the neighbours of a right skill were judged too."""
 RELATED = (
     {"one-liners", "metatool", "metatool-multi", "spanish", "russian", "chinese"},
     {"korean", "spanish", "russian", "chinese"},
@@ -92,7 +94,7 @@ class Sample:
         candidates: What was found.
         relevant: Which candidates are relevant, bool.
         judged: How many documents are relevant, found or not.
-        query_id: Id of a judged query or twin, or empty.
+        asked: The judged query or twin, which has the kind of its original; else None.
     """
 
     collection: str
@@ -104,7 +106,7 @@ class Sample:
     candidates: Candidates
     relevant: NDArray[np.bool_]
     judged: int
-    query_id: str = ""
+    asked: JudgedQuery | None = None
     _known: dict[int, list[float]] = field(default_factory=dict)
     read: dict[int, float] = field(default_factory=dict)
     """What a reader said of the candidates in some rows, NaN for those that it cannot read."""
@@ -291,8 +293,10 @@ class Sampler:
         for query in _spread(collection.queries, self._queries // part):
             made += searched.judged(query)
         twins = [one for one in collection.negatives if one.kind == TWIN]
+        kinds = {query.query_id: query.kind for query in collection.queries}
         for query in _spread(twins, self._queries // part):
-            made.append(searched.sample("twin", query.text, query_id=query.query_id))
+            twin = replace(query, kind=kinds.get(query.twin_of, ""))
+            made.append(searched.sample("twin", query.text, asked=twin))
         for document in _spread(list(searched.index.documents()), self._queries // part // 4):
             made.append(searched.named(document.name))
         for source, other in self._collections.items():
@@ -348,8 +352,8 @@ class _Searched:
         ignored = self._numbers_of(self._collection.ignored.get(query.query_id, ()))
         hidden = ignored | self._copies(relevant)
         return [
-            self.sample("judged", query.text, relevant, ignored, query_id=query.query_id),
-            self.sample("dropped", query.text, frozenset(), hidden, query_id=query.query_id),
+            self.sample("judged", query.text, relevant, ignored, asked=query),
+            self.sample("dropped", query.text, frozenset(), hidden, asked=query),
         ]
 
     def named(self, name: str) -> Sample:
@@ -364,7 +368,7 @@ class _Searched:
         hidden: frozenset[int] = frozenset(),
         *,
         source: str = "",
-        query_id: str = "",
+        asked: JudgedQuery | None = None,
     ) -> Sample:
         """Search one query."""
         corpus, form = self.index.opened.corpus, self.index.analyse(text)
@@ -372,7 +376,7 @@ class _Searched:
         (found,) = find_candidates(corpus, [form], HITS_WANTED, excluded)
         mask = np.isin(found.documents, sorted(relevant))
         count = len(relevant - hidden)
-        return Sample("", self._variant, kind, source, corpus, form, found, mask, count, query_id)
+        return Sample("", self._variant, kind, source, corpus, form, found, mask, count, asked)
 
     def _numbers_of(self, doc_ids: Iterable[str]) -> frozenset[int]:
         """Return the numbers of documents that were indexed."""

@@ -24,10 +24,12 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from train_default import read_skills, save_weights
 
 from skillsearch.embedders.embedder import load_embedder
@@ -46,9 +48,11 @@ from skillsearch.training.cross_encoder import (
     train_reader,
 )
 
-BESIDE = 4
+BESIDE = 3
 """Judged skills of a request that are read: up to three that fit, and the nearest of the others."""
 MOST_FITTING = 3
+STRANGERS = 400
+"""The nearest of so many skills of other clusters is read as well: an index brings up such too."""
 TWIN_FITTING = 2
 """Skills that fit its original and a twin is read with; beside them the nearest other one."""
 FREE_NEAR_MISSES = "n"
@@ -56,6 +60,7 @@ FREE_NEAR_MISSES = "n"
 WATCHED = 10
 """Every so manieth cluster says when to stop, by this many requests."""
 WATCHED_REQUESTS = 150
+CHECKS = 8
 _IDF_SAMPLE = 4_000
 _NEAR_CHARS = 400  # of a text, which tell what is near
 _LATIN = frozenset({"Latin"})
@@ -77,17 +82,25 @@ class Texts:
             if count < len(sample) / 4
         }
 
-    def nearness(self, requests: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-        """Return the judged skills of each request, those that the embedder finds nearest first."""
+    def nearness(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[int], int]]:
+        """Yield the judged skills of each request, the nearest first, and its nearest stranger.
+
+        The embedder tells what is near. A stranger is one of a random sample of skills that were
+        judged for other requests.
+        """
+        chance = random.Random(1)
         embedder = load_embedder("onnx")
         rows = sorted({row for one in requests for row in one["rows"]})
         about = [f"{self.skills[row][0]}: {self.skills[row][1]}"[:_NEAR_CHARS] for row in rows]
         vectors = dict(zip(rows, embed(embedder, about), strict=True))
         asked = embed(embedder, [one["text"][:_NEAR_CHARS] for one in requests], role="query")
-        return [
-            sorted(one["rows"], key=lambda row: -float(vectors[row] @ vector))
-            for one, vector in zip(requests, asked, strict=True)
-        ]
+        for one, vector in zip(requests, asked, strict=True):
+
+            def cosine(row: int, vector: NDArray[np.float32] = vector) -> float:
+                return float(vectors[row] @ vector)
+
+            others = set(chance.sample(rows, min(STRANGERS, len(rows)))).difference(one["rows"])
+            yield sorted(one["rows"], key=cosine, reverse=True), max(sorted(others), key=cosine)
 
     def of(self, row: int, request: str) -> str:
         """Return the text of a skill for a request."""
@@ -117,7 +130,7 @@ def written(path: Path, texts: Texts, left_out: range | set[int]) -> Iterator[tu
     }
     twins: defaultdict[tuple[int, str], list[Group]] = defaultdict(list)
     originals: dict[tuple[int, str], Group] = {}
-    for one, order in zip(kept, near, strict=True):
+    for one, (order, stranger) in zip(kept, near, strict=True):
         home, text = one["cluster"], one["text"]
         if one.get("twin_of"):
             fits = graded.get((home, one["twin_of"]), {})
@@ -128,6 +141,7 @@ def written(path: Path, texts: Texts, left_out: range | set[int]) -> Iterator[tu
             beside = max(1, BESIDE - min(most, len(fits)))
         rows = sorted(fits, key=lambda row: -fits[row])[:most]
         rows += [row for row in order if row not in fits][:beside]
+        rows += [] if one.get("twin_of") else [stranger]
         shown = tuple(texts.of(row, text) for row in rows)
         if one.get("twin_of"):
             key = (home, one["twin_of"])
@@ -223,6 +237,8 @@ def main() -> None:
     random.Random(3).shuffle(groups)
     groups = groups[: options.most]
     print(f"{len(groups)} requests, {len(pairs_of(groups))} pairs", file=sys.stderr)
+    steps = settings.epochs * len(groups) / settings.groups
+    settings = replace(settings, check_every=math.ceil(steps / CHECKS))
     began = time.monotonic()
 
     def check(read: Read) -> float:

@@ -260,6 +260,36 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
+def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
+    """A factor and a shift, by Platt; they never turn evidence round."""
+    random = np.random.default_rng(12)
+    odds = random.normal(0, 2, 20_000)
+    outcomes = (random.random(20_000) < 1 / (1 + np.exp(-(0.5 * odds + 1)))).astype(float)
+    weights = np.ones(20_000)
+    assert fusion.fit_scale(odds, outcomes, weights) == pytest.approx((0.5, 1), abs=0.06)
+    slope, _ = fusion.fit_scale(odds, 1 - outcomes, weights)
+    assert 0 < slope < 0.1
+
+
+def test_wrong_hits_count_less_where_siblings_are_not_judged(fusion, make_sample, make_answers):
+    """They teach less about what the evidence says; the scale is that of all hits."""
+    random = np.random.default_rng(13)
+    size = 4_000
+    names = random.random((size, 1))
+    # Half of the hits that fit were not judged.
+    fits = random.random((size, 1)) < 1 / (1 + np.exp(-(6 * names - 3)))
+    relevant = fits & (random.random((size, 1)) < 0.5)
+    answers = make_answers(names, [[1.0]] * size, relevant)
+    known, found = np.ones(size, bool), {}
+    for collection in ("tools", "requests-0"):
+        sample = replace(make_sample(np.zeros((1, len(FEATURES))), [0]), collection=collection)
+        found[collection] = fusion.fit_confidence([sample] * size, answers, known).alone
+    for one in found.values():
+        shares = 1 / (1 + np.exp(-(one["name"] * names + one["intercept"])))
+        assert shares.mean() == pytest.approx(relevant.mean(), abs=0.02)
+    assert found["tools"]["intercept"] != found["requests-0"]["intercept"]
+
+
 def predicted(fusion, tops, relevant=None):
     """Return predictions of one hit each."""
     scores = np.array(tops, float)[:, np.newaxis]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -24,6 +25,7 @@ POOLED_OUTPUT = "sentence_embedding"
 OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
+_TOKENIZERS = 2  # kept for other models: an index has at most two
 
 Result = TypeVar("Result")
 
@@ -64,7 +66,7 @@ class OnnxEmbedder:
             )
         digests = [config.verify(path), config.verify(folder / "tokenizer.json")]
         digests += [config.verify(file) for file in weight_files(path)]
-        tokenizer = load_tokenizer(folder / "tokenizer.json", config.max_tokens)
+        tokenizer = shared_tokenizer(folder / "tokenizer.json", config.max_tokens)
         run = _load_session(path, config.pooling)
         dimensions, limit = int(run(tokenizer.encode("probe")).shape[-1]), config.max_tokens
         fingerprint = embedding.fingerprint_of(*digests, config.pooling, limit)
@@ -97,6 +99,17 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
             tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     return tokenizer
+
+
+def shared_tokenizer(path: Path, max_tokens: int) -> Any:
+    """Load one as `load_tokenizer` does, once for all models beside it; it must stay as it is."""
+    stat = path.stat()
+    return _load_once(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns), max_tokens)
+
+
+@lru_cache(maxsize=_TOKENIZERS)
+def _load_once(path: Path, _stamp: tuple[int, ...], max_tokens: int) -> Any:
+    return load_tokenizer(path, max_tokens)
 
 
 def _load_session(path: Path, pooling: str) -> Callable[[Any], embedding.Row]:

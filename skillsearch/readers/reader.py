@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from skillsearch import config
 from skillsearch.embedders.embedder import PACKAGED_MODEL, PackagedModel
 from skillsearch.embedders.embedding import errors_of, head_of
-from skillsearch.embedders.model_files import ModelConfig, weight_files
+from skillsearch.embedders.model_files import DEFAULT_MAX_TOKENS, ModelConfig, weight_files
 from skillsearch.embedders.onnx_embedder import (
     KNOWN_INPUTS,
     MODEL_FILES,
-    load_tokenizer,
     map_ahead,
     open_session,
+    shared_tokenizer,
 )
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.errors import EmbedderError, MissingDependencyError
@@ -106,7 +106,8 @@ class OnnxReader:
         for one in (path, file, *weight_files(path)):
             settings.verify(one)
         limit = settings.max_tokens
-        tokenizer = load_tokenizer(file, None if is_own else limit)
+        # `_pair` cuts our own texts; this far, the tokenizer is also that of the embedder.
+        tokenizer = shared_tokenizer(file, max(limit, DEFAULT_MAX_TOKENS) if is_own else limit)
 
         def encode(request: str, text: str) -> Sequence[Sequence[int]]:
             """Return the rows of `KNOWN_INPUTS`, by the tokenizer's own template for another's."""

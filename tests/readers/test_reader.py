@@ -67,6 +67,19 @@ def test_a_model_with_token_types_gets_those_of_its_tokenizer(foreign):
     assert reader.scripts is None
 
 
+def test_a_tokenizer_that_was_changed_is_read_again(foreign):
+    """It is parsed once for all models that share it, as long as the file stays the same."""
+    folder = foreign()
+    (logit,) = OnnxReader.load(folder).read("tea", ["water"])
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_bytes())
+    words = tokenizer["model"]["vocab"]
+    words["tea"], words["boils"] = words["boils"], words["tea"]
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    (other,) = OnnxReader.load(folder).read("tea", ["water"])
+    assert other - logit == words["tea"] - words["boils"] == 3
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from skillsearch.readers.reader import Reader
 
 _LATIN = frozenset({"Latin"})
-# First hits that are read; five told twins apart as well as ten did.
-READ_MOST = 6
+# First hits that are read; on collections left out, six or ten told no more.
+READ_MOST = 4
 # Probabilities of the best hit, by cheaper evidence, between which reading may change the answer.
 DOUBT = (0.02, 0.95)
 
