@@ -352,12 +352,6 @@ class _Asker:
             unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.calibration.threshold if is_calibrated else None
-        answered = [query for query in queries if query.query_id not in self.refused]
-        timed = _evenly_spaced(answered, MAX_TIMED)
-        seconds = [
-            index.rank(one.text, USUAL_DEPTH, system=spec.system, reader=spec.reader)[1]
-            for one in timed
-        ]
         return SystemAnswers(
             name=spec.name,
             settings=spec.settings,
@@ -366,8 +360,18 @@ class _Asker:
             threshold=usual if spec.threshold is None else spec.threshold,
             lower_bound=self.calibration.lower_bound if is_calibrated else None,
             is_calibrated=is_calibrated,
-            milliseconds=1000 * median(seconds) if seconds else None,
+            milliseconds=self._milliseconds(queries),
         )
+
+    def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
+        """Return the median time of a query by itself, if any was answered."""
+        answered = [query for query in queries if query.query_id not in self.refused]
+        spec = self.spec
+        seconds = [
+            self.index.rank(one.text, USUAL_DEPTH, system=spec.system, reader=spec.reader)[1]
+            for one in _evenly_spaced(answered, MAX_TIMED)
+        ]
+        return 1000 * median(seconds) if seconds else None
 
     def notes(self) -> Iterator[str]:
         """Yield a remark if queries were refused."""

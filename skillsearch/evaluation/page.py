@@ -18,7 +18,7 @@ from skillsearch.evaluation import plots
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, Outcome, percent
-from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, SystemReport
+from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, States, SystemReport
 from skillsearch.text.safe_text import listed, one_line
 
 Group: TypeAlias = "tuple[str, Sequence[tuple[str, Sequence[Cell | str]]]]"
@@ -192,35 +192,34 @@ def _abstention(report: Report, place: int) -> Iterator[str]:
 def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Iterator[Group]:
     """Group the rows of the table, which has a column for each system."""
     known = [system.abstention for system in systems]
-    sources = list(report.unanswerable)
-    if sources:
-        rows = [(one, [words.decimals(of.auroc.get(one)) for of in known]) for one in sources]
-        yield "AUROC against", rows
+    if sources := list(report.unanswerable):
+        yield "AUROC against", _decimal_rows(sources, [of.auroc for of in known])
     if report.style:
-        style = [(one, [words.decimals(report.style.get(one))] * len(known)) for one in sources]
-        yield "AUROC of style alone", style
-    if any(defaults := [of.default for of in known]):
-        yield (
-            "at its own threshold",
-            [
-                (
-                    "threshold",
-                    [words.score_digits(at.threshold if at else None) for at in defaults],
-                ),
-                (
-                    "lower bound",
-                    [words.score_digits(at.lower_bound if at else None) for at in defaults],
-                ),
-                ("precision", [percent(at.precision if at else None) for at in defaults]),
-            ],
-        )
+        yield "AUROC of style alone", _decimal_rows(sources, [report.style] * len(known))
+    if any(of.default for of in known):
+        yield "at its own threshold", _default_rows([of.default for of in known])
     points = list(map(words.operating_points, known))
     for name in sorted(set().union(*points)):
         yield _point_group(name, [of.get(name) for of in points], sources)
-    errors = [one.calibration_error for one in known]
-    if kinds := dict.fromkeys(chain(*errors)):
-        cells_of = {kind: [words.decimals(of.get(kind)) for of in errors] for kind in kinds}
-        yield "calibration error", [(f"{kind} queries", cells_of[kind]) for kind in kinds]
+    errors = [{f"{kind} queries": e for kind, e in of.calibration_error.items()} for of in known]
+    if heads := dict.fromkeys(chain(*errors)):
+        yield "calibration error", _decimal_rows(heads, errors)
+
+
+def _decimal_rows(
+    heads: Iterable[str], columns: Sequence[Mapping[str, float | None]]
+) -> list[tuple[str, list[str]]]:
+    return [(head, [words.decimals(one.get(head)) for one in columns]) for head in heads]
+
+
+def _default_rows(points: Sequence[States | None]) -> list[tuple[str, list[str]]]:
+    values = [(at.threshold, at.lower_bound, at.precision) if at else (None,) * 3 for at in points]
+    shown = (words.score_digits, words.score_digits, percent)
+    names = ("threshold", "lower bound", "precision")
+    return [
+        (name, list(map(show, column)))
+        for name, show, column in zip(names, shown, zip(*values, strict=True), strict=True)
+    ]
 
 
 def _point_group(

@@ -234,27 +234,26 @@ def group_loss(logits: Any, groups: Sequence[Group], settings: ReaderSettings) -
     that fits (RankNet, Burges et al., 2005); a group without a fitting skill has the first alone.
     """
     every = [one for group in groups for one in group.read_together]
-    sizes = [len(one.texts) for one in every]
     targets = [torch.tensor([TARGETS[grade] for grade in one.grades]) for one in every]
+    parts = logits.split([len(one.texts) for one in every])
     loss = functional.binary_cross_entropy_with_logits(logits, torch.cat(targets))
-    found = dict(zip(map(id, every), logits.split(sizes), strict=True))
-    wanted = dict(zip(map(id, every), targets, strict=True))
-    for group in groups:
-        aims = wanted[id(group)]
-        if aims.sum() > 0 and len(aims) > 1:
-            share = -(aims / aims.sum() * found[id(group)].log_softmax(dim=0)).sum()
+    for aims, part in zip(targets, parts, strict=True):
+        if aims.sum() > 0:
+            share = -(aims / aims.sum() * part.log_softmax(dim=0)).sum()
             loss = loss + settings.list_share * share / len(groups)
-    contrasts = [
-        found[id(twin)][place] - found[id(group)][group.skills.index(skill)]
-        for group in groups
-        for twin in group.twins
-        for place, skill in enumerate(twin.skills)
-        if skill in group.skills and group.grades[group.skills.index(skill)] > 0
-    ]
-    if contrasts:
+    found = {id(one): part for one, part in zip(every, parts, strict=True)}
+    if contrasts := [one for group in groups for one in _contrasts(group, found)]:
         share = settings.twin_share * min(1.0, len(contrasts) / _CONTRASTS)
         loss = loss + share * functional.softplus(torch.stack(contrasts)).mean()
     return loss
+
+
+def _contrasts(group: Group, found: Mapping[int, Any]) -> Iterator[Any]:
+    """Yield how far a twin is above its original, for each skill that fits the original alone."""
+    for twin in group.twins:
+        for place, skill in enumerate(twin.skills):
+            if skill in group.skills and group.grades[row := group.skills.index(skill)] > 0:
+                yield found[id(twin)][place] - found[id(group)][row]
 
 
 def reading_loss(read: Read, groups: Sequence[Group], settings: ReaderSettings) -> float:
