@@ -196,8 +196,9 @@ def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Itera
         yield "AUROC against", _decimal_rows(sources, [of.auroc for of in known])
     if report.style:
         yield "AUROC of style alone", _decimal_rows(sources, [report.style] * len(known))
-    if any(of.default for of in known):
-        yield "at its own threshold", _default_rows([of.default for of in known])
+    defaults = [of.default for of in known]
+    if any(defaults):
+        yield "at its own threshold", _default_rows(defaults)
     points = list(map(words.operating_points, known))
     for name in sorted(set().union(*points)):
         yield _point_group(name, [of.get(name) for of in points], sources)

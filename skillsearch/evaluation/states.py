@@ -56,20 +56,23 @@ def assess_states(
         for source, answers in system.unanswerable.items()
         if answers
     }
-    names = list(dict.fromkeys(kinds.get(query, "") for query in said))
-    kept = {
-        name: fmean(what == "kept" for query, what in said.items() if kinds.get(query) == name)
-        for name in filter(None, names)
-    }
     return States(
         threshold=float(cut.threshold),
         lower_bound=float(cut.lower_bound),
         precision=precision,
         answerable=_shares(said.values()),
         shown=fmean(shown) if shown else None,
-        kinds=kept if len(names) > 1 else {},
+        kinds=_kept_by_kind(said, kinds),
         unanswerable=unanswerable,
     )
+
+
+def _kept_by_kind(said: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:
+    """Return the share of answers kept for each kind of query; nothing if all are alike."""
+    by_kind: dict[str, list[bool]] = {}
+    for query, what in said.items():
+        by_kind.setdefault(kinds.get(query, ""), []).append(what == "kept")
+    return {kind: fmean(kept) for kind, kept in by_kind.items() if kind and len(by_kind) > 1}
 
 
 def _shares(said: Iterable[str]) -> StateShares:

@@ -127,21 +127,23 @@ def _foreign(text: str) -> Iterator[_Span]:
             yield first + name.start(), one.end(), first + name.start(), one.start()
 
 
-def _following(text: str, at: int) -> Iterator[tuple[str, str, int, bool]]:
-    """Yield each word as written and in lower case, its end, and whether a clause ends there."""
+def _following(text: str, at: int) -> Iterator[tuple[str, str, int]]:
+    """Yield each word of a clause as written, in lower case, and where it ends."""
     for _ in range(_MOST_WORDS):
         found = _WORD.match(text, at)
         if not found:
             return
         word = found["word"].rstrip(".'\u2019-/")
         at = found.end()
-        yield word, word.casefold(), found.start("word") + len(word), word != found["word"]
+        yield word, word.casefold(), found.start("word") + len(word)
+        if word != found["word"]:
+            return
 
 
 def _end_of_use(text: str, at: int) -> int:
     """Return where what is not to be used ends; `at` if it is not said, or narrowed."""
     end, joined, has_name = at, False, False
-    for word, folded, stop, is_last in _following(text, at):
+    for word, folded, stop in _following(text, at):
         is_name = _is_name(word)
         if folded in _NARROWS and not is_name:
             return end if has_name else at
@@ -151,8 +153,6 @@ def _end_of_use(text: str, at: int) -> int:
         joined = folded in _JOINS
         if not joined and folded not in _ARTICLES:
             end, has_name = stop, has_name or is_name
-        if is_last:
-            break
     return end
 
 
@@ -160,14 +160,12 @@ def _end_of_names(text: str, marker: re.Match[str]) -> int:
     """Return where the names after a marker end; where it ends itself if there is none."""
     is_strict = marker["named"].casefold().split()[0] in _STRICT
     end = marker.end()
-    for word, folded, stop, is_last in _following(text, end):
+    for word, folded, stop in _following(text, end):
         if _is_name(word, is_strict=is_strict):
             end = stop
         elif folded not in _JOINS and folded not in _ARTICLES:
             # "Without git history" wants git.
             return end if folded in _ENDS | _NARROWS else marker.end()
-        if is_last:
-            break
     return end
 
 
