@@ -293,7 +293,7 @@ class Sampler:
         for query in _spread(collection.queries, self._queries // part):
             made += searched.judged(query)
         twins = [one for one in collection.negatives if one.kind == TWIN]
-        kinds = {query.query_id: query.kind for query in collection.queries}
+        kinds = collection.kinds
         for query in _spread(twins, self._queries // part):
             twin = replace(query, kind=kinds.get(query.twin_of, ""))
             made.append(searched.sample("twin", query.text, asked=twin))

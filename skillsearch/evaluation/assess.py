@@ -117,9 +117,7 @@ def _report(
         per_query=own,
         worst=tuple(sorted(shown.values(), key=lambda one: one.value)[:examples]),
         best=tuple(shown[one] for one in best[:examples]),
-        abstention=assess_abstention(
-            system, qrels, {query.query_id: query.kind for query in collection.queries}
-        ),
+        abstention=assess_abstention(system, qrels, collection.kinds),
         milliseconds=system.milliseconds,
     )
 
@@ -144,7 +142,7 @@ def _assess_parts(
 
 def assess_kinds(collection: Collection, systems: Sequence[SystemAnswers]) -> dict[str, Report]:
     """Return a report for each kind of query, in their order; none if all are of one kind."""
-    kinds = {query.query_id: query.kind for query in collection.queries}
+    kinds = collection.kinds
     names = dict.fromkeys(kinds.values())
     return _assess_parts(collection, systems, kinds, names) if len(names) > 1 else {}
 

@@ -62,6 +62,11 @@ class Collection:
     unjudged: frozenset[str] = frozenset()  # ids of queries for which nothing is relevant
     pool: str = ""  # name of the pool in which the documents are shared, if any
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each query by its id, empty if it has none."""
+        return {query.query_id: query.kind for query in self.queries}
+
 
 @dataclass(frozen=True, slots=True)
 class SystemSpec:
