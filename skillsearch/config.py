@@ -337,13 +337,9 @@ def _check_project(settings: Settings, path: Path) -> None:
                 f"{path}: {inside} lies outside {base}; a project file may only name folders "
                 "inside it. Use a flag, SKILLSEARCH_* or the user file instead."
             )
-    if "model" in named and settings.model not in PROJECT_MODELS:
-        raise ConfigError(
-            f"{path}: model = {settings.model!r} is not for a project file to choose "
-            f"(only {', '.join(sorted(PROJECT_MODELS))}); use --model or SKILLSEARCH_MODEL."
-        )
-    if "reader" in named and settings.reader not in values.READING:
-        raise ConfigError(
-            f"{path}: reader = {settings.reader!r} is not for a project file to choose "
-            f"(only {', '.join(values.READING)}); use --reader or SKILLSEARCH_READER."
-        )
+    for key, allowed in (("model", sorted(PROJECT_MODELS)), ("reader", values.READING)):
+        if key in named and (chosen := getattr(settings, key)) not in allowed:
+            raise ConfigError(
+                f"{path}: {key} = {chosen!r} is not for a project file to choose "
+                f"(only {', '.join(allowed)}); use --{key} or {PREFIX}{key.upper()}."
+            )
