@@ -317,6 +317,24 @@ def test_the_threshold_is_the_lowest_with_few_false_answers(
     assert fusion.choose_threshold(samples, predicted(fusion, foreign + twins)) == expected
 
 
+def test_each_kind_of_request_is_told_from_its_twins(fusion, make_sample, capsys):
+    """Short ones by their score, tasks by nothing; odd ones are too few to say."""
+    plain = make_sample([[0.0] * len(FEATURES)], [0])
+    samples, tops = [], []
+    for kind, size, gap in (("short", 20, 0.5), ("task", 20, 0.0), ("odd", 9, 0.5)):
+        for place in range(size):
+            asked = JudgedQuery(f"{kind}{place}", f"boil kettle {place}", kind)
+            twin = replace(asked, query_id=f"x{kind}{place}", twin_of=asked.query_id)
+            samples.append(replace(plain, asked=asked))
+            samples.append(replace(plain, asked=twin, kind="twin"))
+            tops += [0.3 + gap, 0.3]
+    fusion.print_kinds(samples, predicted(fusion, tops))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert rows[0][-4:] == ["auroc", "twin", "style", "twin"]
+    assert [row[:2] for row in rows[1:]] == [["short", "1.000"], ["task", "0.500"]]
+    assert all(0 <= float(row[2]) <= 1 for row in rows[1:])
+
+
 def test_means_are_over_the_collections_that_have_a_measure(fusion):
     """One that no collection has is left out."""
     table = {"one": {"a": 1.0, "b": None, "c": None}, "other": {"a": 2.0, "b": 4.0, "c": None}}
