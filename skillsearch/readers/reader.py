@@ -44,7 +44,7 @@ OUT_OF_REACH, BEYOND = 4.0, 9.0
 PACKAGED = PackagedModel(
     "skillsearch-reader",
     "reader",
-    "981a044e153893cd5aec92263c3c3ec98339d836a771f8410f1ef9a6ba2f8d5c",
+    "a7f52915ab9d64351fed6cf6e97d736e0b23979b6b291133c0ea09b9dad212ca",
 )
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "minilm"
