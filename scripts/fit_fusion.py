@@ -92,6 +92,9 @@ TAUGHT = {"judged": 1.0, "dropped": 0.02, "twin": 1.0, "foreign": 1.0, "named": 
 collection. Where the right skills are dropped, siblings that nobody judged often fit."""
 MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0.05}
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
+MIXED = {**MIX, "foreign": 0.6}
+"""Likewise for the second channel, whose evidence joins a scale that is given: with more of them
+few right skills reach the lower bound, with fewer foreign requests are answered."""
 UNJUDGED = 0.5
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
@@ -483,15 +486,15 @@ def _fit_hits(
     outcomes = answers.relevant[places][rows, hits].astype(float)
     by_rank = HIT_WEIGHTS[ranks[places][rows, hits]]
     values = evidence[places][rows, hits]
-    meant = sample_weights(some, MIX)[rows] * by_rank
     if not scale:
-        return fit_logistic(values, outcomes, meant, names, held)
+        mixed = sample_weights(some, MIXED)[rows] * by_rank
+        return fit_logistic(values, outcomes, mixed, names, held)
+    taught = sample_weights(some, TAUGHT)[rows] * by_rank
     is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
-    unsure = np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
-    taught = sample_weights(some, TAUGHT)[rows] * by_rank * unsure
+    taught *= np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
     found = fit_logistic(values, outcomes, taught, names, held)
     odds = values @ np.array([found[name] for name in names]) + found["intercept"]
-    slope, shift = fit_scale(odds, outcomes, meant)
+    slope, shift = fit_scale(odds, outcomes, sample_weights(some, MIX)[rows] * by_rank)
     scaled = {name: slope * value for name, value in found.items()}
     scaled["intercept"] += shift
     return {**scaled, **held}
