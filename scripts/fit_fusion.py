@@ -93,8 +93,8 @@ collection. Where the right skills are dropped, siblings that nobody judged ofte
 MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0.05}
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
 MIXED = {**MIX, "foreign": 0.6}
-"""Likewise for the second channel, whose evidence joins a scale that is given: with more of them
-few right skills reach the lower bound, with fewer foreign requests are answered."""
+"""Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
+weigh more, fewer right skills reach the lower bound; if less, more of them are answered."""
 UNJUDGED = 0.5
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}

@@ -58,7 +58,7 @@ TWIN_FITTING = 2
 FREE_NEAR_MISSES = "n"
 """Kind of requests that were written freely as near misses: their style alone tells them."""
 WATCHED = 10
-"""Every so manieth cluster says when to stop, by this many requests."""
+"""Every so manieth cluster says when to stop, by this many requests, at so many checks."""
 WATCHED_REQUESTS = 150
 CHECKS = 8
 _IDF_SAMPLE = 4_000
