@@ -42,13 +42,13 @@ def module_variables(tmp_path_factory):
     return variables_of(tmp_path_factory.mktemp("home"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def command():
-    """Return the command line of the server."""
+    """Return the command line of the server; a file of tests may have another one."""
     return [sys.executable, "-m", "skillsearch", "mcp"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def launch(command):
     """Start the server as a program, for as long as a block lasts."""
 

@@ -55,7 +55,7 @@ def variables(variables, gate, stop):
     return {**variables, "GATE": str(gate), "STOP": str(stop)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def command():
     """Return the command line of the slow server."""
     return [sys.executable, "-c", SLOW, "mcp"]
