@@ -167,7 +167,9 @@ languages = setting(
     type=click.Choice(LANGUAGES),
 )
 n = setting("-n n", "Maximum number of hits. [default: 5]", type=Count(1, MAX_N))
-threshold = setting("--threshold", "Minimum score, 0 to 1. [default: 0.65]", type=float, metavar="T")
+threshold = setting(
+    "--threshold", "Minimum score, 0 to 1. [default: 0.65]", type=float, metavar="T"
+)
 reader = setting(
     "--reader",
     "When a second model reads the best hits beside the request: auto (default), if the answer is "
