@@ -3,13 +3,16 @@
 Needs the extra ``train``. Requests and skills are JSON lines, gzipped; they are not part of this
 repository, the recipe is. ::
 
-    python scripts/train_reader.py REQUESTS.jsonl.gz SKILLS.jsonl.gz --out WEIGHTS
+    python scripts/train_reader.py REQUESTS.jsonl.gz SKILLS.jsonl.gz --texts 36000 --out BEGUN
+    python scripts/train_reader.py REQUESTS.jsonl.gz SKILLS.jsonl.gz --begin BEGUN --out WEIGHTS
     python scripts/build_model.py --reader WEIGHTS
 
+First it learns from queries drawn from the texts of skills, then from graded requests.
 A request has ``text``, ``cluster``, ``kind``, ``rows`` (line numbers, from 0, of the skills that
 were judged) and ``grades`` (row → 2 or 1). ``--authors`` adds a judged collection whose negatives
-say which skill a request is ``not`` for. ``--without`` leaves clusters out, and ``--without-half``
-every other repository of the authors, for collections that are to be measured.
+say which skill a request is ``not`` for. For collections that are to be measured, ``--without``
+leaves clusters out, ``--without-half`` every other repository of the authors, and ``--measured``
+the skills of collections that have their own.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ import hashlib
 import json
 import math
 import random
+import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,7 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.text.passages import best_passage, passage_text
+from skillsearch.text.requests import fold_blanks
 from skillsearch.text.scripts import trust
 from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.training.bert_weights import begin_weights, read_hugging_face
@@ -47,22 +52,30 @@ from skillsearch.training.cross_encoder import (
     pairs_of,
     train_reader,
 )
+from skillsearch.training.plan import SAME
+from skillsearch.training.queries import MinedSkill, SkillText
 
-BESIDE = 3
-"""Judged skills of a request that are read: up to three that fit, and the nearest of the others."""
-MOST_FITTING = 3
 STRANGERS = 400
 """The nearest of so many skills of other clusters is read as well: an index brings up such too."""
-TWIN_FITTING = 2
-"""Skills that fit its original and a twin is read with; beside them the nearest other one."""
 FREE_NEAR_MISSES = "n"
 """Kind of requests that were written freely as near misses: their style alone tells them."""
 WATCHED = 10
 """Every so manieth cluster says when to stop, by this many requests, at so many checks."""
 WATCHED_REQUESTS = 150
 CHECKS = 8
+SETTINGS = ("epochs", "groups", "learning_rate", "head_rate", "seed", "device")
+"""Settings of a run that are options."""
 _IDF_SAMPLE = 4_000
 _NEAR_CHARS = 400  # of a text, which tell what is near
+SKILLS = 14_000
+"""So many skills have queries drawn from their texts."""
+DRAWN_CHARS = 600
+LEAST_DESCRIPTION = 40
+NEAREST, NEAR = 8, 24
+"""A drawn query is read with three of the nearest skills, one of those behind them, and any one."""
+_WORDS = re.compile(r"\w+")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_SHARED = 4  # so many words in a row, of a query and its skill, are taken out of the skill
 _LATIN = frozenset({"Latin"})
 
 
@@ -82,17 +95,15 @@ class Texts:
             if count < len(sample) / 4
         }
 
-    def nearness(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[int], int]]:
-        """Yield the judged skills of each request, the nearest first, and its nearest stranger.
+    def strangers(self, requests: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+        """Yield for each request the nearest of a random sample of skills judged for others.
 
-        The embedder tells what is near. A stranger is one of a random sample of skills that were
-        judged for other requests.
+        The embedder tells what is near.
         """
         chance = random.Random(1)
         embedder = load_embedder("onnx")
         rows = sorted({row for one in requests for row in one["rows"]})
-        about = [f"{self.skills[row][0]}: {self.skills[row][1]}"[:_NEAR_CHARS] for row in rows]
-        vectors = dict(zip(rows, embed(embedder, about), strict=True))
+        vectors = dict(zip(rows, embed(embedder, self.about(rows)), strict=True))
         asked = embed(embedder, [one["text"][:_NEAR_CHARS] for one in requests], role="query")
         for one, vector in zip(requests, asked, strict=True):
 
@@ -100,11 +111,19 @@ class Texts:
                 return float(vectors[row] @ vector)
 
             others = set(chance.sample(rows, min(STRANGERS, len(rows)))).difference(one["rows"])
-            yield sorted(one["rows"], key=cosine, reverse=True), max(sorted(others), key=cosine)
+            yield max(sorted(others), key=cosine)
+
+    def about(self, rows: Iterable[int]) -> list[str]:
+        """Return the metadata of skills, as much as tells what is near."""
+        return [f"{self.skills[row][0]}: {self.skills[row][1]}"[:_NEAR_CHARS] for row in rows]
 
     def of(self, row: int, request: str) -> str:
         """Return the text of a skill for a request."""
-        name, description, body = self.skills[row]
+        return self.shown(self.skills[row], request)
+
+    def shown(self, skill: tuple[str, str, str], request: str) -> str:
+        """Return the text of a name, a description and a body for a request."""
+        name, description, body = skill
         weights = {term: self._idf.get(term, 8.0) for term in terms(request)}
         return passage_text(name, description, best_passage(body, weights))
 
@@ -112,47 +131,88 @@ class Texts:
 def written(path: Path, texts: Texts, left_out: range | set[int]) -> Iterator[tuple[int, Group]]:
     """Yield the graded requests of a file with their twins, each with its cluster.
 
-    A twin whose original is not read stands by itself.
+    Each is read with all the skills that were judged for it, a request also with a stranger. A twin
+    whose original is not read stands by itself.
     """
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        requests = [json.loads(line) for line in file]
     kept = [
         one
-        for one in requests
+        for one in read_requests(path)
         if one["cluster"] not in left_out
         and one["kind"] != FREE_NEAR_MISSES
         and trust(one["text"], _LATIN) >= 1.0
     ]
-    near = texts.nearness(kept)
-    graded = {
-        (one["cluster"], one["text"]): {int(row): grade for row, grade in one["grades"].items()}
-        for one in requests
-    }
     twins: defaultdict[tuple[int, str], list[Group]] = defaultdict(list)
     originals: dict[tuple[int, str], Group] = {}
-    for one, (order, stranger) in zip(kept, near, strict=True):
-        home, text = one["cluster"], one["text"]
-        if one.get("twin_of"):
-            fits = graded.get((home, one["twin_of"]), {})
-            most, beside = TWIN_FITTING, 1
+    for one, stranger in zip(kept, texts.strangers(kept), strict=True):
+        text, original = one["text"], one.get("twin_of")
+        rows = one["rows"] if original else [*one["rows"], stranger]
+        grades = tuple(one["grades"].get(str(row), 0) for row in rows)
+        group = Group(text, tuple(texts.of(row, text) for row in rows), grades, tuple(rows))
+        if original:
+            twins[one["cluster"], original].append(group)
         else:
-            fits = graded[home, text]
-            most = MOST_FITTING
-            beside = max(1, BESIDE - min(most, len(fits)))
-        rows = sorted(fits, key=lambda row: -fits[row])[:most]
-        rows += [row for row in order if row not in fits][:beside]
-        rows += [] if one.get("twin_of") else [stranger]
-        shown = tuple(texts.of(row, text) for row in rows)
-        if one.get("twin_of"):
-            key = (home, one["twin_of"])
-            twins[key].append(Group(text, shown, (0,) * len(rows), tuple(rows)))
-        else:
-            grades = tuple(fits.get(row, 0) for row in rows)
-            originals[home, text] = Group(text, shown, grades, tuple(rows))
+            originals[one["cluster"], text] = group
     for key, group in originals.items():
         yield key[0], group._replace(twins=tuple(twins.pop(key, ())))
     for key, alone in twins.items():
         yield from ((key[0], group) for group in alone)
+
+
+def read_requests(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file of graded requests."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def drawn(texts: Texts, left_out: Collection[int], most: int) -> Iterator[Group]:
+    """Yield queries drawn from the texts of skills, each read with its skill and with others.
+
+    A skill loses the sentences and lines that share words in a row with the query.
+    """
+    chance = random.Random(11)
+    rows = [
+        row
+        for row, (name, description, _) in enumerate(texts.skills)
+        if row not in left_out
+        and len(description) >= LEAST_DESCRIPTION
+        and trust(f"{name} {description[:_NEAR_CHARS]}", _LATIN) >= 1.0
+    ]
+    rows = sorted(chance.sample(rows, min(SKILLS, len(rows))))
+    vectors = embed(load_embedder("onnx"), texts.about(rows))
+    found = 0
+    for place in chance.sample(range(len(rows)), len(rows)) * math.ceil(2 * most / len(rows)):
+        name, description, body = texts.skills[rows[place]]
+        pair = MinedSkill.mine(SkillText(name, description, body)).draw(chance)
+        if pair is None or pair.kind == "headings" or trust(pair.query, _LATIN) < 1.0:
+            continue
+        query = pair.query[:DRAWN_CHARS]
+        about = " ".join(_unshared(_SENTENCE.split(description), query))
+        if len(about) < LEAST_DESCRIPTION:
+            continue
+        cosines = vectors @ vectors[place]
+        order = np.argsort(-cosines)[: NEAR + NEAREST]
+        near = [rows[one] for one in order.tolist() if one != place and cosines[one] < SAME]
+        if len(near) <= NEAREST:
+            continue
+        others = chance.sample(near[:NEAREST], 3) + chance.sample(near[NEAREST:NEAR], 1)
+        others.append(chance.choice(rows))
+        own = texts.shown((name, about, "\n".join(_unshared(body.split("\n"), query))), query)
+        shown = (own, *(texts.of(row, query) for row in others))
+        yield Group(query, shown, (2,) + (0,) * len(others), (rows[place], *others))
+        found += 1
+        if found == most:
+            return
+
+
+def _unshared(parts: Iterable[str], query: str) -> list[str]:
+    """Return the parts that share no `_SHARED` words in a row with a query."""
+    taken = set(_runs(query))
+    return [part for part in parts if taken.isdisjoint(_runs(part))]
+
+
+def _runs(text: str) -> Iterator[tuple[str, ...]]:
+    words = _WORDS.findall(text.lower())
+    return zip(*(words[begin:] for begin in range(_SHARED)), strict=False)
 
 
 def of_authors(folder: Path, half: int | None) -> Iterator[Group]:
@@ -169,8 +229,9 @@ def of_authors(folder: Path, half: int | None) -> Iterator[Group]:
         (query.text, {rows[d]: 2 for d, grade in collection.qrels[query.query_id].items() if grade})
         for query in collection.queries
     ]
-    with (folder / "negatives.jsonl").open(encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+    negatives = folder / "negatives.jsonl"
+    lines = negatives.read_text("utf-8").splitlines() if negatives.is_file() else []
+    records = [json.loads(line) for line in lines]
     asked += [(one["text"], {rows[one["not"]]: 0}) for one in records if one.get("not") in rows]
     for text, grades in asked:
         home = collection.documents[next(iter(grades))].doc_id.split("/")[0]
@@ -184,6 +245,22 @@ def of_authors(folder: Path, half: int | None) -> Iterator[Group]:
         yield Group(
             text, tuple(texts.of(r, text) for r in some), tuple(grades.get(r, 0) for r in some)
         )
+
+
+def measured_rows(
+    texts: Texts, requests: Path, left_out: set[int], folders: Iterable[Path]
+) -> set[int]:
+    """Return the rows of skills of clusters that are left out, or of judged collections."""
+    rows = {
+        row for one in read_requests(requests) if one["cluster"] in left_out for row in one["rows"]
+    }
+    known = {
+        fold_blanks(document.description)[:_NEAR_CHARS]
+        for folder in folders
+        for document in load_collection(folder).documents
+    }
+    found = enumerate(texts.skills)
+    return rows | {row for row, skill in found if fold_blanks(skill[1])[:_NEAR_CHARS] in known}
 
 
 def clusters(text: str) -> set[int]:
@@ -204,39 +281,50 @@ def pair_auroc(read: Read, groups: Sequence[Group]) -> float:
     return auroc(fits, others)
 
 
-def main() -> None:
-    """Train, and write the weights."""
+def read_options() -> argparse.Namespace:
+    """Read the command line; settings of a run are options under their names."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("requests", type=Path)
     parser.add_argument("skills", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
     parser.add_argument("--begin", default="onnx", help="packaged model, or a folder of weights")
+    parser.add_argument("--texts", type=int, help="learn from so many queries drawn from texts")
+    parser.add_argument("--measured", type=Path, nargs="*", default=[], help="with --texts")
     parser.add_argument("--authors", type=Path, nargs="*", default=[])
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
-    parser.add_argument("--only", default="", help="clusters taken; by default all")
     parser.add_argument("--without-half", type=int, choices=(0, 1))
     parser.add_argument("--most", type=int, help="requests at most, for a learning curve")
-    parser.add_argument("--epochs", type=float, default=1.0)
-    parser.add_argument("--learning-rate", type=float, default=ReaderSettings().learning_rate)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    settings = ReaderSettings(
-        epochs=options.epochs, learning_rate=options.learning_rate, seed=options.seed
-    )
-    skills = [(one.name, one.about, one.body) for one in read_skills(options.skills)]
-    left_out = clusters(options.without)
-    if options.only:
-        left_out |= set(range(10_000)) - clusters(options.only)
-    found = list(written(options.requests, Texts(skills), left_out))
-    watched = [group for cluster, group in found if cluster % WATCHED == 3]
-    watched = random.Random(4).sample(watched, min(WATCHED_REQUESTS, len(watched)))
-    groups = [group for cluster, group in found if cluster % WATCHED != 3]
-    groups += [
-        group for folder in options.authors for group in of_authors(folder, options.without_half)
-    ]
+    for name in SETTINGS:
+        default = getattr(ReaderSettings(), name)
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(default), default=default)
+    return parser.parse_args()
+
+
+def material(options: argparse.Namespace) -> tuple[list[Group], list[Group]]:
+    """Return what is learned from, and what says when to stop; nothing does for texts."""
+    texts = Texts([(one.name, one.about, one.body) for one in read_skills(options.skills)])
+    left_out, watched = clusters(options.without), []
+    if options.texts:
+        rows = measured_rows(texts, options.requests, left_out, options.measured)
+        groups = list(drawn(texts, rows, options.texts))
+    else:
+        found = list(written(options.requests, texts, left_out))
+        watched = [group for cluster, group in found if cluster % WATCHED == 3]
+        watched = random.Random(4).sample(watched, min(WATCHED_REQUESTS, len(watched)))
+        groups = [group for cluster, group in found if cluster % WATCHED != 3]
+        for folder in options.authors:
+            groups += of_authors(folder, options.without_half)
     random.Random(3).shuffle(groups)
-    groups = groups[: options.most]
+    return groups[: options.most], watched
+
+
+def main() -> None:
+    """Train, and write the weights."""
+    options = read_options()
+    groups, watched = material(options)
     print(f"{len(groups)} requests, {len(pairs_of(groups))} pairs", file=sys.stderr)
+    settings = ReaderSettings(**{name: getattr(options, name) for name in SETTINGS})
     steps = settings.epochs * len(groups) / settings.groups
     settings = replace(settings, check_every=math.ceil(steps / CHECKS))
     began = time.monotonic()
@@ -253,11 +341,12 @@ def main() -> None:
 
     folder = Path(options.begin)
     begin = read_hugging_face(folder) if folder.is_dir() else begin_weights(options.begin)
-    trained = train_reader(begin, groups, settings, check=check, progress=tell)
+    trained = train_reader(begin, groups, settings, check=check if watched else None, progress=tell)
     record: dict[str, Any] = {
         "settings": asdict(settings),
         "begin": options.begin if not folder.is_dir() else "weights of an earlier run",
         "texts_sha256": hashlib.sha256(options.requests.read_bytes()).hexdigest(),
+        "learned_from": "queries drawn from texts" if options.texts else "graded requests",
         "requests": len(groups),
         "left_out": options.without,
         "steps": trained.steps,

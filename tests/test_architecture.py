@@ -77,7 +77,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "starlette": {"mcp_server"},
     "tokenizers": {"embedders.onnx_embedder"},
     "torch": {"embedders.torch_runtime"},
-    "transformers": {"training.contrastive", "training.cross_encoder"},
+    "transformers": {"training.torch_bert"},
     "uvicorn": {"mcp_server"},
     "watchfiles": {"library.watcher"},
     "yaml": {"skills.frontmatter"},

@@ -240,13 +240,17 @@ def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sam
 def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     fusion, make_sample, make_answers
 ):
-    """The name tells of the one, the reader of the other; nothing is learned without hits."""
+    """The name tells of the one, the reader of the other; nothing is learned without hits.
+
+    How far a hit leads tells of the first alone, whatever it would tell of the other.
+    """
     random = np.random.default_rng(10)
     size = 2_000
     sample = make_sample(np.zeros((2, len(FEATURES))), [0])
     names, logits = random.random((size, 2)), random.normal(0, 2, (size, 2))
     relevant = random.random((size, 2)) < 1 / (1 + np.exp(-(3 * names - 1.5 + logits)))
     answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
+    answers.evidence[:, :2, EVIDENCE.index("lead")] = relevant + random.normal(0, 2, (size, 2))
     known = np.ones(size, bool)
     found = fusion.fit_confidence([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
@@ -254,6 +258,7 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     assert found.read["name"] == pytest.approx(3, abs=0.5)
     assert found.read[READER] == pytest.approx(1, abs=0.15)
     assert found.reader > 0
+    assert found.alone["lead"] > 0 == found.read["lead"]
     without = fusion.fit_confidence([sample] * size, answers, known, ("name",))
     assert without.alone["name"] == without.read["name"] == 0
     nothing = fusion.fit_confidence([sample] * size, answers, ~known)

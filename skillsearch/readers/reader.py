@@ -44,7 +44,7 @@ OUT_OF_REACH, BEYOND = 4.0, 9.0
 PACKAGED = PackagedModel(
     "skillsearch-reader",
     "reader",
-    "a7f52915ab9d64351fed6cf6e97d736e0b23979b6b291133c0ea09b9dad212ca",
+    "6f7f6fee560aab1a1a3108c6a4d5fc0c0c0e876607b64e16957d4f57bcb2d477",
 )
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "minilm"

@@ -6,10 +6,8 @@ import contextlib
 import hashlib
 import logging
 import signal
-import tempfile
 import threading
 import time
-import timeit
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,20 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Role, head_of
-from skillsearch.embedders.onnx_embedder import load_tokenizer
-from skillsearch.embedders.torch_runtime import import_torch
-from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.errors import TrainingError
 from skillsearch.training.bert_weights import MAX_TOKENS, WORDS, BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
+from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
 
-torch = import_torch("train", "Training an embedder")
 functional = torch.nn.functional
-try:
-    from transformers import BertConfig, BertModel
-except ImportError as exc:
-    raise MissingDependencyError("transformers", "train", "Training an embedder") from exc
-
 logger = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -74,21 +65,12 @@ class TorchEncoder:
     @classmethod
     def load(cls, weights: BertWeights, settings: TrainingSettings) -> TorchEncoder:
         """Build a model by the settings; raises TrainingError if torch cannot use the device."""
-        with tempfile.TemporaryDirectory(prefix="skillsearch-") as scratch:
-            path = Path(scratch) / "tokenizer.json"
-            path.write_bytes(weights.tokenizer)
-            tokenizer = load_tokenizer(path)
         # On a CPU the other kind of attention is slower, and in bfloat16 far slower.
         attention = "eager" if settings.device == "cpu" else "sdpa"
-        config = BertConfig(**weights.config, attn_implementation=attention)
-        model = BertModel(config, add_pooling_layer=False).eval()
-        try:
-            model.to(settings.device)
-            encoder = cls(model, _chooses_half(settings), tokenizer)
-        except (RuntimeError, AssertionError) as exc:
-            raise TrainingError(f"torch cannot use the device {settings.device!r}: {exc}") from exc
+        bert = build_bert(weights, settings.device, attention, settings.precision)
+        encoder = cls(bert.model, bert.is_half, bert.tokenizer)
         encoder.put(weights.tensors)
-        model.get_parameter(WORDS).requires_grad = not settings.freeze_words
+        bert.model.get_parameter(WORDS).requires_grad = not settings.freeze_words
         return encoder
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
@@ -352,16 +334,3 @@ def _first_interrupt() -> Iterator[threading.Event]:
     finally:
         if is_main:
             signal.signal(signal.SIGINT, before)
-
-
-def _chooses_half(settings: TrainingSettings) -> bool:
-    """Return whether to run in bfloat16: as asked for, or if a matrix product is faster so."""
-    if settings.precision != "auto":
-        return settings.precision == "bfloat16"
-
-    def seconds(kind: Any) -> float:
-        one = torch.ones(1_024, 384, device=settings.device, dtype=kind)
-        other = torch.ones(384, 1_536, device=settings.device, dtype=kind)
-        return min(timeit.repeat(lambda: float((one @ other)[0, 0]), number=1, repeat=6))
-
-    return seconds(torch.bfloat16) < 0.8 * seconds(torch.float32)

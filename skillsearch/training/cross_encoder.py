@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import logging
 import random
-import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.onnx_embedder import load_tokenizer
-from skillsearch.embedders.torch_runtime import import_torch
-from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.errors import TrainingError
 from skillsearch.readers.reader import (
     BEYOND,
     HEAD,
@@ -30,25 +26,18 @@ from skillsearch.readers.reader import (
     encode_pairs,
 )
 from skillsearch.training.bert_weights import WORDS, BertWeights
+from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
 
-torch = import_torch("train", "Training a reader")
 functional = torch.nn.functional
-try:
-    from transformers import BertConfig, BertModel
-except ImportError as exc:
-    raise MissingDependencyError("transformers", "train", "Training a reader") from exc
-
 logger = logging.getLogger(__name__)
 
 # Wanted probability that a skill of each grade fits: 2 does what is asked, 1 helps in part.
 TARGETS = (0.0, 0.5, 1.0)
-# Pairs of similar length that run together on a CPU, which gains nothing from more.
-_CHUNK = 24
+# Pairs of similar length that run together: a CPU gains nothing from more, another device does.
+_CHUNK, _MOST_AT_ONCE = 24, 96
 # Fewer contrasts in a batch than this count less.
 _CONTRASTS = 4
-_BFLOAT16 = ("avx512_bf16", "amx_bf16")
-"""Capabilities of a processor, one of which makes bfloat16 faster than float32, not slower."""
 # Batches whose groups are sorted by length together, so that chunks need little padding.
 _WINDOW = 20
 
@@ -79,7 +68,7 @@ class ReaderSettings:
     The loss is binary cross-entropy on each pair, by `list_share` cross-entropy over the skills of
     a request, and by `twin_share` that of a request against its twin. What is kept is the running
     mean of the weights, which forgets by `average`. Each `check_every` steps it is checked; after
-    `patience` checks without a better value, training ends.
+    `patience` checks without a better value, training ends. The device is one of torch.
     """
 
     epochs: float = 1.0
@@ -94,6 +83,7 @@ class ReaderSettings:
     check_every: int = 100
     patience: int = 4
     seed: int = 0
+    device: str = "cpu"
 
 
 class TrainedReader(NamedTuple):
@@ -108,7 +98,7 @@ Read = Callable[[Sequence[tuple[str, str]]], NDArray[np.float64]]
 """Pairs of request and text → a logit each."""
 
 
-class ReaderHead(torch.nn.Module):  # type: ignore[misc,name-defined]
+class ReaderHead(torch.nn.Module):  # type: ignore[misc]
     """From the vectors of all tokens of a pair to its logit: two layers, tanh between.
 
     They see what a bi-encoder would, so that the head begins with what the encoder knows: the mean
@@ -153,24 +143,13 @@ def _mean(values: Any, tokens: Any) -> Any:
 class TorchReader:
     """A BERT that reads two texts together, and a `ReaderHead`."""
 
-    def __init__(self, weights: BertWeights, seed: int = 0) -> None:
+    def __init__(self, weights: BertWeights, seed: int = 0, device: str = "cpu") -> None:
         """Build it; weights without a head get a random one."""
-        with tempfile.TemporaryDirectory(prefix="skillsearch-") as scratch:
-            path = Path(scratch) / "tokenizer.json"
-            path.write_bytes(weights.tokenizer)
-            self._tokenizer = load_tokenizer(path)
         torch.manual_seed(seed)
-        # One pass over many requests does not need dropout, which costs a third of the time.
-        config = BertConfig(
-            **weights.config,
-            attn_implementation="sdpa",
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-        self.bert = BertModel(config, add_pooling_layer=False)
-        self.head = ReaderHead(int(weights.config["hidden_size"]))
-        known: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-        self.is_half = any(known.get(name) for name in _BFLOAT16)
+        # Without dropout, which one pass over many requests does not need and a third of the time.
+        bert = build_bert(weights, device, "sdpa")
+        self.bert, self._tokenizer, self.is_half = bert
+        self.head = ReaderHead(int(weights.config["hidden_size"])).to(device)
         self.put(weights.tensors)
         self.bert.get_parameter(WORDS).requires_grad = False
 
@@ -186,14 +165,15 @@ class TorchReader:
                 if name in tensors:
                     given = np.array(tensors[name])
                     # An exported model keeps the first token type alone.
-                    parameter[: len(given)] = torch.from_numpy(given)
+                    parameter[: len(given)] = torch.from_numpy(given).to(parameter.device)
 
     def forward(self, pairs: Sequence[tuple[str, str]]) -> Any:
         """Return the logits of pairs, those of similar length computed together."""
+        device = self.bert.device
         encoded = encode_pairs(self._tokenizer, pairs)
         order = torch.argsort(torch.tensor([len(one.ids) for one in encoded]), stable=True)
         found = []
-        for rows in order.split(_CHUNK):
+        for rows in order.split(_CHUNK if device.type == "cpu" else _MOST_AT_ONCE):
             some = [encoded[row] for row in rows]
             columns = [[one.ids for one in some], [one.parts for one in some]]
             tokens, parts = (
@@ -202,20 +182,21 @@ class TorchReader:
             )
             lengths = torch.tensor([len(one.ids) for one in some])
             mask = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.is_half):
-                # Without a mask attention takes half the time.
-                given = None if mask.all() else mask.long()
+            # Without a mask attention takes half the time.
+            given = None if mask.all() else mask.long().to(device)
+            tokens, parts = tokens.to(device), parts.to(device)
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.is_half):
                 vectors = self.bert(input_ids=tokens, attention_mask=given).last_hidden_state
             found.append(self.head(vectors.float(), parts))
-        return torch.cat(found)[torch.argsort(order)]
+        return torch.cat(found).cpu()[torch.argsort(order)]
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the logits of pairs."""
         found = np.zeros(len(pairs))
         order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
         with torch.no_grad():
-            for begin in range(0, len(order), 4 * _CHUNK):
-                places = order[begin : begin + 4 * _CHUNK]
+            for begin in range(0, len(order), _MOST_AT_ONCE):
+                places = order[begin : begin + _MOST_AT_ONCE]
                 found[places] = self.forward([pairs[place] for place in places]).numpy()
         return found
 
@@ -297,7 +278,7 @@ class _Run:
 
     def __init__(self, begin: BertWeights, settings: ReaderSettings, steps: int) -> None:
         self._settings, self._steps = settings, steps
-        self._reader = TorchReader(begin, settings.seed)
+        self._reader = TorchReader(begin, settings.seed, settings.device)
         self._trained = {
             name: one for name, one in self._reader.named().items() if one.requires_grad
         }
@@ -352,7 +333,7 @@ class _Run:
 
     def result(self, begin: BertWeights) -> TrainedReader:
         """Return the best weights; BertWeights raises an error if they are not finite."""
-        tensors = {name: one.numpy() for name, one in (self._best or self._means).items()}
+        tensors = {name: one.cpu().numpy() for name, one in (self._best or self._means).items()}
         weights = replace(begin, tensors={**begin.tensors, **tensors})
         return TrainedReader(weights, self._step, self._values)
 

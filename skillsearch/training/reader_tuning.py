@@ -30,7 +30,6 @@ from skillsearch.index.search.search import SearchRequest, answer
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, Reader, load_reader
 from skillsearch.text.requests import fold_blanks
-from skillsearch.text.scripts import is_legible
 from skillsearch.training.bert_weights import BertWeights, average, read_exported
 from skillsearch.training.cross_encoder import (
     Group,
@@ -244,8 +243,9 @@ class _Searched:
         for doc_id in doc_ids if can_read(form, self._scripts) else ():
             number = documents.number_of(doc_id)
             document = None if number is None else documents[number]
-            if document and is_legible(f"{document.name} {document.description}", self._scripts):
-                shown[doc_id] = shown_of(document, form)
+            text = None if document is None else shown_of(document, form, self._scripts)
+            if text is not None:
+                shown[doc_id] = text
         return shown
 
 

@@ -1,6 +1,7 @@
 """Training a reader: its loss by hand, its batches, when it ends, and what it learns."""
 
 from collections import Counter
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -189,7 +190,9 @@ def test_training_ends_when_it_gains_no_more(make_reader):
 
 
 def test_what_cannot_be_trained_is_refused(make_reader):
-    """Without requests, or when the numbers are lost."""
+    """Without requests, on a device that is not there, or when the numbers are lost."""
+    with pytest.raises(TrainingError, match="device 'xpu:7'"):
+        cross_encoder.train_reader(make_reader(), toy(), replace(SETTINGS, device="xpu:7"))
     with pytest.raises(TrainingError, match="no request to learn from"):
         cross_encoder.train_reader(make_reader(), [], SETTINGS)
     with pytest.raises(TrainingError, match=r"no numbers at step 1; .* 0\.003 now"):

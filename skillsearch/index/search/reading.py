@@ -59,8 +59,8 @@ class Reading:
         shown = {}
         for one in judged[:READ_MOST]:
             document = corpus.documents[int(ranked.documents[one.row])]
-            if is_legible(f"{document.name} {document.description}", reader.scripts):
-                shown[one.row] = shown_of(document, query)
+            if (text := shown_of(document, query, reader.scripts)) is not None:
+                shown[one.row] = text
         if not shown:
             return {}
         logits = reader.read(query.text, list(shown.values())).tolist()
@@ -84,8 +84,13 @@ def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
     return own and knows and is_legible(query.text, scripts)
 
 
-def shown_of(document: Document, query: QueryForm) -> str:
-    """Return what a reader is shown of a skill beside a query."""
+def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | None) -> str | None:
+    """Return what a reader of some scripts, or all (None), is shown of a skill beside a query.
+
+    None if it cannot read the metadata.
+    """
+    if not is_legible(f"{document.name} {document.description}", scripts):
+        return None
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document), weights, document.language)
     return passage_text(document.name, document.description, passage)
