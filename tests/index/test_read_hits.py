@@ -137,22 +137,22 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(tools, tmp_path):
 
 
 def test_what_is_read_is_ordered_by_the_logits(tools):
-    """Four hits change places, those behind them keep theirs; scores by hand."""
+    """Three hits change places, those behind them keep theirs; scores by hand."""
     order = names(ask(tools, NOT_READ, calibrated(0.1)))
-    logits = dict(zip(order, (-1.0, 3.0, -2.0, 0.5), strict=False))
+    logits = dict(zip(order, (-1.0, 3.0, -2.0), strict=False))
     reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
     # The word of a tool is in its name and in its body.
     found = ask(tools, reading_by(reader), calibrated(0.1), explain=True)
-    assert len(reader.asked[0][1]) == READ_MOST == 4
-    assert names(found) == [order[place] for place in (1, 3, 0, 2, 4, 5, 6, 7)]
+    assert len(reader.asked[0][1]) == READ_MOST == 3
+    assert names(found) == [order[place] for place in (1, 0, 2, 3, 4, 5, 6, 7)]
     unread = math.log(1 / 9)
-    expected = [probability(odds) for odds in (6, 1, -2, unread, unread, unread, unread, unread)]
+    expected = [probability(odds) for odds in (6, -2, *[unread] * 6)]
     assert [hit.score for hit in found] == pytest.approx(expected)
     assert [hit.rank for hit in found] == list(range(1, 9))
-    raised = [0, 0, 0, unread + 4, 0, 0, 0, 0]
+    raised = [0, 0, unread + 4, 0, 0, 0, 0, 0]
     assert [hit.explain.raised for hit in found] == pytest.approx(raised)
     said = [hit.explain.confidence.get(READER) for hit in found]
-    assert said == pytest.approx([6, 1, -2, -4, None, None, None, None])
+    assert said == pytest.approx([6, -2, -4, *[None] * 5])
     assert found[0].explain.contributions[READER] == pytest.approx(600)
     assert json.loads(json.dumps(found.to_dict()))["hits"][0]["name"] == order[1]
 
@@ -163,7 +163,7 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
     reader = WordReader({tool: float(place) for place, tool in enumerate(TOOLS)})
     found = ask(tools, reading_by(reader), calibrated(reader=0.0))
     assert names(found) == order
-    logits = [2.0 * TOOLS.index(name.removesuffix("-tool")) for name in order[:READ_MOST]] + [0] * 4
+    logits = [2.0 * TOOLS.index(name.removesuffix("-tool")) for name in order[:READ_MOST]] + [0] * 5
     expected = [probability(max(logits[place:])) for place in range(len(logits))]
     assert [hit.score for hit in found] == pytest.approx(expected)
 
@@ -173,7 +173,7 @@ def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_sk
     order = names(ask(tools, NOT_READ, calibrated()))
     name, tool = order[0], order[0].removesuffix("-tool")
     about = tools.find(name).description
-    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물주기", "Water.")
+    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물", "Water.")
     tools.refresh()
     before = names(ask(tools, NOT_READ, calibrated()))
     place = before.index(name)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from skillsearch.readers.reader import Reader
 
 _LATIN = frozenset({"Latin"})
-# First hits that are read; on collections left out, six or ten told no more.
-READ_MOST = 4
+# First hits that are read; on collections left out, four or six told no more.
+READ_MOST = 3
 # Probabilities of the best hit, by cheaper evidence, between which reading may change the answer.
-DOUBT = (0.02, 0.95)
+DOUBT = (0.05, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
