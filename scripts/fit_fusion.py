@@ -91,7 +91,7 @@ TAUGHT = {"judged": 1.0, "dropped": 0.02, "twin": 1.0, "foreign": 1.0, "named": 
 collection. Where the right skills are dropped, siblings that nobody judged often fit."""
 MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0.05}
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
-MIXED = {**MIX, "foreign": 0.6}
+MIXED = {**MIX, "foreign": 1.2}
 """Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
 weigh more, fewer right skills reach the lower bound; if less, more of them are answered."""
 UNJUDGED = 0.2
