@@ -265,6 +265,18 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
+def test_a_score_is_the_share_of_first_hits_that_are_right(fusion, make_sample, make_answers):
+    """Hits behind them are wrong more often than their evidence says, and count little."""
+    random = np.random.default_rng(12)
+    size = 4_000
+    sample = make_sample(np.zeros((2, len(FEATURES))), [0])
+    relevant = random.random((size, 2)) < [0.8, 0.2]
+    answers = make_answers(random.random((size, 2)), [[2.0, 1.0]] * size, relevant)
+    found = fusion.fit_confidence([sample] * size, answers, np.ones(size, bool)).alone
+    odds = found["intercept"] + found["name"] / 2
+    assert 1 / (1 + np.exp(-odds)) == pytest.approx((0.8 + 0.03 * 0.2) / 1.03, abs=0.02)
+
+
 def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     """A factor and a shift, by Platt; they never turn evidence round."""
     random = np.random.default_rng(12)

@@ -168,7 +168,7 @@ languages = setting(
 )
 n = setting("-n n", "Maximum number of hits. [default: 5]", type=Count(1, MAX_N))
 threshold = setting(
-    "--threshold", "Minimum score, 0 to 1. [default: 0.54]", type=float, metavar="T"
+    "--threshold", "Minimum score, 0 to 1. [default: 0.65]", type=float, metavar="T"
 )
 reader = setting(
     "--reader",

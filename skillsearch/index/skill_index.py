@@ -253,7 +253,7 @@ class SkillIndex:
         Args:
             query: What is to be done, in words.
             n: How many hits at most: the best first, ties by document id.
-            threshold: Lowest accepted score; by default 0.54 for ``hybrid``, whose score is a
+            threshold: Lowest accepted score; by default 0.65 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add why each hit has its score, and which channels voted in a hybrid one.
