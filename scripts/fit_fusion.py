@@ -107,7 +107,7 @@ EXCLUDED = -6.0
 """Log-odds of what request and skill exclude: too few judged requests do to fit it."""
 NOT_BESIDE_READER = ("lead",)
 """Evidence that says nothing of a hit that was read. A twin leads the other hits as much as its
-original does; with it, twins of collections left out are told apart worse (AUROC .853, not .871)."""
+original does; with it, twins of other collections are told apart worse (AUROC .853, not .871)."""
 READER_WEIGHTS = tuple(step / 10 for step in range(41))
 """Ranking weights of the reader that are tried."""
 START = {
