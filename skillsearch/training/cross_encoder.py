@@ -146,7 +146,7 @@ class TorchReader:
     def __init__(self, weights: BertWeights, seed: int = 0, device: str = "cpu") -> None:
         """Build it; weights without a head get a random one."""
         torch.manual_seed(seed)
-        # Without dropout, which one pass over many requests does not need and a third of the time.
+        # Without dropout: few passes do not need it, and it costs a third of the time.
         bert = build_bert(weights, device, "sdpa")
         self.bert, self._tokenizer, self.is_half = bert
         self.head = ReaderHead(int(weights.config["hidden_size"])).to(device)
