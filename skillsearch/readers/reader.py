@@ -44,7 +44,7 @@ OUT_OF_REACH, BEYOND = 4.0, 9.0
 PACKAGED = PackagedModel(
     "skillsearch-reader",
     "reader",
-    "6f7f6fee560aab1a1a3108c6a4d5fc0c0c0e876607b64e16957d4f57bcb2d477",
+    "aca568b05b6c21d22e336c7329825f7a0d4bd928c7a5d90cd402665458f3c595",
 )
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "minilm"
