@@ -52,7 +52,7 @@ from skillsearch.training.cross_encoder import (
     pairs_of,
     train_reader,
 )
-from skillsearch.training.plan import SAME
+from skillsearch.training.plan import neighbours
 from skillsearch.training.queries import MinedSkill, SkillText
 
 STRANGERS = 400
@@ -128,7 +128,7 @@ class Texts:
         return passage_text(name, description, best_passage(body, weights))
 
 
-def written(path: Path, texts: Texts, left_out: range | set[int]) -> Iterator[tuple[int, Group]]:
+def written(path: Path, texts: Texts, left_out: Collection[int]) -> Iterator[tuple[int, Group]]:
     """Yield the graded requests of a file with their twins, each with its cluster.
 
     Each is read with all the skills that were judged for it, a request also with a stranger. A twin
@@ -178,7 +178,7 @@ def drawn(texts: Texts, left_out: Collection[int], most: int) -> Iterator[Group]
         and trust(f"{name} {description[:_NEAR_CHARS]}", _LATIN) >= 1.0
     ]
     rows = sorted(chance.sample(rows, min(SKILLS, len(rows))))
-    vectors = embed(load_embedder("onnx"), texts.about(rows))
+    nearest = neighbours(embed(load_embedder("onnx"), texts.about(rows)))
     found = 0
     for place in chance.sample(range(len(rows)), len(rows)) * math.ceil(2 * most / len(rows)):
         name, description, body = texts.skills[rows[place]]
@@ -189,9 +189,7 @@ def drawn(texts: Texts, left_out: Collection[int], most: int) -> Iterator[Group]
         about = " ".join(_unshared(_SENTENCE.split(description), query))
         if len(about) < LEAST_DESCRIPTION:
             continue
-        cosines = vectors @ vectors[place]
-        order = np.argsort(-cosines)[: NEAR + NEAREST]
-        near = [rows[one] for one in order.tolist() if one != place and cosines[one] < SAME]
+        near = [rows[one] for one in nearest[place].tolist() if one >= 0]
         if len(near) <= NEAREST:
             continue
         others = chance.sample(near[:NEAREST], 3) + chance.sample(near[NEAREST:NEAR], 1)

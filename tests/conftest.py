@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -32,6 +33,7 @@ change lands tries the same ones each time."""
 
 RECORDER = Path(__file__).with_name("network_recorder.py")
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
+SCRIPTS = Path(__file__).parent.parent / "scripts"
 OURS = (".cache/skillsearch", ".config/skillsearch")
 """Our folders below a home folder, unless a variable puts them elsewhere."""
 ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
@@ -50,6 +52,16 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(scope="module")
+def import_script():
+    """Import a module of ``scripts`` by its name; they import each other."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module
+    finally:
+        sys.path.remove(str(SCRIPTS))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The script that fits the calibrated score."""
 
-import importlib
 import json
 import sys
 from collections import Counter
@@ -32,13 +31,9 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 @pytest.fixture(scope="module")
-def scripts():
+def scripts(import_script):
     """The modules ``fit_fusion`` and ``fusion_samples``."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("fit_fusion"), importlib.import_module("fusion_samples")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    return import_script("fit_fusion"), import_script("fusion_samples")
 
 
 @pytest.fixture

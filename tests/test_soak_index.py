@@ -1,6 +1,5 @@
 """Killed writers and busy readers, for seconds; `scripts/soak_index.py` does it for minutes."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -20,13 +19,9 @@ def soak(*args):
 
 
 @pytest.fixture
-def states():
+def states(import_script):
     """The module ``soak_states``."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("soak_states")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    return import_script("soak_states")
 
 
 @pytest.fixture

@@ -319,8 +319,9 @@ class _ReaderTuning:
 
     def _train(self) -> TrainedReader:
         """Train for as many epochs as there is time for."""
+        read = TorchReader(self._begin).read
         began = time.monotonic()
-        self._value(TorchReader(self._begin).read)
+        self._value(read)
         watched, learned, measured = (
             sum(len(one.texts) for one in groups)
             for groups in (self._watched, self._learned, self._measured)

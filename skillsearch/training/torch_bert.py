@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import timeit
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ def build_bert(
         raise TrainingError(f"torch cannot use the device {device!r}: {exc}") from exc
 
 
+@cache
 def _chooses_half(device: str, precision: str) -> bool:
     """Return whether to run in bfloat16: as asked for, or if a matrix product is faster so."""
     if precision != "auto":

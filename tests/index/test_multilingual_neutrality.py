@@ -1,8 +1,6 @@
 """The language taken out of vectors: the formula by hand, and what it is computed from."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +8,15 @@ import pytest
 
 from skillsearch.embedders.multilingual.model import without_language
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-SENTENCES = SCRIPTS / "parallel_sentences.json"
+SENTENCES = Path(__file__).parents[2] / "scripts" / "parallel_sentences.json"
 
 SMALL = np.array([[0.5, 0, 0], [0, 0.5, 0], [0.6, 0.8, 0]], dtype=np.float32)
 
 
 @pytest.fixture
-def script(monkeypatch):
+def script(import_script):
     """The script that makes the numbers."""
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    return importlib.import_module("build_multilingual")
+    return import_script("build_multilingual")
 
 
 @pytest.mark.parametrize(

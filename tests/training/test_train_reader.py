@@ -1,29 +1,21 @@
 """``scripts/train_reader.py``: the queries that it draws from texts, and what it leaves out."""
 
 import gzip
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 THINGS = "kettle pump ladder lantern anvil violin compass saddle barrel hammock".split()
 DEEDS = "repair paint sell borrow".split()
 
 
-@pytest.fixture(scope="module")
-def script():
+@pytest.fixture
+def script(import_script):
     """The module ``train_reader``."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("train_reader")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    return import_script("train_reader")
 
 
 @pytest.fixture
