@@ -24,9 +24,9 @@ from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.relatives import copies
 from skillsearch.index.search.calibration import EVIDENCE, Calibration
 from skillsearch.index.search.confidence import find_evidence
-from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates, Ranked, find_candidates
 from skillsearch.index.skill_index import SkillIndex
@@ -384,7 +384,7 @@ class _Searched:
 
     def _copies(self, numbers: frozenset[int]) -> frozenset[int]:
         """Return documents with all their copies."""
-        return copies(self.index.opened.corpus, numbers)
+        return copies(self.index.opened.corpus.documents, numbers)
 
 
 def _spread(items: Sequence[Item], limit: int) -> list[Item]:

@@ -34,8 +34,9 @@ PROJECT_MODELS = frozenset(
 )
 """Models that a project file may choose: they load only what is installed."""
 
-NOT_FOR_PROJECTS = frozenset({"allowed_commands", "denied_commands", "backend", "uri"})
-"""Settings that a checkout must not decide: commands that may run, servers that get queries."""
+NOT_FOR_PROJECTS = frozenset({"allowed_commands", "denied_commands", "backend", "trust", "uri"})
+"""Settings that a checkout must not decide: commands that may run, servers that get queries, and
+what to trust."""
 
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
@@ -57,6 +58,7 @@ class Settings:
 
     Attributes:
         roots: Folders and archives of skills, and URLs as text, in order of precedence.
+        trust: Who vouches for roots: ``LEVEL`` for all, or ``ROOT=LEVEL``; the levels are `TRUSTS`.
         index_dir: Folder of the index; below a folder that a project file names, the user's own.
         fields: ``full``, or ``metadata`` to leave the bodies out.
         device: Where models of sentence-transformers run: ``cpu``, ``cuda``, ``cuda:1``, ``mps``,
@@ -74,6 +76,7 @@ class Settings:
     """
 
     roots: Annotated[tuple[Path | str, ...], values.parse_roots] = ()
+    trust: Annotated[tuple[str, ...], values.parse_trust] = ()
     index_dir: Annotated[Path, values.parse_path] = Path()
     model: Annotated[str, values.text()] = "onnx"
     fields: Annotated[str, values.choice("metadata", "full")] = "full"
@@ -99,9 +102,26 @@ class Settings:
         return self.roots if self._closeness("roots") >= self._closeness("index_dir") else ()
 
     @property
+    def own_roots(self) -> tuple[Path | str, ...]:
+        """Roots that the user named: those of the settings, unless a project file names them."""
+        return () if self.is_of_project("roots") else self.roots
+
+    @property
+    def project_roots(self) -> tuple[Path | str, ...]:
+        """Roots that nobody vouches for: those of a project file, and a project's standard ones."""
+        of_file = () if self.own_roots else self.roots
+        own = {os.path.realpath(Path.home() / name) for name in STANDARD_ROOTS}
+        standard = (Path.cwd() / name for name in STANDARD_ROOTS)
+        return (*of_file, *(one for one in standard if os.path.realpath(one) not in own))
+
+    @property
     def is_project_index(self) -> bool:
         """Whether a project file names the index."""
-        return self._closeness("index_dir") == _OF_PROJECT
+        return self.is_of_project("index_dir")
+
+    def is_of_project(self, key: str) -> bool:
+        """Return whether a project file made a setting."""
+        return self._closeness(key) == _OF_PROJECT
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
@@ -142,8 +162,8 @@ def load_settings(
         settings = _with_file(settings, project)
         _check_project(settings, project)
     named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
-    roots = values.split_roots(named["roots"]) if named["roots"] else None
-    settings = _with_values(settings, named | {"roots": roots}, here, source="environment")
+    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
+    settings = _with_values(settings, named | lists, here, source="environment")
     if (seed := variables.get(SEED_ROOT)) and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     settings = _with_values(settings, flags, here, source="flag")
@@ -305,8 +325,9 @@ def _with_values(
         try:
             parsed[key] = _PARSERS[key](value, base)
         except (TypeError, ValueError) as exc:
+            given_as = " ".join(value) if key == "trust" and isinstance(value, tuple) else value
             spellings = {  # as the user wrote it
-                "flag": f"--{key.replace('_', '-')} {value}",
+                "flag": f"--{key.replace('_', '-')} {given_as}",
                 "environment": f"{PREFIX}{key.upper()}={value!r}",
             }
             written = spellings.get(source, f"{source}: {key} = {value!r}")

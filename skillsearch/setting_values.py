@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import TRUSTS, JsonValue
 
 MAX_N = 1000
 """Hits that a query can ask for."""
@@ -69,6 +69,20 @@ def parse_roots(value: JsonValue, base: Path) -> tuple[Path | str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError("must be a list of folders")
     return tuple(item if is_url(item) else parse_path(item, base) for item in value)
+
+
+def parse_trust(value: JsonValue, base: Path) -> tuple[str, ...]:
+    """Parse a list of ``LEVEL``, for all roots, and ``ROOT=LEVEL``, for one; a text is one item."""
+    items = [value] if isinstance(value, str) else value
+    parsed = []
+    for item in items if isinstance(items, Sequence) else [items]:
+        root, sign, level = item.rpartition("=") if isinstance(item, str) else ("", "", "")
+        if level not in TRUSTS or bool(sign) != bool(root):
+            levels = f"{', '.join(TRUSTS[:-1])} or {TRUSTS[-1]}"
+            raise ValueError(f"must be LEVEL or ROOT=LEVEL, each LEVEL one of {levels}")
+        place = root if is_url(root) or not root else parse_path(root, base)
+        parsed.append(f"{place}{sign}{level}")
+    return tuple(parsed)
 
 
 def parse_switch(value: JsonValue, base: Path) -> bool:

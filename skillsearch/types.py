@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
@@ -33,6 +33,11 @@ Languages = Literal["auto", "english", "all"]
 LANGUAGES: tuple[Languages, ...] = get_args(Languages)
 """Languages that an index is made for. english: those that its model reads; all: every other too,
 by a second dense channel; auto: all if skills or queries need it and its model is installed."""
+
+Trust = Literal["vetted", "project", "fetched"]
+TRUSTS: tuple[Trust, ...] = get_args(Trust)
+"""Who vouches for the skills of a root. vetted: the user, who named the folder or owns it; project:
+nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
 
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
@@ -104,10 +109,15 @@ class SkillMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills, by its real path; its alias begins every `doc_id` below it."""
+    """A folder that holds skills, by its real path; its alias begins every `doc_id` below it.
+
+    The `origin` is the archive or URL it was unpacked from, without secrets; empty for a folder.
+    """
 
     path: Path
     alias: str
+    trust: Trust = "vetted"
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +200,54 @@ class Explanation(Record):
     snippet: str = ""
 
 
+_TOLD = 3  # members of a family that are named on a line
+
+
+@dataclass(frozen=True, slots=True)
+class Relative(Record):
+    """A near-copy of a skill; it differs in some of ``name``, ``description`` and ``body``."""
+
+    name: str
+    path: str
+    root: str
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Family(Record):
+    """The near-copies of a skill, without itself: how many, in how many roots, the first of them.
+
+    Those come first that fit a request best, if there is one.
+    """
+
+    size: int
+    roots: int
+    members: tuple[Relative, ...]
+
+    @property
+    def told(self) -> str:
+        """The names of the first members, and in what they differ."""
+        names = [
+            f"{one.name} ({', '.join(one.differs) or 'the same'})" for one in self.members[:_TOLD]
+        ]
+        more = self.size - len(names)
+        return ", ".join([*names, f"{more:,} more"] if more else names)
+
+    def __str__(self) -> str:
+        copies = "1 near-copy" if self.size == 1 else f"{self.size:,} near-copies"
+        return f"{copies} in {self.roots} roots" if self.roots > 1 else copies
+
+
 @dataclass(frozen=True, slots=True)
 class Hit(Record):
     """One skill found by a query, its rank counted from 1, its score a probability of relevance.
 
-    The `duplicates` are paths of near-identical skills that it stands for; `chunk` is the id of the
-    chunk of the skill that fits the query best, or empty.
+    It stands for its `family`, if it has near-copies; the `duplicates` are the paths of those
+    listed there. `chunk` is the id of the chunk of the skill that fits the query best, or empty.
+    Trust and origin are its root's.
     """
 
-    OPTIONAL = ("explain", "chunk")
+    OPTIONAL = ("explain", "chunk", "family", "origin")
 
     rank: int
     name: str
@@ -210,6 +259,14 @@ class Hit(Record):
     duplicates: tuple[str, ...] = ()
     explain: Explanation | None = None
     chunk: str = ""
+    family: Family | None = None
+    trust: Trust = "vetted"
+    origin: str = ""
+
+    def with_family(self, family: Family | None) -> Hit:
+        """Return the same hit in another family."""
+        paths = tuple(one.path for one in family.members) if family else ()
+        return replace(self, family=family, duplicates=paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +285,11 @@ class SearchResult(Record, Sequence[Hit]):
     The hits *fit*: they reached the threshold. Those in `perhaps` did not, but may fit: read their
     descriptions before use. They are the nearest, and their ranks go on. It abstained if there is
     no hit. The `channels` that had a vote are known if the search was asked to explain;
-    `words_only` if the index is still being built.
+    `words_only` if the index is still being built; `unvetted` hits, up to as many as were asked
+    for, were left out if only skills of vetted roots were.
     """
 
-    OPTIONAL = ("channels", "words_only")
+    OPTIONAL = ("channels", "words_only", "unvetted")
 
     query: str
     threshold: float
@@ -241,6 +299,7 @@ class SearchResult(Record, Sequence[Hit]):
     perhaps: tuple[Hit, ...] = ()
     channels: tuple[ChannelVote, ...] = ()
     words_only: bool = False
+    unvetted: int = 0
 
     @property
     def state(self) -> State:

@@ -20,7 +20,9 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
     {
         "index.chunk_index",
         "index.corpus",
+        "index.families",
         "index.names",
+        "index.relatives",
     },
     {"index.search"},
     {"index.build"},
@@ -111,7 +113,9 @@ PURE = {  # no clock, no files, no logging
     "index.storage.numbering",
     "text.requests",
     "text.scripts",
-    "index.search.duplicates",
+    "index.families",
+    "index.relatives",
+    "index.storage.family_table",
     "index.search.ranker",
     "index.search.query",
     "index.lexical.postings",
@@ -122,6 +126,8 @@ PURE = {  # no clock, no files, no logging
     "agents.session",
     "skills.chunks",
     "skills.versions",
+    "reports.audit_text",
+    "text.prose",
 }
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}
 

@@ -273,6 +273,42 @@ def test_a_project_file_cannot_reach_outside_its_folder(project, text):
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('["vetted"]', ("vetted",)),
+        ('"fetched"', ("fetched",)),
+        ('["a=project", "https://x.org/a.zip?k=v=vetted"]', None),
+        (
+            '["trusted"]',
+            "must be LEVEL or ROOT=LEVEL, each LEVEL one of vetted, project or fetched",
+        ),
+        ('["=vetted"]', "must be LEVEL or ROOT=LEVEL"),
+        ('["a="]', "must be LEVEL or ROOT=LEVEL"),
+        ("[1]", "must be LEVEL or ROOT=LEVEL"),
+        ("1", "must be LEVEL or ROOT=LEVEL"),
+    ],
+)
+def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expected):
+    """Paths start from the folder of the file; in a URL only the last sign counts."""
+    own = home / "config" / "skillsearch" / "skillsearch.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"trust = {value}\n")
+    if isinstance(expected, str):
+        with pytest.raises(ConfigError, match=expected):
+            load_settings()
+    else:
+        written = (f"{own.parent}/a=project", "https://x.org/a.zip?k=v=vetted")
+        assert load_settings().trust == (expected or written)
+
+
+def test_a_project_file_cannot_vouch_for_anything(project):
+    """A checkout would vouch for itself."""
+    project('trust = ["vetted"]\n')
+    with pytest.raises(ConfigError, match="trust is not for a project file to choose; use SKILL"):
+        load_settings()
+
+
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
 def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
     """A variable comes before a file, a flag before both."""

@@ -81,6 +81,7 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
+    asked["include_unvetted"] = False
     text = answers.overview({**asked, "index_dir": str(place)})["text"]
     assert expected[0][0] in text
     assert "a-copies" not in text

@@ -127,6 +127,7 @@ SHOWING = [
     ("prompt", "--all", "--format", "markdown", "--load", "tea-3"),
     ("status",),
     ("doctor",),
+    ("audit",),
 ]
 
 

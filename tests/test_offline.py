@@ -37,6 +37,7 @@ QUICK = {
     "doctor": "skillsearch doctor",
     "validate": "mkdir s && printf -- '---\\nname: s\\ndescription: d\\n---\\n' > s/SKILL.md"
     " && skillsearch validate s",
+    "audit": "skillsearch audit",
     "mcp-config": "skillsearch mcp-config codex",
     "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
     " && skillsearch daemon status && skillsearch daemon stop",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -24,6 +24,7 @@ from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
+from skillsearch.text.provenance import body_warning, record_of_source, tag_of
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue, Languages, SearchResult, Skill
@@ -45,6 +46,7 @@ class LibraryOptions(TypedDict, total=False):
     index_dir: str | Path | None
     model: str
     languages: Languages
+    trust: str | Sequence[str]
     reader: str | None
 
 
@@ -131,7 +133,8 @@ class LibraryTools:
 
         def row(hit: Hit) -> _Record:
             record: _Record = {**overview(library, hit), "score": hit.score, "path": hit.path}
-            return {**record, "chunk": hit.chunk} if hit.chunk else record
+            more = {"chunk": hit.chunk, "family": str(hit.family or "")}
+            return record | {key: text for key, text in more.items() if text}
 
         return record_of(library.search(args.query, args.n, cut), row)
 
@@ -199,9 +202,26 @@ def record_of(result: SearchResult, row: Callable[[Hit], _Record]) -> _Record:
 
 
 def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
-    """Return name and description of a skill as a model sees them, each on one line."""
+    """Return name and description of a skill as a model sees them, each on one line.
+
+    Trust and origin are there unless its root is vetted.
+    """
     description = one_line(found.description, MAX_DESCRIPTION_CHARS)
-    return {"name": library.handle(found), "description": description}
+    source = record_of_source(library.root_of(found))
+    return {"name": library.handle(found), "description": description, **source}
+
+
+def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
+    """Return an overview on one line; what we say of a skill stands before its own words."""
+    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
+    return f"{' '.join(filter(None, (shown['name'], more, tag)))}: {shown['description']}"
+
+
+def load_note(library: SkillLibrary, found: Document | Skill) -> str:
+    """Return what stands before the body of a skill that nobody vouches for, else nothing."""
+    root = library.root_of(found)
+    note = body_warning(root.trust, root.origin)
+    return f"{note}\n\n" if note else ""
 
 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:

@@ -11,9 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, shorten, visible
+
+if TYPE_CHECKING:
+    from skillsearch.index.documents import Document
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.types import Hit
 
 OverviewFormat = Literal["xml", "markdown", "json"]
 """Formats of an overview. xml is what the Agent Skills specification's own library writes."""
@@ -23,6 +29,8 @@ MAX_NAME_CHARS = 200
 MAX_DESCRIPTION_CHARS = 1024  # the specification's limit
 MAX_PATH_CHARS = 4096
 MAX_SHOWN_FILES = 200  # files named below a body; a host asks for the others
+
+_OPTIONAL = ("location", "source")
 
 _TAG = re.compile(
     r"<(?=\s*+/?+\s*+(?:available_skills|skill_(?:content|document|resources))\b)", re.IGNORECASE
@@ -39,11 +47,15 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 @dataclass(frozen=True, slots=True)
 class PromptSkill:
-    """A skill in an overview; without a location, the agent loads skills by name."""
+    """A skill in an overview; without a location, the agent loads skills by name.
+
+    The `source` tells where a skill comes from that nobody vouches for.
+    """
 
     name: str
     description: str
     location: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,12 @@ class LoadedPrompt:
     name: str
     body: str
     docs: Sequence[tuple[str, str]] = ()
+
+
+def offered(library: SkillLibrary, found: Document | Hit) -> PromptSkill:
+    """Return a skill as an overview offers it to an agent that can open files."""
+    source = source_tag(library.root_of(found))
+    return PromptSkill(library.handle(found), found.description, found.path, source)
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:
@@ -89,22 +107,27 @@ def render_overview(skills: Sequence[PromptSkill], form: OverviewFormat = "xml")
     records = [asdict(_safe(skill)) for skill in skills]
     if form == "json":
         return json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")  # opens no tag
-    lines = []
+    lines: list[str] = []
     for record in records:
-        if form == "markdown":
-            about = _as_markdown(one_line(record["description"]))
-            lines.append(f"- **{_as_markdown(record['name'])}**: {about}")
-            if record["location"]:
-                lines.append(f"  location: {_as_markdown(record['location'])}")
-        else:
-            lines.append("<skill>")
-            for tag, text in record.items():
-                if text or tag != "location":
-                    lines += [f"<{tag}>", html.escape(text), f"</{tag}>"]
-            lines.append("</skill>")
+        lines += _markdown_item(record) if form == "markdown" else _xml_item(record)
     if form == "xml" and lines:
         lines = ["<available_skills>", *lines, "</available_skills>"]
     return "\n".join(lines)
+
+
+def _markdown_item(record: dict[str, str]) -> list[str]:
+    about = _as_markdown(one_line(record["description"]))
+    lines = [f"- **{_as_markdown(record['name'])}**: {about}"]
+    more = ((key, record[key]) for key in _OPTIONAL)
+    return lines + [f"  {key}: {_as_markdown(text)}" for key, text in more if text]
+
+
+def _xml_item(record: dict[str, str]) -> list[str]:
+    lines = ["<skill>"]
+    for tag, text in record.items():
+        if text or tag not in _OPTIONAL:
+            lines += [f"<{tag}>", html.escape(text), f"</{tag}>"]
+    return [*lines, "</skill>"]
 
 
 def render_available(
@@ -115,7 +138,10 @@ def render_available(
         return ""
     shown = len(skills) if limit is None else min(max(limit, 0), len(skills))
     described = map(_safe, skills[:shown])
-    lines = [f"- {skill.name}: {one_line(skill.description)}" for skill in described]
+    lines = [
+        f"- {' '.join(filter(None, (skill.name, skill.source)))}: {one_line(skill.description)}"
+        for skill in described
+    ]
     if shown < len(skills):
         head += f" (showing {shown} of {len(skills)}; remaining names listed below)"
         names = ", ".join(_name(skill.name) for skill in skills[shown:])
@@ -130,13 +156,15 @@ def render_body(
     directory: str = "",
     files: Sequence[str] = (),
     files_truncated: bool = False,
+    note: str = "",
 ) -> str:
     """Render the body of a loaded skill as a ``skill_content`` block, for prompts and results.
 
     The body stays Markdown, so the block is not XML; but only its last line has its closing tag.
-    `directory` is empty if the agent cannot open files itself.
+    `directory` is empty if the agent cannot open files itself; the `note` comes first.
     """
-    lines = [f'<skill_content name="{html.escape(_name(name))}">', _text(body)]
+    lines = [_without_tags(one_line(note))] if note else []
+    lines += [f'<skill_content name="{html.escape(_name(name))}">', _text(body)]
     if directory:
         lines += [
             f"\nSkill directory: {_without_tags(_path(directory))}",
@@ -177,7 +205,8 @@ def render_loaded(entries: Sequence[LoadedPrompt]) -> str:
 def _safe(skill: PromptSkill) -> PromptSkill:
     """Bound the texts of a skill and reveal what they hide; the description keeps its lines."""
     description = shorten(visible(skill.description), MAX_DESCRIPTION_CHARS)
-    return PromptSkill(_name(skill.name), description, _path(skill.location))
+    source = one_line(skill.source, MAX_DESCRIPTION_CHARS)
+    return PromptSkill(_name(skill.name), description, _path(skill.location), source)
 
 
 def _name(name: str) -> str:

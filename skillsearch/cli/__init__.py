@@ -16,7 +16,7 @@ def main() -> None:
         options = parse(sys.argv[2:])
         if options is not None:
             raise_on_interrupt()
-            run(options["client"], options["index_dir"])
+            run(**options)
             return
     from skillsearch.cli.app import main as run_command
 

@@ -41,11 +41,13 @@ COMMANDS = {
     "index": "index",
     "query": "query",
     "list": "browse",
+    "families": "browse",
     "show": "browse",
     "run": "run",
     "status": "upkeep",
     "doctor": "upkeep",
     "validate": "upkeep",
+    "audit": "upkeep",
     "watch": "index",
     "mcp": "mcp",
     "mcp-config": "mcp",
@@ -72,7 +74,7 @@ Exit codes:
   1    a failure of the model, the disk or a skill; also a negative answer
        from query --exit-code, status, doctor and eval --min
   2    wrong usage: an unknown option, a bad value, a missing folder
-  3    validate found errors
+  3    validate or audit found errors
   4    there is no usable index
   130  interrupted
 run exits with the code of the command it runs; see its help.
@@ -165,6 +167,14 @@ languages = setting(
     "Languages to index for: english; all (slower, needs the extra multilingual); auto (default): "
     "all if the skills, the locale or earlier queries need it and the extra is installed.",
     type=click.Choice(LANGUAGES),
+)
+trust = setting(
+    "--trust [ROOT=]LEVEL",
+    "Who vouches for the ROOTs, or for one of them: vetted (you), project or fetched (nobody). "
+    "Repeatable; kept until another is given. [default: fetched for archives and URLs, project for "
+    "what is found in a project, else vetted]",
+    multiple=True,
+    callback=lambda _context, _option, given: given or None,
 )
 n = setting("-n n", "Maximum number of hits. [default: 5]", type=Count(1, MAX_N))
 threshold = setting(

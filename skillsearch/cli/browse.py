@@ -1,4 +1,4 @@
-"""``skillsearch list``, ``show`` and ``budget``: which skills there are, and what they cost."""
+"""``skillsearch list``, ``families``, ``show`` and ``budget``: what there is, and what it costs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_index
 from skillsearch.skills.resources import list_files, read_file
+from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import listed, one_line, visible
-from skillsearch.types import Diagnostic, JsonValue, Skill, SkillFile
+from skillsearch.types import Diagnostic, JsonValue, Root, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from skillsearch.skills.chunks import Chunk
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden")
+_SOURCE = ("trust", "origin")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
 WINDOW = 200_000
 HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
@@ -55,14 +57,50 @@ def list_command(asked: Asked) -> None:
     """List the skills of the index: name, root and description."""
     index = open_index(asked.settings)
     documents = list(index.documents())
+    roots = {str(root.path): root for root in index.opened.settings.roots}
     if asked.as_json:
-        skills = [{key: getattr(each, key) for key in _ENTRY} for each in documents]
+        skills = [_entry(each, roots[each.root]) for each in documents]
         emit_json({"count": len(skills), "generation": index.generation, "skills": skills})
     else:
-        rows = ((each.name, each.alias, each.description) for each in documents)
+        tags = {path: tag_of(root.trust) for path, root in roots.items()}
+        rows = (
+            (each.name, f"{each.alias} {tags[each.root]}".rstrip(), each.description)
+            for each in documents
+        )
         show_rows(rows, ("name", "root", "description"), is_cut=True)
     if not documents:
         say("The index holds no skills.")
+
+
+@command("families")
+@app.index_dir
+@app.as_json
+def families_command(asked: Asked) -> None:
+    """List the families of near-copies, the largest first.
+
+    A family takes one place of an answer. Its first skill stands for the others; what differs from
+    it is said of each: name, description or body.
+    """
+    from skillsearch.index.relatives import described
+
+    index = open_index(asked.settings)
+    found = [(first, described(first, others)) for first, *others in index.families()]
+    if asked.as_json:
+        keys = ("name", "doc_id", "path", "root")
+        records = [
+            {key: getattr(first, key) for key in keys} | family.to_dict() for first, family in found
+        ]
+        emit_json({"count": len(found), "generation": index.generation, "families": records})
+    else:
+        rows = ((first.name, first.alias, str(family), family.told) for first, family in found)
+        show_rows(rows, ("name", "root", "family", "members"), is_cut=True)
+    if not found:
+        say("The index holds no near-copies.")
+
+
+def _entry(document: Document, root: Root) -> dict[str, JsonValue]:
+    entry = {key: getattr(document, key) for key in _ENTRY}
+    return entry | {key: getattr(root, key) for key in _SOURCE}
 
 
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -98,13 +136,14 @@ def show_command(asked: Asked) -> None:
     skill = index.get(document.doc_id if ":" in asked.name else asked.name)
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
+    root = index.root_of(document)
     if asked.file is not None or asked.chunk is not None:
-        _show_part(skill, asked)
+        _show_part(skill, root, asked)
     else:
-        _show_skill(skill, document, asked)
+        _show_skill(skill, document, root, asked)
 
 
-def _show_part(skill: Skill, asked: Asked) -> None:
+def _show_part(skill: Skill, root: Root, asked: Asked) -> None:
     from skillsearch.skills.chunks import find_chunk
 
     record: dict[str, JsonValue] = {"name": skill.name}
@@ -123,6 +162,7 @@ def _show_part(skill: Skill, asked: Asked) -> None:
     if asked.as_json:
         emit_json(record)
     elif "text" in record:
+        say(body_warning(root.trust, root.origin))
         click.echo(visible(record["text"]), nl=not record["text"].endswith("\n"))
     else:
         raise SkillError(
@@ -131,7 +171,7 @@ def _show_part(skill: Skill, asked: Asked) -> None:
         )
 
 
-def _show_skill(skill: Skill, document: Document, asked: Asked) -> None:
+def _show_skill(skill: Skill, document: Document, root: Root, asked: Asked) -> None:
     # `list` parses no skill: the parser and its YAML are imported only here.
     from skillsearch.skills.chunks import parse_chunks
 
@@ -139,7 +179,7 @@ def _show_skill(skill: Skill, document: Document, asked: Asked) -> None:
     body = parse_chunks(skill.body)
     if asked.as_json:
         record = {
-            **{key: getattr(document, key) for key in _ENTRY},
+            **_entry(document, root),
             "name": skill.name,
             "description": skill.description,
             "stale": skill.content_hash != document.content_hash,
@@ -151,6 +191,7 @@ def _show_skill(skill: Skill, document: Document, asked: Asked) -> None:
             record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
         emit_json({**record, "body": body.core} if asked.part == "body" else record)
     elif asked.part == "body":
+        say(body_warning(root.trust, root.origin))
         click.echo(visible(body.core))
         if body.chunks:
             ids = ", ".join(chunk.id for chunk in body.chunks)
@@ -160,17 +201,20 @@ def _show_skill(skill: Skill, document: Document, asked: Asked) -> None:
         if asked.part == "files":
             emit_rows(zip(files))
         else:
-            rows = _skill_rows(skill, document, body.chunks)
+            rows = _skill_rows(skill, document, root, body.chunks)
             show_rows(rows + [("file", file) for file in files])
 
 
-def _skill_rows(skill: Skill, document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
+def _skill_rows(
+    skill: Skill, document: Document, root: Root, chunks: Sequence[Chunk]
+) -> list[tuple[str, str]]:
     rows = [("name", skill.name), ("description", skill.description)]
     for key in _OVERVIEW:
         if value := getattr(skill.metadata, key):
             text = value if isinstance(value, str) else ", ".join(value)
             rows.append((key.replace("_", "-"), text))
-    rows += [("id", document.doc_id), ("path", str(skill.path))]
+    rows += [("id", document.doc_id), ("path", str(skill.path)), ("trust", root.trust)]
+    rows += [("origin", root.origin)] if root.origin else []
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
     return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
 

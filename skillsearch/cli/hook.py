@@ -47,18 +47,19 @@ INTRODUCTION = (
 _SILENT_SECONDS = 86_400
 """How long a user is not told again that there is no index."""
 _OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
+_SWITCH = "--include-unvetted"
 
 
-def parse(arguments: list[str]) -> dict[str, str | None] | None:
+def parse(arguments: list[str]) -> dict[str, JsonValue] | None:
     """Return the arguments for `run`; None if click has to look at them."""
-    values: dict[str, str | None] = {"client": None, "index_dir": None}
-    words = [part for word in arguments for part in word.split("=", 1)]
+    values: dict[str, JsonValue] = {"client": None, "index_dir": None}
+    words = [part for word in arguments if word != _SWITCH for part in word.split("=", 1)]
     for name, value in zip(words[::2], words[1::2], strict=False):
         if name not in _OPTIONS or not value:
             return None
         values[_OPTIONS[name]] = value
     is_plain = len(words) % 2 == 0 and values["client"] in (None, *CLIENTS)
-    return values if is_plain else None
+    return {**values, "include_unvetted": _SWITCH in arguments} if is_plain else None
 
 
 class _Clock:
@@ -72,15 +73,21 @@ class _Clock:
         return self._end - time.monotonic()
 
 
-def run(client: str | None, index_dir: str | None, seconds: float = SECONDS) -> None:
+def run(
+    client: str | None,
+    index_dir: str | None,
+    seconds: float = SECONDS,
+    *,
+    include_unvetted: bool = False,
+) -> None:
     """Answer the event on stdin, in the form of its name if `client` is None; never block."""
     clock = _Clock(seconds)
     event = None
     try:
         event = _read_event(clock)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
-        if prompt.strip() and (text := _overview(prompt, index_dir, clock)):
-            text = f"{INTRODUCTION}\n{text}"
+        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
+        if prompt.strip() and (text := _answer(asked, index_dir, clock)):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             known = name if name in EVENTS.values() else "UserPromptSubmit"
             output = {"hookEventName": known, "additionalContext": text}
@@ -167,40 +174,56 @@ def _read_stdin(clock: _Clock) -> bytes:
     return bytes(data)
 
 
-def _overview(prompt: str, index_dir: str | None, clock: _Clock) -> str:
-    """Return the skills that fit a prompt: from the daemon, which may start, or a new process."""
+def _answer(asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock) -> str:
+    """Return what the model is told: the skills that fit a prompt, and how many were left out."""
+    answer = _overview(asked, index_dir, clock)
+    lines = [INTRODUCTION, answer["text"]] if answer["text"] else []
+    if answer["unvetted"]:
+        from skillsearch.text.provenance import left_out_for_model
+
+        lines.append(left_out_for_model(answer["unvetted"]))
+    return "\n".join(lines)
+
+
+def _overview(
+    asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock
+) -> dict[str, JsonValue]:
+    """Return the answer of the daemon, which may start, or else that of a new process."""
     given = variables()
     folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
-    asked = {"prompt": prompt, "n": N, "folder": folder, "index_dir": index_dir, "variables": given}
+    place = {"folder": folder, "index_dir": index_dir, "variables": given}
     answer = None
     try:
         if given.get("SKILLSEARCH_DAEMON") != "off":
-            answer = client.ask("overview", seconds=clock.left(), **asked)
+            answer = client.ask("overview", seconds=clock.left(), **asked, **place)
             if answer is None:
                 from skillsearch.config import load_settings
 
                 if load_settings(index_dir=index_dir).daemon != "off":
                     client.start(seconds=clock.left())
-                    answer = client.ask("overview", seconds=clock.left(), **asked)
+                    answer = client.ask("overview", seconds=clock.left(), **asked, **place)
     except DaemonError as exc:
         if exc.is_final:
             raise
     if answer is None:
-        return _search(prompt, index_dir, clock)
+        return _search(asked, index_dir, clock)
     for note in answer["notes"]:
         _warn(note)
-    return str(answer["text"])
+    return answer
 
 
-def _search(prompt: str, index_dir: str | None, clock: _Clock) -> str:
+def _search(
+    asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock
+) -> dict[str, JsonValue]:
     """Search in a process that can be killed when the time is up."""
     import subprocess
 
-    place = ["--index-dir", index_dir] if index_dir else []
+    options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
+    options += [_SWITCH] if asked["include_unvetted"] else []
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *place],
-            input=prompt.encode("utf-8", "replace"),
+            [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],
+            input=asked["prompt"].encode("utf-8", "replace"),
             capture_output=True,
             timeout=max(0.0, clock.left()),
             check=False,
@@ -212,7 +235,8 @@ def _search(prompt: str, index_dir: str | None, clock: _Clock) -> str:
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         raise SkillSearchError(lines[-1].removeprefix("Error: "))
-    return done.stdout.decode("utf-8", "replace").strip()
+    answer = json.loads(done.stdout)
+    return {"text": answer["prompt"], "unvetted": answer["unvetted"]}
 
 
 def _emit(text: str) -> None:

@@ -23,16 +23,25 @@ from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError, RootError
-from skillsearch.index.request import IndexRequest, join_roots, replace_command, resolve_roots
+from skillsearch.index.request import (
+    IndexRequest,
+    join_roots,
+    key_of,
+    replace_command,
+    resolve_roots,
+    trust_by_root,
+)
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
+from skillsearch.text.provenance import VOUCH, tag_of
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import IndexReport, JsonValue, Progress
+from skillsearch.types import IndexReport, JsonValue, Progress, Trust
 
 if TYPE_CHECKING:
+    from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
 
@@ -58,6 +67,7 @@ _SHOWN_ROOTS = 10
     type=click.Choice(("metadata", "full")),
 )
 @app.languages
+@app.trust
 @setting(
     "--device D",
     "Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
@@ -125,13 +135,12 @@ def _build(request: IndexRequest, asked: Asked, **how: Any) -> Built:
     lost = (d.root for d in held_before if d.path not in paths and d.root not in roots)
     held = {
         "index_dir": str(folder.path),
-        "roots": [sources.shown(sources.source_behind(Path(root))) or root for root in roots],
+        **_described(index.opened.settings.roots),
         "left": dict(Counter(lost)),
     }
-    notes = [_outside(asked)]
-    if report.generation != generation:
-        notes.append(advice(index))
-    return report, held, list(filter(None, notes))
+    is_new = report.generation != generation
+    notes = [advice(index), _unvetted(held)] if is_new else []
+    return report, held, list(filter(None, [*notes, _outside(asked)]))
 
 
 def _outside(asked: Asked) -> str:
@@ -150,9 +159,22 @@ def _build_in_milvus(request: IndexRequest, asked: Asked, **how: Any) -> Built:
 
     collection = asked.settings.collection
     index, report = RemoteIndex.build(request, _uri(asked.settings), collection=collection, **how)
+    roots = _described(index.settings.roots)
     index.close()
-    names = [sources.shown(str(root)) for root in request.named]
-    return report, {"collection": collection, "roots": names}, []
+    return report, {"collection": collection, **roots}, []
+
+
+def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
+    names = [root.origin or str(root.path) for root in roots]
+    return {"roots": names, "trust": [root.trust for root in roots]}
+
+
+def _unvetted(held: dict[str, JsonValue]) -> str:
+    """Return what to know about roots that nobody vouches for."""
+    pairs = zip(held["roots"], held["trust"], strict=True)
+    roots = listed((root for root, trust in pairs if trust != "vetted"), _SHOWN_ROOTS)
+    offered = f"prompt and hook do not offer the skills of {roots}; to vouch for a root: {VOUCH}"
+    return offered if roots else ""
 
 
 def open_in_milvus(settings: Settings) -> RemoteIndex:
@@ -183,13 +205,16 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     for root, count in held.get("left", {}).items():
         say(f"with {root}, {'1 skill' if count == 1 else f'{count:,} skills'} left the index")
     place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
-    click.echo(one_line(f"index: {place}; roots: {listed(held['roots'], _SHOWN_ROOTS)}"))
+    pairs = zip(held["roots"], held["trust"], strict=True)
+    roots = (f"{root} {tag_of(trust)}".rstrip() for root, trust in pairs)
+    click.echo(one_line(f"index: {place}; roots: {listed(roots, _SHOWN_ROOTS)}"))
 
 
 @command("watch")
 @app.roots()
 @app.index_dir
 @app.languages
+@app.trust
 @app.as_json
 def watch_command(asked: Asked) -> None:
     """Keep the index up to date until interrupted.
@@ -272,7 +297,29 @@ def choose_request(
     for key, name in {"model": "model", "fields": "with_body", "languages": "languages"}.items():
         if before and key not in settings.sources:
             made[name] = getattr(before, name)
-    return IndexRequest(roots, sources=origins, **made)
+    trust, found = _trust(named, given, before, settings)
+    return IndexRequest(roots, sources=origins, trust=trust, found=found, **made)
+
+
+def _trust(
+    named: Roots, given: Roots, before: IndexRequest | None, settings: Settings
+) -> tuple[dict[str, Trust], tuple[str, ...]]:
+    """Return what the user says of roots, or said before, and those in a project left unnamed."""
+    keys = list(map(key_of, named))
+    said = trust_by_root(settings.trust, given or named)
+    strange = [key for key in said if key not in keys]
+    refuse(
+        strange and settings.sources.get("trust") == "flag",
+        f"--trust names {listed(strange, 1)}, which is no root of this index. Its roots: "
+        f"{listed(map(sources.shown, map(sources.source_of, named)), _SHOWN_ROOTS)}",
+    )
+    found = set(map(key_of, settings.project_roots))
+    if before:
+        found = set(before.found) | (found - set(map(key_of, before.named)))
+        said = {**before.trust, **said}
+    found -= set(map(key_of, (*given, *settings.own_roots)))
+    trust = {key: level for key, level in said.items() if key in keys}
+    return trust, tuple(key for key in keys if key in found)
 
 
 def _named(

@@ -29,6 +29,7 @@ from skillsearch.execution.runner import SkillRunner
 from skillsearch.index.request import IndexRequest, join_roots
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
+from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import visible
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 @app.roots()
 @app.index_dir
 @app.languages
+@app.trust
 @app.reader
 @option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
 @option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
@@ -95,6 +97,11 @@ def _check(asked: Asked) -> None:
         languages and not asked.roots,
         "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
         f"them: skillsearch index --languages {languages}",
+    )
+    refuse(
+        asked.flags["trust"] and not asked.roots,
+        "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
+        f"that: {VOUCH}",
     )
     if importlib.util.find_spec("mcp") is None:
         raise MissingDependencyError("mcp", "mcp", "The MCP server")
@@ -198,6 +205,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 @app.roots(must_exist=True)
 @app.index_dir
 @app.languages
+@app.trust
 @option(
     "--http url URL", "URL of a running server: see skillsearch mcp --http.", callback=_check_url
 )
@@ -239,13 +247,16 @@ def mcp_config_command(asked: Asked) -> None:
 def _check_config(asked: Asked) -> list[str]:
     """Return the options of a server that the host starts, and refuse what goes with none."""
     languages, client = asked.flags["languages"], asked.client
+    trust = asked.settings.trust if asked.flags["trust"] else ()  # its folders are absolute
     given = ["--languages", languages] if languages else []
+    given += [part for item in trust for part in ("--trust", item)]
     given += ["--toolset", asked.toolset] if asked.toolset else []
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
     is_no_start = given and (asked.hook or asked.url)
     refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
     refuse(
-        languages and not asked.roots, "--languages is for a server that is given ROOTs to index."
+        (languages or trust) and not asked.roots,
+        "--languages and --trust are for a server that is given ROOTs to index.",
     )
     refuse(
         asked.hook and (asked.roots or asked.url),

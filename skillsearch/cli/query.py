@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -16,12 +16,14 @@ from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import answer_queries, near_names, open_index
+from skillsearch.text.provenance import body_warning, left_out, source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import SYSTEMS, JsonValue, SearchResult
+from skillsearch.types import SYSTEMS, Hit, JsonValue, SearchResult
 
 if TYPE_CHECKING:
     from skillsearch.agents.prompt import PromptSkill
+    from skillsearch.index.documents import Document
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 
@@ -195,14 +197,18 @@ def _say_perhaps(result: SearchResult) -> None:
     if result.perhaps:
         say(f"{MAY_FIT if result else ONLY_MAY_FIT}:")
     for hit in result.perhaps:
-        say(one_line(f"{hit.name} ({hit.score:.2f}): {hit.description}", _LINE_CHARS))
+        tag = f" {source_tag(hit)}" if source_tag(hit) else ""
+        say(one_line(f"{hit.name} ({hit.score:.2f}){tag}: {hit.description}", _LINE_CHARS))
 
 
 def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
-    """Yield rank, score, name, description, path and any chunk; explanations have no rank."""
+    """Yield rank, score, name, description, path, any chunk and, in brackets, an unvetted source.
+
+    Explanations have no rank.
+    """
     for hit in result:
-        chunk = [hit.chunk] if hit.chunk else []
-        yield hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk
+        more = filter(None, (hit.chunk, source_tag(hit)))
+        yield hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *more
         if hit.explain:
             from skillsearch.cli.tables import explanation
 
@@ -214,6 +220,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @app.n
 @app.threshold
 @app.reader
+@flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
 @flag("--all everything", "List every skill, whatever the request.")
 @repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
 @flag("--required", "With --load: add the skills they require, before them.")
@@ -224,9 +231,10 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 def prompt_command(asked: Asked) -> None:
     """Print the fitting skills as part of a prompt.
 
-    It offers the skills that fit TEXT. It has their names, descriptions and locations; if none
-    fits, it is empty. With --load it also has the bodies of the loaded skills. All of it is safe to
-    put into a prompt: nothing in a skill can hide in it or close its element.
+    It offers the skills of vetted roots that fit TEXT. It has their names, descriptions and
+    locations; if none fits, it is empty. With --load it also has the bodies of the loaded skills,
+    whatever their root. All of it is safe to put into a prompt: nothing in a skill can hide in it
+    or close its element.
     """
     from skillsearch.agents import prompt as prompts
 
@@ -236,30 +244,40 @@ def prompt_command(asked: Asked) -> None:
     )
     index = open_index(asked.settings)
     text = app.request_text(asked.words)
-    library, skills = _offer(index, asked, text)
+    library, skills, unvetted = _offer(index, asked, text)
     bodies = [_body(library, name) for name in _names(library, asked)]
     overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if asked.as_json:
-        emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
+        record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
+        emit_json({**record, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill reaches the threshold, so none is offered. See: skillsearch query")
+    if not asked.as_json:
+        say(left_out(unvetted))
 
 
 def _offer(
     index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[PromptSkill]]:
-    from skillsearch.agents.prompt import PromptSkill
+) -> tuple[SkillLibrary, Sequence[PromptSkill], int]:
+    """Return the skills to offer, and how many were left out because nobody vouches for them."""
+    from skillsearch.agents import prompt as prompts
     from skillsearch.library.skill_library import SkillLibrary
 
     how = {key: getattr(asked.settings, key) for key in ("refresh", "n", "threshold", "reader")}
-    texts = [text] if asked.words else []
-    answers = list(answer_queries(index, texts, say, include_hidden=False, **how))
+    how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
+    answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
+    unvetted = sum(answer.unvetted for answer in answers)
     library = SkillLibrary.of_index(index)
-    found = library.list() if asked.everything else list(chain.from_iterable(answers))
-    return library, [PromptSkill(library.handle(d), d.description, d.path) for d in found]
+    found: Sequence[Document | Hit] = list(chain.from_iterable(answers))
+    if asked.everything:
+        everything = library.list()
+        is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
+        is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
+        found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
+    return library, [prompts.offered(library, one) for one in found], unvetted
 
 
 def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:
@@ -280,12 +298,14 @@ def _body(library: SkillLibrary, name: str) -> str:
 
     loaded = library.load(name)
     body = parse_chunks(loaded.skill.body)
+    root = library.root_of(loaded.skill)
     text = prompts.render_body(
         loaded.skill.name,
         body.core,
         directory=str(loaded.folder),
         files=loaded.files,
         files_truncated=loaded.files_truncated,
+        note=body_warning(root.trust, root.origin),
     )
     chunks = prompts.render_chunks([(chunk.id, chunk.description) for chunk in body.chunks])
     return f"{text}\n{chunks}" if chunks else text
@@ -298,15 +318,18 @@ def _body(library: SkillLibrary, name: str) -> str:
     type=click.Choice(hook.CLIENTS),
 )
 @app.index_dir
+@flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
 def hook_command(asked: Asked) -> None:
     """Answer a host's prompt hook with fitting skills.
 
     Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the
-    form that the host adds to the prompt; nothing if none fits. Errors are a line on stderr: a
+    form that the host adds to the prompt; nothing if none fits. It offers those of vetted roots,
+    and says how many others fit. Errors are a line on stderr: a
     prompt waits two seconds at most and is never blocked. Starts the daemon, so that the next
     prompt waits only a tenth of a second.
     """
     folder = asked.flags["index_dir"]
     # A caller that runs us in its own process may grant more time, or less.
     seconds = click.get_current_context().obj or hook.SECONDS
-    hook.run(asked.client, str(folder) if folder else None, seconds)
+    place, include = str(folder) if folder else None, asked.include_unvetted
+    hook.run(asked.client, place, seconds, include_unvetted=include)

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.environ import no_color
+from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Explanation, Hit, SearchResult
@@ -79,7 +80,8 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result.perhaps:
         score = Text(f"{hit.score:.2f}", style="cyan")
-        about = Text(one_line(hit.description))
+        tag = f"{source_tag(hit)} ".lstrip()
+        about = Text.assemble((tag, "yellow"), one_line(hit.description))
         table.add_row(score, Text(one_line(hit.name), style="bold"), about)
     console.print(table)
 
@@ -202,6 +204,8 @@ def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
     name = Text(one_line(hit.name), style="bold")
     if is_twin:
         name.append(f"  {one_line(hit.doc_id)}", style="not bold dim")
+    if tag := source_tag(hit):
+        name.append(f"  {tag}", style="not bold yellow")
     described = Text(one_line(hit.description)).wrap(console, room)
     kept = list(described[:_DESCRIPTION_LINES])
     if len(described) > len(kept):
@@ -212,9 +216,10 @@ def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
     more = [("chunk", hit.chunk)] if hit.chunk else []
     more += explanation(hit.explain) if hit.explain else []
     lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]
-    for path in (hit.path, *hit.duplicates):
-        inside = Path(path).is_relative_to(Path.cwd())
-        lines.append(Text(one_line(os.path.relpath(path) if inside else path), style="dim"))
+    inside = Path(hit.path).is_relative_to(Path.cwd())
+    lines.append(Text(one_line(os.path.relpath(hit.path) if inside else hit.path), style="dim"))
+    if hit.family:
+        lines.append(Text(one_line(f"{hit.family}: {hit.family.told}"), style="dim"))
     return [wrapped(line, room) for line in lines]
 
 

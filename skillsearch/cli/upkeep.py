@@ -1,9 +1,10 @@
-"""``skillsearch status``, ``doctor``, ``validate``, ``cache`` and ``daemon``."""
+"""``skillsearch status``, ``doctor``, ``validate``, ``audit``, ``cache`` and ``daemon``."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,15 +19,17 @@ from skillsearch.cli.output import say
 from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import open_index
-from skillsearch.types import JsonValue, Root
+from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
 if TYPE_CHECKING:
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.cache import CacheEntry
 
     Sized = dict[CacheEntry, int]
 
 INVALID = 3
+_SHOWN_OF_CODE, _SHOWN_OF_FAMILY = 10, 3
 END_SECONDS = 10.0
 """Longer than a stopping daemon waits for the answers it still owes."""
 
@@ -60,6 +63,7 @@ def status_command(asked: Asked) -> int:
 
 def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
     from skillsearch.cli.index import open_in_milvus
+    from skillsearch.text.provenance import source_tag
 
     with open_in_milvus(settings) as index:
         made_with = index.settings
@@ -71,7 +75,7 @@ def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
             "models": [channel.model for channel in made_with.channels],
             "fields": "full" if made_with.with_body else "metadata",
             "languages": made_with.languages,
-            "roots": [str(root.path) for root in made_with.roots],
+            "roots": [f"{root.path} {source_tag(root)}".rstrip() for root in made_with.roots],
         }
 
 
@@ -139,6 +143,73 @@ def validate_command(asked: Asked) -> int:
         output.emit_rows((output.describe(item),) for item in found)
         say(f"skills checked: {checked}; {_in_words(counts)}")
     return INVALID if counts["error"] else 0
+
+
+@command("audit")
+@app.roots(must_exist=True)
+@flag("--all everything", "Print every finding; by default the first 10 of each kind.")
+@flag("--strict", "Exit with 3 for a warning too.")
+@app.index_dir
+@app.as_json
+def audit_command(asked: Asked) -> int:
+    """Look for skills that are written for the search, or against the agent.
+
+    Looks at the skills below the ROOTs, which get an index of their own, or else at those of the
+    index. No finding changes what a search finds. Exits with 3 if there are errors.
+
+    \b
+    near-copy              nearly the same as another skill, under another name
+    hidden-text            characters or comments that only the agent reads
+    stuffing               keywords instead of sentences
+    off-topic-description  the body does not do what the description says
+    heads-many             a first hit for requests of many unrelated skills
+    instructs-agent        metadata that tells the agent what to use
+    """  # noqa: D301 - click reads the control character, not its escape
+    from skillsearch.reports.audit import audit
+    from skillsearch.reports.health import count_severities
+
+    with output.progress_bars() as bars:
+        index = _index_to_audit(asked, bars)
+        found = audit(index, bars)
+    counts = count_severities(found)
+    if asked.as_json:
+        diagnostics = [item.to_dict() for item in found]
+        output.emit_json({"checked": len(index), **counts, "diagnostics": diagnostics})
+    else:
+        shown = found if asked.everything else _first_of_each_kind(found)
+        output.emit_rows((output.describe(item),) for item in shown)
+        more = Counter(item.code for item in found) - Counter(item.code for item in shown)
+        left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
+        say(f"more: {left_out} (--all prints all)" if left_out else "")
+        say(f"skills checked: {len(index)}; {_in_words(counts)}")
+    is_bad = counts["error"] or (asked.strict and counts["warning"])
+    return INVALID if is_bad else 0
+
+
+def _index_to_audit(asked: Asked, progress: Progress | None) -> SkillIndex:
+    from skillsearch.index.skill_index import SkillIndex
+
+    settings = asked.settings
+    both = "ROOTs get an index of their own, --index-dir names another; use one of them."
+    app.refuse(asked.roots and asked.flags["index_dir"], both)
+    if asked.roots:
+        return SkillIndex.from_roots(
+            asked.roots, model=settings.model, languages=settings.languages, progress=progress
+        )
+    index = open_index(settings)
+    say(bring_up_to_date(index) if settings.refresh else "")
+    return index
+
+
+def _first_of_each_kind(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the first findings with each code, fewer with the same message: of one family."""
+    shown, seen = [], Counter[tuple[str, ...]]()
+    for item in found:
+        code, message = (item.code,), (item.code, item.message)
+        if seen[code] < _SHOWN_OF_CODE and seen[message] < _SHOWN_OF_FAMILY:
+            seen.update((code, message))
+            shown.append(item)
+    return shown
 
 
 @command("cache")

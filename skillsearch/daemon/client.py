@@ -88,13 +88,19 @@ def read_search(
 
 
 def _read_hit(values: Mapping[str, JsonValue]) -> Hit:
-    from skillsearch.types import Explanation, Hit
+    from skillsearch.types import Explanation, Family, Hit, Relative
 
     explain = values.get("explain")
     if explain is not None:
         terms = {field: tuple(some) for field, some in explain["matched_terms"].items()}
         explain = Explanation(**{**explain, "matched_terms": terms})
-    more = {"duplicates": tuple(values["duplicates"]), "explain": explain}
+    family = values.get("family")
+    if family is not None:
+        members = tuple(
+            Relative(**{**one, "differs": tuple(one["differs"])}) for one in family["members"]
+        )
+        family = Family(**{**family, "members": members})
+    more = {"duplicates": tuple(values["duplicates"]), "explain": explain, "family": family}
     return Hit(**{**values, **more})
 
 

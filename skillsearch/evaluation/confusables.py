@@ -72,7 +72,8 @@ def confusables(
 ) -> tuple[Confusion, ...]:
     """Find the documents that steal queries: they come first, but others are right.
 
-    Copies count as one document, under the id of the first. A query of several right documents is
+    Copies count as one document, under the id of the first, and near-copies, which share the place
+    of their family, steal nothing from each other. A query of several right documents is
     stolen from each. `terms` splits texts into the terms that the system compares. Most queries
     come first, ties by id.
     """
@@ -92,6 +93,8 @@ def confusables(
             if winner in right:
                 break
             lead = scores[winner] - scores[loser] if loser in scores else None
+            if lead == 0:  # They share one place: near-copies of one family.
+                continue
             thefts[loser, winner].append((query.text, lead))
     vocabulary = _Vocabulary(collection.documents, terms)
     found = [

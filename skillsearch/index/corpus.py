@@ -3,15 +3,15 @@
 A corpus is one segment, or a base segment and a delta segment: rewriting a hundred thousand skills
 takes minutes, writing down that one changed a moment. The delta (its files begin with ``delta-``)
 holds the skills that came or changed; tombstones name the base's skills that are gone and adjust
-the statistics of BM25, also for shadowed skills: copies in a later root change no score.
+the statistics of BM25, also for shadowed skills and near-copies: no copy changes a score.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,13 @@ from skillsearch.index.lexical.postings import (
     TermTally,
     average_idf,
 )
-from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
+from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
+from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Languages, Root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 DELTA = "delta-"
 METADATA, FULL = "lexical-metadata", "lexical-full"
 _NUMBERS = ("deleted", "places", "shadowed")
+_FAMILIES: Mapping[str, type] = {"members": np.int64, "leaders": np.int64, "peers": np.bool_}
 _DIAGNOSTICS = "diagnostics.json"
 
 logger = logging.getLogger(__name__)
@@ -69,15 +70,22 @@ class IndexSettings:
         """The paths of the roots."""
         return [str(root.path) for root in self.roots]
 
+    @property
+    def aliases(self) -> list[str]:
+        """The aliases of the roots, with which the ids of their documents begin."""
+        return [root.alias for root in self.roots]
+
     def request(self) -> IndexRequest:
-        """Return a request for an index of these settings."""
-        roots = tuple(root.path for root in self.roots)
-        model = self.channels[0].model
-        return IndexRequest(roots, model, self.with_body, languages=self.languages)
+        """Return a request for an index of these settings; a trust that is usual was not given."""
+        roots, model = tuple(root.path for root in self.roots), self.channels[0].model
+        usual = {True: "fetched", False: "vetted"}
+        given = (root for root in self.roots if root.trust != usual[bool(root.origin)])
+        trust = {str(root.path): root.trust for root in given}
+        return IndexRequest(roots, model, self.with_body, languages=self.languages, trust=trust)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
-        roots = [[str(root.path), root.alias] for root in self.roots]
+        roots = [[str(one.path), one.alias, one.trust, one.origin] for one in self.roots]
         channels = [channel.to_dict() for channel in self.channels]
         return asdict(self) | {"roots": roots, "channels": channels}
 
@@ -89,7 +97,9 @@ class IndexSettings:
             first, second = map(int, values["analysis"])
             if not channels or values["languages"] not in LANGUAGES:
                 raise ValueError("it has no channel, or is for unknown languages")
-            roots = tuple(Root(Path(path), str(alias)) for path, alias in values["roots"])
+            roots = tuple(Root(Path(path), *more) for path, *more in values["roots"])
+            if any(len(one) != 4 or one[2] not in TRUSTS for one in values["roots"]):
+                raise ValueError("a root has an unknown trust")
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
             return cls(roots, channels, values["languages"], could_add, with_body, (first, second))
         except (KeyError, TypeError, ValueError) as exc:
@@ -115,11 +125,12 @@ class Corpus:
         """Map the parts of a generation; a CacheError if one is missing or does not fit."""
         has_delta = (folder / f"{DELTA}documents-starts.npy").exists()
         prefixes = ("", DELTA) if has_delta else ("",)
-        segments = [_load_segment(folder, prefix, channels, with_body) for prefix in prefixes]
+        segments = [load_segment(folder, prefix, channels, with_body) for prefix in prefixes]
         documents, lexical, dense, chunks = zip(*segments, strict=True)
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
+            families = FamilyTable(*(_read(folder, *one) for one in _FAMILIES.items()))
             deleted, places, shadowed = (_read(folder, name) for name in _NUMBERS)
-            store = DocumentStore(documents, deleted, places, shadowed, guard)
+            store = DocumentStore(documents, deleted, places, shadowed, families, guard)
             names, fields = lexical_names(with_body=with_body), []
             for name, parts in zip(names, zip(*lexical, strict=True), strict=True):
                 count, *means = _read(folder, f"{name}-all", np.float64, 3).tolist()
@@ -129,7 +140,8 @@ class Corpus:
                 fields.append(LexicalField(parts, statistics, TermTally(hashes, counts)))
             if len(store.places) != store.size - documents[0].size:
                 raise CacheError("the delta segment of the index does not fit its tombstones")
-            if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
+            are_inside = ((store.left_out >= 0) & (store.left_out < store.size)).all()
+            if not are_inside or not families.fits(store.size):
                 raise CacheError("the tombstones of the index do not fit its documents")
         else:
             store = DocumentStore(documents, guard=guard)
@@ -213,18 +225,6 @@ def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
 
 
-def save_shadowed(folder: Path, settings: IndexSettings) -> None:
-    """Write the tombstones of a corpus of one segment, if it has shadowed skills."""
-    documents = [DocumentSegment.load(folder)]
-    shadowed = shadowed_numbers(DocumentStore(documents), settings.root_paths)
-    if len(shadowed):
-        store = DocumentStore(documents, shadowed=shadowed)
-        names = lexical_names(with_body=settings.with_body)
-        segments = {name: LexicalSegment.load(folder, name) for name in names}
-        fields = {name: ((one,), one.tally(store.signs)) for name, one in segments.items()}
-        save_tombstones(folder, store, fields)
-
-
 def save_tombstones(
     folder: Path,
     documents: DocumentStore,
@@ -235,23 +235,31 @@ def save_tombstones(
     `fields` are the segments of each field, and the corrections of its document frequencies.
     """
     arrays = {name: getattr(documents, name) for name in _NUMBERS}
+    arrays |= {name: getattr(documents.families, name) for name in _FAMILIES}
     for name, (segments, corrections) in fields.items():
-        lengths = np.concatenate([segment.lengths for segment in segments])
-        lengths[documents.left_out] = 0
-        base, *added = segments
-        tallies = [TermTally(segment.hashes, np.diff(segment.starts)) for segment in added]
-        changes = TermTally.total([corrections, *tallies])
-        rows, frequencies = base.rows(changes.hashes), np.diff(base.starts)
-        frequencies[rows[rows >= 0]] += changes.counts[rows >= 0]
-        frequencies = np.concatenate([frequencies, changes.counts[rows < 0]])
-        count = documents.searched_size
-        mean_length = int(lengths.sum(dtype=np.int64)) / max(count, 1)
-        mean_idf = average_idf(frequencies[frequencies > 0], count)
-        arrays[f"{name}-all"] = np.array([count, mean_length, mean_idf], np.float64)
+        counted = count_statistics(documents, segments, corrections)
+        arrays[f"{name}-all"] = np.array(astuple(counted), np.float64)
         arrays[f"{name}-adjusted"] = corrections.hashes
         arrays[f"{name}-adjustments"] = corrections.counts
     for name, array in arrays.items():
         save_array(folder / f"{DELTA}{name}.npy", array)
+
+
+def count_statistics(
+    documents: DocumentStore, segments: Sequence[LexicalSegment], corrections: TermTally
+) -> LexicalStatistics:
+    """Return the BM25 statistics of a field without the documents that do not count."""
+    lengths = np.concatenate([segment.lengths for segment in segments])
+    lengths[documents.uncounted] = 0
+    base, *added = segments
+    tallies = [TermTally(segment.hashes, np.diff(segment.starts)) for segment in added]
+    changes = TermTally.total([corrections, *tallies])
+    rows, frequencies = base.rows(changes.hashes), np.diff(base.starts)
+    frequencies[rows[rows >= 0]] += changes.counts[rows >= 0]
+    frequencies = np.concatenate([frequencies, changes.counts[rows < 0]])
+    count = documents.counted_size
+    mean_length = int(lengths.sum(dtype=np.int64)) / max(count, 1)
+    return LexicalStatistics(count, mean_length, average_idf(frequencies[frequencies > 0], count))
 
 
 def lexical_names(*, with_body: bool) -> tuple[str, ...]:
@@ -259,9 +267,10 @@ def lexical_names(*, with_body: bool) -> tuple[str, ...]:
     return (METADATA, FULL) if with_body else (METADATA,)
 
 
-def _load_segment(
+def load_segment(
     folder: Path, prefix: str, channels: int, with_body: bool
 ) -> tuple[DocumentSegment, list[LexicalSegment], list[DenseFields], ChunkIndex | None]:
+    """Map the parts of one segment; a CacheError if one is missing or does not fit."""
     documents = DocumentSegment.load(folder, prefix)
     names = lexical_names(with_body=with_body)
     lexical = [LexicalSegment.load(folder, f"{prefix}{name}") for name in names]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.text import tokenizer
@@ -17,7 +20,7 @@ from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 4
+VERSION = 5
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -37,6 +40,13 @@ _BODY_HEAD_CHARS = 4_096
 _MAX_CHUNKS = 200
 # Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates.
 _DISTINCT_BODY_CHARS = 200
+# Hashes that tell how much of a body another has.
+SKETCH_SIZE = 16
+# Terms that are hashed together.
+_SHINGLE = 3
+# An odd number that spreads the bits of a product (the golden ratio: Knuth, volume 3, 6.4).
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # Below this fluency, a skill is in a language that a model for English does not know.
 KNOWN = 0.5
 
@@ -52,6 +62,7 @@ class Document:
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
         chunks: Id, description and key of the embedded text of each indexed chunk.
         excluded: What the metadata says that it is not for.
+        sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
     """
 
     doc_id: str
@@ -69,6 +80,7 @@ class Document:
     requires: tuple[str, ...] = ()
     chunks: tuple[tuple[str, str, str], ...] = ()
     excluded: str = ""
+    sketch: str = ""
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
@@ -149,7 +161,7 @@ def field_texts(
     language = language_of(f"{metadata}\n{head}")
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
-    body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
+    body_terms = document_terms(skill.body[:_BODY_CHARS], language)
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     embedded = tuple(
         EmbeddedTexts(readable(metadata, known), readable(head, known) if has else "")
@@ -170,9 +182,23 @@ def field_texts(
         language=language,
         chunks=tuple(chunk.record for chunk in chunks),
         excluded=excluded_text(skill),
+        sketch=_sketch(body_terms),
     )
-    full_terms = name_terms + about_terms * METADATA_WEIGHT + body_terms
+    full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
     return FieldTexts(document, name_terms + about_terms, full_terms, embedded, chunks)
+
+
+def _sketch(terms: Sequence[str]) -> str:
+    """Return `Document.sketch` of a body."""
+    hashes = np.array([term_hash(term) for term in terms], np.uint64)
+    count = len(hashes) - _SHINGLE + 1
+    if count < 1:
+        return ""
+    mixed = np.zeros(count, np.uint64)
+    for place in range(_SHINGLE):
+        mixed = (mixed ^ hashes[place : place + count]) * _MIXER
+    found = np.unique((mixed >> np.uint64(32)).astype("<u4"))
+    return found[found > 0][:SKETCH_SIZE].tobytes().hex()
 
 
 def about_text(skill: Skill) -> str:
@@ -188,8 +214,10 @@ def excluded_text(skill: Skill) -> str:
 
 
 def _sentences(skill: Skill) -> tuple[str, str]:
-    metadata = skill.metadata
-    return metadata.description[:METADATA_CHARS], metadata.when_to_use[:METADATA_CHARS]
+    said = (skill.metadata.description, skill.metadata.when_to_use)
+    # Nobody sees a comment, so it does not speak for the skill.
+    description, when = (_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in said)
+    return description, when
 
 
 def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
-from skillsearch.errors import CacheError, RootError
+from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
-from skillsearch.roots.sources import is_bundle, place_of, shown, source_of
+from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
+from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import LANGUAGES, Diagnostic, Languages, Root
+from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, Languages, Root, Trust
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,8 @@ class IndexRequest:
     """The arguments of the last indexing; roots in order of precedence.
 
     `sources` are the roots as they were named, if any is an archive or a URL, which is looked at
-    again; `with_body` is False for an index of metadata alone.
+    again; `with_body` is False for an index of metadata alone. By the `key_of` a root, `trust` is
+    what the user said of it, and `found` are those in a project that the user did not name.
     """
 
     roots: tuple[Path, ...]
@@ -34,6 +37,8 @@ class IndexRequest:
     with_body: bool
     sources: tuple[str, ...] = ()
     languages: Languages = "auto"
+    trust: Mapping[str, Trust] = field(default_factory=dict)
+    found: tuple[str, ...] = ()
 
     @property
     def named(self) -> tuple[Path | str, ...]:
@@ -54,10 +59,47 @@ class IndexRequest:
             languages = record.get("languages", "auto")
             if languages not in LANGUAGES:
                 raise ValueError(f"no languages are called {languages!r}")
-            return cls(roots, str(record["model"]), bool(record["with_body"]), sources, languages)
+            trust = dict(record.get("trust", {}))
+            if not set(trust.values()) <= set(TRUSTS):
+                raise ValueError(f"a root has an unknown trust: {trust}")
+            found = tuple(map(str, record.get("found", ())))
+            model, with_body = str(record["model"]), bool(record["with_body"])
+            return cls(roots, model, with_body, sources, languages, trust, found)
         except (CacheError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
+
+    def with_trust(self, roots: Iterable[Root]) -> tuple[Root, ...]:
+        """Return roots with trust and origin, the vetted ones first: no other may shadow them."""
+        pairs = zip(self.sources, self.roots, strict=False)  # there may be no sources
+        named = {key_of(root): source for source, root in pairs}
+        known = []
+        for root in roots:
+            key = str(root.path)
+            source = named.get(key, "")
+            if not source or not is_bundle(source):
+                source = source_behind(root.path)
+            usual: Trust = "project" if key in self.found else "vetted"
+            trust = self.trust.get(key, "fetched" if source else usual)
+            known.append(replace(root, trust=trust, origin=shown(source)))
+        return tuple(sorted(known, key=lambda root: root.trust != "vetted"))
+
+
+def key_of(root: Path | str) -> str:
+    """Return the real path of the folder of a root, the same for all its spellings."""
+    return os.path.realpath(place_of(root))
+
+
+def trust_by_root(given: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
+    """Return what a `trust` setting says, by the `key_of` a root; a bare level is for `roots`."""
+    try:
+        items = [item.rpartition("=") for item in parse_trust(given, Path())]
+    except ValueError as exc:
+        raise ConfigError(f"trust = {given!r} {exc}") from exc
+    found: dict[str, Trust] = {}
+    for root, _, level in sorted(items, key=lambda item: item[0] != ""):
+        found |= dict.fromkeys(map(key_of, [root] if root else roots), cast(Trust, level))
+    return found
 
 
 def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
@@ -76,7 +118,7 @@ def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
     """Join lists of roots; a root that is named twice, in any spelling, keeps its first place."""
     found: dict[str, Path | str] = {}
     for root in chain.from_iterable(groups):
-        found.setdefault(os.path.realpath(place_of(root)), root)
+        found.setdefault(key_of(root), root)
     return tuple(found.values())
 
 

@@ -18,9 +18,9 @@ from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, skill_of
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.relatives import copies, families
+from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import Calibration, default_calibration
-from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
@@ -33,6 +33,7 @@ from skillsearch.types import (
     IndexReport,
     Languages,
     Progress,
+    Root,
     SearchResult,
     Skill,
     System,
@@ -78,6 +79,7 @@ class SkillIndex:
         model: str = "onnx",
         with_body: bool = True,
         languages: Languages = "auto",
+        trust: str | Sequence[str] = (),
         device: str | None = None,
         progress: Progress | None = None,
     ) -> SkillIndex:
@@ -90,6 +92,9 @@ class SkillIndex:
             model: Model spec: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
             languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
+            trust: Who vouches for the roots, ``LEVEL`` for all or ``ROOT=LEVEL``; the levels are
+                `skillsearch.types.TRUSTS`. By default archives and URLs are ``fetched``, and
+                folders ``vetted``, since you name them.
             device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
                 ``mps``, ``auto``; None to ask the settings. Vectors mean the same on all.
             progress: Called with the stage, how many are done, and how many there are.
@@ -105,7 +110,8 @@ class SkillIndex:
         given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(given)
         place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
-        request = IndexRequest(paths, model, with_body, sources, languages)
+        given_trust = trust_by_root(trust, given)
+        request = IndexRequest(paths, model, with_body, sources, languages, given_trust)
         return cls.build(request, place.absolute(), device=device, progress=progress)[0]
 
     @classmethod
@@ -166,6 +172,10 @@ class SkillIndex:
     def documents(self) -> Iterator[Document]:
         """Yield all documents in order of their ids."""
         return iter(self.opened.corpus.documents)
+
+    def root_of(self, document: Document) -> Root:
+        """Return the root of a document."""
+        return next(one for one in self.opened.settings.roots if str(one.path) == document.root)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, by path."""
@@ -242,6 +252,7 @@ class SkillIndex:
         include_hidden: bool = True,
         exclude: Collection[str] = (),
         reader: str | None = None,
+        vetted_only: bool = False,
     ) -> SearchResult:
         """Find the skills that fit a request, or none; nothing is written.
 
@@ -262,6 +273,8 @@ class SkillIndex:
             reader: ``auto`` to have the best hits read by the packaged cross-encoder where that
                 helps, ``always``, ``off``, or the model of another one, ``st:NAME`` or a folder,
                 which always reads; None to ask the settings.
+            vetted_only: Leave out the skills of roots that are not vetted, and say how many of
+                them would have been hits, in `SearchResult.unvetted`.
 
         Raises:
             QueryError: If the query is empty or too long, or another argument cannot be used.
@@ -278,6 +291,7 @@ class SkillIndex:
             include_hidden=include_hidden,
             exclude=exclude,
             reader=reader,
+            vetted_only=vetted_only,
         )[0]
 
     def search_many(
@@ -305,12 +319,20 @@ class SkillIndex:
         return analyse_queries(queries, self.opened, self._calibration, self._embedders)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return the known ids of documents, and of all with the same name, metadata or body."""
+        """Return the known ids of documents, and of all their namesakes and near-copies."""
         documents = self.opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
         with self.opened.guard:
-            found = copies(self.opened.corpus, (n for n in numbers if n is not None))
+            found = copies(documents, (n for n in numbers if n is not None))
         return frozenset(documents[number].doc_id for number in found)
+
+    def families(self) -> list[tuple[Document, ...]]:
+        """Return the families of near-copies, the largest first.
+
+        The first document of each stands for the others, which follow by id.
+        """
+        with self.opened.guard:
+            return families(self.opened.corpus.documents)
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""

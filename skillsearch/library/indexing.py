@@ -16,15 +16,16 @@ import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import METADATA, Corpus
+from skillsearch.index.corpus import METADATA, Corpus, count_statistics
 from skillsearch.index.documents import METADATA_CHARS, NAME_WEIGHT, Document
+from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
-from skillsearch.index.search.search import Search, SearchRequest
+from skillsearch.index.search.search import Search, SearchRequest, with_provenance
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
@@ -149,8 +150,8 @@ class WordIndex:
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
         """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        self._roots = [str(root.path) for root in roots]
-        left_out = {one.document.doc_id for one in find_shadowed(documents, self._roots)}
+        self._roots, paths = roots, [str(root.path) for root in roots]
+        left_out = {one.document.doc_id for one in find_shadowed(documents, paths)}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)
@@ -164,8 +165,14 @@ class WordIndex:
                 key = text_key(f"{name}: {text}").hex()
                 found.append(replace(document, keys=((key, ""),), language=language))
             writer.finish(len(found))
-            postings = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
-        self._corpus = Corpus(DocumentStore.build(found), (postings,), (), (None,))
+            segment = LexicalSegment.load(Path(folder), METADATA)
+        store = DocumentStore.build(found)
+        aliases = [root.alias for root in roots]
+        store.families = find_families(Likeness(store, (), (), aliases))
+        corrections = segment.tally(store.signs)
+        statistics = count_statistics(store, [segment], corrections)
+        postings = LexicalField((segment,), statistics, corrections)
+        self._corpus = Corpus(store, (postings,), (), (None,))
 
     def search(
         self,
@@ -184,7 +191,8 @@ class WordIndex:
         weights = weigh_terms(self._corpus, counts)
         form = QueryForm(query, language, counts, _NO_VOTE, weights, excluded)
         calibration = default_calibration()
-        search = Search(request, self._corpus, calibration, self._roots)
+        search = Search(request, self._corpus, calibration)
         hits = search.hits([form])[0] if len(self._corpus.documents) else ()
         seconds = time.perf_counter() - started
-        return replace(request.result(calibration, hits), seconds=seconds, words_only=True)
+        result = with_provenance(request.result(calibration, hits), self._roots)
+        return replace(result, seconds=seconds, words_only=True)

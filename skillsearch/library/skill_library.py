@@ -12,7 +12,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -63,6 +63,7 @@ class SkillLibrary:
         index_dir: str | Path | None = None,
         model: str = "onnx",
         languages: Languages = "auto",
+        trust: str | Sequence[str] = (),
         executor: Executor | None = None,
         reader: str | None = None,
     ) -> SkillLibrary:
@@ -75,9 +76,10 @@ class SkillLibrary:
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
-        given = [roots] if isinstance(roots, str | Path) else roots
+        given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths = tuple(local_root(root) for root in given)
-        request = IndexRequest(paths, model, with_body=True, languages=languages)
+        known = trust_by_root(trust, given)
+        request = IndexRequest(paths, model, with_body=True, languages=languages, trust=known)
         place = Path(index_dir).absolute() if index_dir else None
         return cls(ScannedSource(request, place, executor), reader=reader)
 
@@ -104,6 +106,10 @@ class SkillLibrary:
     def roots(self) -> tuple[Root, ...]:
         """The roots that exist, in order of precedence."""
         return self._source.roots
+
+    def root_of(self, found: Document | Hit | Skill) -> Root:
+        """Return the root of a skill."""
+        return next(root for root in self.roots if str(root.path) == str(found.root))
 
     @property
     def is_indexing(self) -> bool:

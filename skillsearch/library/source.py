@@ -164,7 +164,8 @@ class ScannedSource:
     def _look(self, *roots: Path) -> None:
         self._scan = scan(roots, self._scan)
         self._request = replace(self._request, roots=roots)
-        self.documents, self.roots = self._scan.documents, self._scan.roots
+        self.documents = self._scan.documents
+        self.roots = self._request.with_trust(self._scan.roots)
         self.diagnostics = self._scan.diagnostics
 
     def is_current(self) -> bool:
@@ -182,7 +183,7 @@ class ScannedSource:
         if not self.roots:
             return None
         named, request = self._request.roots, self._request
-        request = replace(request, roots=tuple(root.path for root in self.roots))
+        request = replace(request, roots=tuple(root.path for root in self._scan.roots))
         index_dir = self._index_dir or config.index_dir_for(named, request.model)
 
         def make(progress: Progress | None) -> SkillIndex:

@@ -16,12 +16,14 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
+from skillsearch.agents.default_tools import overview_line
 from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of
 from skillsearch.agents.prompt import render_body, render_chunks
 from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
+from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import note_for_model
 from skillsearch.types import IndexProgress
@@ -215,13 +217,15 @@ def _search_text(record: Record) -> str:
 
 def _hit_line(hit: Record) -> str:
     chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
-    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}"
+    return overview_line(hit, f"({hit['score']:.2f})") + chunk
 
 
 def _body_text(record: Record) -> str:
     """Write a body so that nothing in it can pass for a line of ours, and what else to know."""
     keys = ("directory", "files", "files_truncated")
-    lines = [render_body(record["name"], record["body"], **{key: record[key] for key in keys})]
+    given = {key: record[key] for key in keys}
+    note = body_warning(record.get("trust", "vetted"), record.get("origin", ""))
+    lines = [render_body(record["name"], record["body"], **given, note=note)]
     if record.get("body_truncated"):
         lines.append("The body is cut here; the rest is in SKILL.md.")
     if record.get("requires"):
@@ -242,7 +246,7 @@ def _page_text(record: Record) -> str:
 
 
 def _list_text(record: Record) -> str:
-    lines = [f"{skill['name']}: {skill['description']}" for skill in record["skills"]]
+    lines = list(map(overview_line, record["skills"]))
     if record["next_cursor"] is not None:
         lines.append(f"[{record['total']} skills; next_cursor: {one_line(record['next_cursor'])}]")
     return "\n".join(lines) or "There are no skills."

@@ -109,6 +109,7 @@ class ServedLibrary:
                 index_dir=self.index_dir,
                 model=self.settings.model,
                 languages=self.settings.languages,
+                trust=self.settings.trust,
                 executor=self._indexing,
                 reader=self.settings.reader,
             )

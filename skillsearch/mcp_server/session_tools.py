@@ -87,6 +87,7 @@ class SessionTools:
                     index_dir=served.index_dir,
                     model=settings.model,
                     languages=settings.languages,
+                    trust=settings.trust,
                     reader=settings.reader,
                     threshold=settings.threshold,
                 )

@@ -18,7 +18,7 @@ from skillsearch.remote import rows as packed
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation
 
-FORMAT = 3  # raise if the meaning of rows changes; a collection of another format is made anew
+FORMAT = 4  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
 _RENEW_S = 20
 _MAX_ID, _MAX_TEXT = 64, 65_535  # bytes

@@ -56,7 +56,8 @@ class Indexing:
         self._started = time.monotonic()
         self._server, self._alias, self._request = server, alias, request
         self._load, self._progress = cache(load), progress
-        self._roots, diagnostics = resolve_roots(request.roots)
+        roots, diagnostics = resolve_roots(request.roots)
+        self._roots = request.with_trust(roots)
         self._diagnostics = list(diagnostics)
         self._skipped: list[Diagnostic] = []
         self.embedders: dict[str, Embedder] = {}

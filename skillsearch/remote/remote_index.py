@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
 
 from skillsearch import errors
 from skillsearch.config import MAX_QUERY_CHARS
@@ -17,15 +19,15 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, nearest_names
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.relatives import MOST_LISTED, family_of
+from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import SearchRequest, answer
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.reader import Readers
-from skillsearch.remote.client import CollectionMissingError, MilvusServer
+from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
@@ -65,6 +67,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         model: str = "onnx",
         with_body: bool = True,
         languages: Languages = "auto",
+        trust: str | Sequence[str] = (),
         device: str | None = None,
         token: str | None = None,
         progress: Progress | None = None,
@@ -78,8 +81,10 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """
         from skillsearch.roots.bundles import local_roots
 
-        paths, sources = local_roots([roots] if isinstance(roots, str | Path) else list(roots))
-        request = IndexRequest(paths, model, with_body, sources, languages)
+        given = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths, sources = local_roots(given)
+        known = trust_by_root(trust, given)
+        request = IndexRequest(paths, model, with_body, sources, languages, known)
         return cls.build(
             request, uri, collection=collection, device=device, token=token, progress=progress
         )[0]
@@ -265,7 +270,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         reading = Reading.of(request.reader, self._readers)
         (result,) = answer([request], index, [form], self._calibration, reading)
         count = len(result.hits)
-        found = self._with_shadowed(result.hits + result.perhaps, view)
+        found = self._with_shadowed(result.hits + result.perhaps, rows, request, view)
         return replace(result, hits=found[:count], perhaps=found[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:
@@ -286,19 +291,28 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             ) from exc
         return form
 
-    def _with_shadowed(self, hits: tuple[Hit, ...], view: View) -> tuple[Hit, ...]:
-        """Add the copies that hits shadow to their duplicates."""
+    def _with_shadowed(
+        self, hits: tuple[Hit, ...], rows: Sequence[Row], request: SearchRequest, view: View
+    ) -> tuple[Hit, ...]:
+        """Add the copies that hits shadow to their families; `rows` are the candidates."""
         if not hits or not view.head.shadowed:
             return hits
-        limit = (MOST_SHADOWED + 1) * len(hits)
-        rows = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
-        corpus = view.index_of(rows).corpus
+        limit = (MOST_LISTED + 1) * len(hits)
+        named = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
+        distinct = {document_of(row).doc_id: row for row in (*rows, *named)}
+        store = view.index_of(list(distinct.values())).corpus.documents
+        left_out = [
+            number for one in request.exclude if (number := store.number_of(one)) is not None
+        ]
+        if not request.include_hidden:
+            left_out += np.flatnonzero(store.hidden).tolist()
         found = []
         for hit in hits:
-            number = corpus.documents.number_of(hit.doc_id)
-            others = () if number is None else shadowed_copies(corpus, number)
-            paths = tuple(corpus.documents[other].path for other in others)
-            found.append(replace(hit, duplicates=hit.duplicates + paths))
+            number = store.number_of(hit.doc_id)
+            family = hit.family
+            if number is not None:
+                family = family_of(store, number, np.array(left_out, np.int64))
+            found.append(hit.with_family(family))
         return tuple(found)
 
     def _find(self, name: str, view: View) -> Document:

@@ -20,6 +20,7 @@ from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import ANALYSIS, Document
+from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
 from skillsearch.index.search.query import QueryForm
@@ -109,8 +110,12 @@ class View:
         for channel, names in zip(settings.channels, fields, strict=True):
             vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
             dense.append(DenseChannel((DenseFields(vectors),)))
+        store = _CandidateStore(documents, self.head, [row["shadowed"] for row in rows])
+        limits = [one.likeness for one in settings.channels]
+        likeness = Likeness(store, dense, limits, settings.aliases)
+        store.families = find_families(likeness, store.shadowed)
         corpus = Corpus(
-            _CandidateStore(documents, self.head, [row["shadowed"] for row in rows]),
+            store,
             tuple(self._field(place, counted) for place in range(1 + settings.with_body)),
             tuple(dense),
             (_chunk_index(documents, rows, settings.channels[0].dimensions),),
@@ -219,8 +224,8 @@ class _CandidateStore(DocumentStore):
         return self._head.documents
 
     @property
-    def searched_size(self) -> int:
-        """Number of all documents that searches can find."""
+    def counted_size(self) -> int:
+        """Number of all documents that searches can find, copies included."""
         return self._head.searched
 
 

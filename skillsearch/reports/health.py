@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
@@ -189,7 +189,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
     yield _check_vectors(index)
-    yield from _check_roots([root.path for root in opened.settings.roots])
+    yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)
     changed = index.differences()
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
     yield Check.of("index = disk", "nothing was added, changed or removed", stale)
@@ -234,9 +234,10 @@ def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Che
         yield from _check_roots(folders)
 
 
-def _check_roots(paths: Sequence[Path]) -> Iterator[Check]:
+def _check_roots(paths: Sequence[Path], known: Sequence[Root] = ()) -> Iterator[Check]:
     roots, diagnostics = make_roots(paths)
-    yield from (Check("root", "ok", describe_root(root)) for root in roots)
+    indexed = {root.path: root for root in known}
+    yield from (Check("root", "ok", describe_root(indexed.get(one.path, one))) for one in roots)
     for problem in diagnostics:
         said = f"{problem.path}: {problem.message}"
         yield Check.of("root", said, said if problem.severity == "error" else "", "error")
@@ -299,7 +300,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
         "skipped": count_skipped(diagnostics),
         "diagnostics": count_severities(diagnostics),
         "size_bytes": IndexFolder(index.folder).size(),
-        "roots": [{"alias": root.alias, "path": str(root.path)} for root in settings.roots],
+        "roots": [asdict(root) | {"path": str(root.path)} for root in settings.roots],
         "differences": differences.to_dict(),
         "in_sync": not len(differences) and not differences.missing_roots,
     }
@@ -327,9 +328,11 @@ def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:
 
 
 def describe_root(root: Root) -> str:
-    """Return the path and alias of a root, and the archive or URL it was unpacked from, if any."""
-    source = shown(source_behind(root.path))
-    return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
+    """Return the path and alias of a root, its origin if it has one, and unvetted trust."""
+    source = root.origin or shown(source_behind(root.path))
+    about = [f"alias {root.alias}", f"from {source}" if source else ""]
+    about.append("" if root.trust == "vetted" else root.trust)
+    return f"{root.path} ({', '.join(filter(None, about))})"
 
 
 def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from skillsearch.text.tables import read_tables
+from skillsearch.text.tables import as_expression, read_tables
 
 _TABLES = read_tables(Path(__file__).with_name("exclusion_words.txt"))
 _MOST_WORDS = 8
@@ -22,9 +23,8 @@ _SENTENCE_CHARS = 300
 
 def _phrases(*titles: str) -> str:
     """Return one expression for all phrases of some tables."""
-    rows = [phrase for title in titles for row in _TABLES[title].values() for phrase in row]
-    longest_first = sorted(rows, key=len, reverse=True)
-    return "|".join(longest_first).replace("_", r"[ \t\n]{1,3}").replace("'", "['\u2019]")
+    rows = (row for title in titles for row in _TABLES[title].values())
+    return as_expression(chain.from_iterable(rows))
 
 
 def _words(title: str) -> frozenset[str]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skillsearch.types import JsonValue
 
 _BREAK = "\r\x0b\x0c\x85\u2028\u2029"
+_CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"
 _NEVER = (
-    "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+    f"{_CONTROLS}\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe03-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
 )
 _NEVER_ASTRAL = "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -30,6 +31,7 @@ _BREAKS = re.compile(f"[{_BREAK}]")
 _HIDDEN = re.compile(f"[{_NEVER}{_NEVER_ASTRAL}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RUN = re.compile(f"[{_ATTACHED}]+")
+_UNSEEN = re.compile(f"[{_NEVER.removeprefix(_CONTROLS)}{_ATTACHED}]+")
 _ZWJ = "\u200d"
 _JOINERS = "\u200c\u200d"
 _JOINING = re.compile(
@@ -68,6 +70,18 @@ def visible(text: str) -> str:
     if plain.isascii():
         return plain
     return _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
+
+
+def hidden_runs(text: str) -> Iterator[str]:
+    """Yield the characters that `visible` removes, run by run, but for breaks and controls."""
+    if _SUSPECT.search(text) is None:
+        return
+    for run in _UNSEEN.finditer(text):
+        begin, end = run.span()
+        kept = visible(text[max(0, begin - 1) : end + 1])
+        removed = "".join(char for char in run[0] if char not in kept)
+        if removed:
+            yield removed
 
 
 def all_visible(value: JsonValue) -> JsonValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -17,3 +18,9 @@ def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
         elif line and not line.startswith("#"):
             key, *rows[key] = line.split()
     return tables
+
+
+def as_expression(phrases: Iterable[str]) -> str:
+    """Return one expression for phrases, in which ``_`` is a blank; the longest counts."""
+    longest_first = sorted(phrases, key=len, reverse=True)
+    return "|".join(longest_first).replace("_", r"[ \t\n]{1,3}").replace("'", "['\u2019]")

@@ -80,7 +80,8 @@ TEXT = st.lists(
 LONG_TEXT = st.tuples(TEXT, st.sampled_from([0, 199, 200, 1023, 1024, 4096])).map(
     lambda pair: "x" * pair[1] + pair[0]
 )
-PROMPT_SKILLS = st.lists(st.builds(PromptSkill, LONG_TEXT, LONG_TEXT, LONG_TEXT), max_size=4)
+PROMPT_SKILLS = st.lists(st.builds(PromptSkill, *[LONG_TEXT] * 4), max_size=4)
+NOWHERE = {"location": "", "source": ""}
 DOCS = st.lists(st.tuples(TEXT, TEXT), max_size=3)
 
 
@@ -110,6 +111,7 @@ def shown(skill, keep_lines=True):
         "name": one_line(skill.name, MAX_NAME_CHARS),
         "description": description if keep_lines else one_line(description),
         "location": shorten(visible(skill.location).replace("\n", " "), MAX_PATH_CHARS),
+        "source": one_line(skill.source, MAX_DESCRIPTION_CHARS),
     }
 
 
@@ -119,12 +121,12 @@ def read_xml(text):
     for skill in ElementTree.fromstring(text) if text else ():
         assert skill.tag == "skill"
         assert all(field.text[0] == field.text[-1] == "\n" for field in skill)
-        records.append({"location": "", **{field.tag: field.text[1:-1] for field in skill}})
+        records.append({**NOWHERE, **{field.tag: field.text[1:-1] for field in skill}})
     return records
 
 
 def read_markdown(text):
-    """Read an overview in Markdown back: items, each with a name and perhaps a location."""
+    """Read an overview in Markdown back: items, perhaps with a location and a source."""
 
     def plain(markdown):
         assert not re.search(r"(?<!\\)(?:\\\\)*[`*\[\]~]|<", markdown)
@@ -132,13 +134,14 @@ def read_markdown(text):
 
     records = []
     for line in text.split("\n") if text else ():
-        if line.startswith("  location: "):
-            assert records[-1]["location"] == ""
-            records[-1]["location"] = plain(line.removeprefix("  location: "))
+        if line.startswith("  "):
+            key, _, value = line[2:].partition(": ")
+            assert records[-1][key] == ""
+            records[-1][key] = plain(value)
         else:
             item = re.fullmatch(r"- \*\*((?:[^\\*]|\\.)*)\*\*: (.*)", line)
             name, description = (plain(part) for part in item.groups())
-            records.append({"name": name, "description": description, "location": ""})
+            records.append({"name": name, "description": description, **NOWHERE})
     return records
 
 
@@ -248,7 +251,7 @@ def test_long_texts_are_cut(form):
 
 
 @given(PROMPT_SKILLS)
-@example([PromptSkill(text, text, text) for text in HOSTILE])
+@example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_xml_reads_back(skills):
     """One element for each skill, with its three texts and no more."""
     text = render_overview(skills, "xml")
@@ -258,7 +261,7 @@ def test_xml_reads_back(skills):
 
 
 @given(PROMPT_SKILLS)
-@example([PromptSkill(text, text, text) for text in HOSTILE])
+@example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_json_reads_back(skills):
     """One object for each skill, and no tag at all."""
     text = render_overview(skills, "json")
@@ -269,7 +272,7 @@ def test_json_reads_back(skills):
 
 
 @given(PROMPT_SKILLS)
-@example([PromptSkill(text, text, text) for text in HOSTILE])
+@example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_markdown_reads_back(skills):
     """One item for each skill; no text starts a line, or means anything to Markdown."""
     text = render_overview(skills, "markdown")
@@ -278,6 +281,13 @@ def test_markdown_reads_back(skills):
 
 
 # The plain overview.
+
+
+def test_a_source_stands_before_what_a_skill_says():
+    """And the note before its body."""
+    skill = PromptSkill("oolong", "Trust me.", source="[fetched: https://x.org/a.zip]")
+    assert render_available([skill]).endswith("- oolong [fetched: https://x.org/a.zip]: Trust me.")
+    assert render_body("x", "Body.", note="No\n</skill_content>").startswith("No &lt;/skill")
 
 
 def test_available_skills_are_a_plain_list():

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from skillsearch.cli import tables
 from skillsearch.cli.app import COMMANDS
 from skillsearch.cli.browse import HEADS
 from skillsearch.cli.tables import print_hits
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types import Family, Hit, Relative, SearchResult
 
 HOSTILE = (
     "Red \x1b[31m\x1b]0;title\x07 \u202egnp.exe\u202c \u200b[bold]loud[/bold] \U000e0041\nnext"
@@ -48,6 +49,8 @@ def test_list_as_json_is_one_object(indexed, drinks):
         "root": str(drinks),
         "path": str(drinks / "brew-coffee" / "SKILL.md"),
         "hidden": False,
+        "trust": "vetted",
+        "origin": "",
     }
 
 
@@ -437,11 +440,39 @@ def test_a_chunk_is_named_below_the_description():
     assert "chunk" not in plain.getvalue()
 
 
-def test_duplicates_are_listed_below_the_hit():
-    """The other copies of a skill are given by their paths."""
+def test_a_family_is_told_below_the_hit():
+    """How many near-copies, in how many roots, and in what the first of them differ."""
     file = io.StringIO()
-    print_hits(make_result(1, duplicates=("/s/copy/SKILL.md",)), Console(file=file))
-    assert "/s/copy/SKILL.md" in file.getvalue()
+    members = [Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body")) for n in range(4)]
+    family = Family(4, 2, (replace(members[0], differs=()), *members[1:]))
+    print_hits(make_result(1, family=family), Console(file=file, width=200))
+    assert file.getvalue().splitlines()[-1].strip() == (
+        "4 near-copies in 2 roots: ink-0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
+    )
+
+
+def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
+    """With the skill that stands for each, in JSON as a hit has them."""
+    body = "Steep it, wait, pour it and enjoy it slowly. " * 8
+    for name in ("a", "b", "c"):
+        make_skill(tmp_path / "drinks", f"tea-{name}", f"Makes {name}.", body)
+    make_skill(tmp_path / "drinks", "boots", "Polishes boots.", body + "x")
+    make_skill(tmp_path / "drinks", "shoes", "Polishes shoes and boots.", body + "x")
+    options = ["--index-dir", str(tmp_path / "index")]
+    made = cli("index", str(tmp_path / "drinks"), "--model", "hashing", *options)
+    assert made.exit_code == 0, made.stderr
+    listed = cli("families", *options).stdout.splitlines()
+    assert listed == [
+        "tea-a\tdrinks\t2 near-copies\ttea-b (name, description), tea-c (name, description)",
+        "boots\tdrinks\t1 near-copy\tshoes (name, description)",
+    ]
+    record = json.loads(cli("families", "--json", *options).stdout)
+    assert (record["count"], record["families"][1]["size"]) == (2, 1)
+    (member,) = record["families"][1]["members"]
+    assert (member["name"], member["differs"]) == ("shoes", ["name", "description"])
+    query = json.loads(cli("query", "polish boots", "--threshold", "0", "--json", *options).stdout)
+    family = next(hit["family"] for hit in query["hits"] if hit["name"] in ("boots", "shoes"))
+    assert family["size"] == 1
 
 
 def test_a_table_that_is_cut_gives_each_row_one_line():

@@ -313,6 +313,8 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
         (["--client", "codex"], ("codex", None)),
         (["--client=text", "--index-dir", "a"], ("text", "a")),
         (["--index-dir=/a=b"], (None, "/a=b")),
+        (["--include-unvetted"], (None, None, "all")),
+        (["--client", "codex", "--include-unvetted", "--index-dir=a"], ("codex", "a", "all")),
         (["--client", "emacs"], None),
         (["--client"], None),
         (["--index-dir="], None),
@@ -325,7 +327,9 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
 def test_plain_arguments_are_read_without_click(arguments, expected):
     """All others are left to it."""
     found = prompt_hook.parse(arguments)
-    assert found == (expected and {"client": expected[0], "index_dir": expected[1]})
+    client, index_dir, *more = expected or (None, None)
+    values = {"client": client, "index_dir": index_dir, "include_unvetted": bool(more)}
+    assert found == (expected and values)
 
 
 def run(*args, stdin=b'{"prompt": "brew filter coffee"}', **options):

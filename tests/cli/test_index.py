@@ -402,13 +402,14 @@ def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
 
 
 def test_archives_stay_too_and_are_looked_at_again(index, skills, tmp_path):
-    """By their paths, not by the folders that they are unpacked to."""
+    """By their paths, not by the folders that they are unpacked to; vetted roots come first."""
     (mine,) = skills("mine")
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         archive.writestr("packed/SKILL.md", "---\nname: packed\ndescription: Packs.\n---\n")
     index(tmp_path / "packed.zip")
     _, report = index(mine)
-    assert report["roots"] == [str(tmp_path / "packed.zip"), str(mine)]
+    assert report["roots"] == [str(mine), str(tmp_path / "packed.zip")]
+    assert report["trust"] == ["vetted", "fetched"]
     with zipfile.ZipFile(tmp_path / "packed.zip", "a") as archive:
         archive.writestr("more/SKILL.md", "---\nname: more\ndescription: More.\n---\n")
     assert index()[1]["indexed"] == 3

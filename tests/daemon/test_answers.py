@@ -36,7 +36,8 @@ def prompt(tmp_path, index_dir, indexed):
 
     def make(text="brew filter coffee", **changes):
         given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
-        return {**given, "index_dir": str(index_dir), **changes}
+        given |= {"index_dir": str(index_dir), "include_unvetted": False}
+        return given | changes
 
     return make
 
@@ -271,7 +272,7 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
     hits = library.search("brew filter coffee", 3)
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
     answer = answers.overview(prompt())
-    assert answer == {"text": render_overview(expected), "notes": []}
+    assert answer == {"text": render_overview(expected), "unvetted": 0, "notes": []}
     assert "brew-coffee" in answer["text"]
 
 
@@ -284,7 +285,8 @@ def test_a_large_index_is_checked_after_its_answer(prompt, drinks, make_skill):
     """The next prompt finds the change."""
     answers = Answers(max_checked_first=2, check_seconds=0.0)
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    assert answers.overview(prompt("mix cocktails")) == {"text": "", "notes": []}
+    nothing = {"text": "", "unvetted": 0, "notes": []}
+    assert answers.overview(prompt("mix cocktails")) == nothing
     answers.catch_up()
     assert "mix-cocktails" in answers.overview(prompt("mix cocktails"))["text"]
     make_skill(drinks, "bake-bread", "Bake bread with sourdough.")

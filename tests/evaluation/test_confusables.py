@@ -169,6 +169,14 @@ def test_copies_are_one_document():
     assert item.lead == pytest.approx(0.1)
 
 
+def test_near_copies_share_a_place_and_steal_nothing():
+    """The right one follows with the same score; a third one behind it loses."""
+    ranking = [("tea", 0.9), ("coffee", 0.9), ("kite", 0.2)]
+    assert find([("a hot drink", ["coffee"])], [ranking]) == ()
+    (found,) = find([("a hot drink", ["kite"])], [ranking])
+    assert (found.winner, found.lead) == ("tea", pytest.approx(0.7))
+
+
 def test_no_lead_where_the_owner_is_never_found():
     """There is no score to compare."""
     (found,) = find([("x", ["coffee"])], [[("tea", 0.9)]])

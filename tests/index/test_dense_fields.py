@@ -201,11 +201,12 @@ def test_two_segments_are_searched_as_one(fields, clustered):
         nearest = nearest_to(channel, query, 10, excluded).tolist()
         expected = brute(metadata, body, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
-    for number in (0, 299, 300, 329):
-        expected = whole.fields[0][number].astype(np.float32)
-        np.testing.assert_array_equal(channel.vector_of(number), expected)
-    with pytest.raises(IndexError):
-        channel.vector_of(330)
+    some = np.array([300, 0, 329, 299, 0])
+    expected = whole.fields[0][some].astype(np.float32)
+    np.testing.assert_array_equal(channel.vectors_of(some), expected)
+    for beyond in (330, -1):
+        with pytest.raises(IndexError):
+            channel.vectors_of(np.array([0, beyond]))
 
 
 def test_two_segments_without_bodies_have_no_cosines_of_them(fields, clustered):

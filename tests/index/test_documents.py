@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore, DocumentWriter
 
 DOCUMENT = Document(
@@ -193,15 +193,21 @@ def test_a_record_of_another_form_is_a_cache_error(record):
         damaged[0]
 
 
-def test_documents_are_found_by_their_bodies():
-    """In both segments; those that are gone and those without a digest are not."""
+def test_columns_tell_documents_of_one_text_or_one_body():
+    """In both segments; no digest is no body."""
+    digests = ("f" * 32, "f" * 32, "", "0" * 15 + "1" * 17)
     large, small = (
-        [replace(DOCUMENT, doc_id=doc_id, body_hash=body) for doc_id, body in pairs]
-        for pairs in ((("a", "one"), ("b", "one"), ("c", "")), (("bb", "one"), ("d", "two")))
+        [replace(DOCUMENT, doc_id=doc_id, body_hash=digests[body]) for doc_id, body in pairs]
+        for pairs in ((("a", 0), ("b", 1), ("c", 2)), (("bb", 0), ("d", 3)))
     )
+    small[0] = replace(small[0], description="Another.", sketch="01000000" + "ff000000")
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
     store = DocumentStore(segments, np.array([0]), np.array([2, 3]))
-    assert store.by_body == {"one": [1, 3], "two": [4]}
+    assert store.bodies.tolist() == [2**64 - 1, 2**64 - 1, 0, 2**64 - 1, 1]
+    assert len(set(store.texts.tolist())) == 2
+    assert store.texts[3] != store.texts[4] == store.texts[0]
+    assert store.sketches[3].tolist() == [1, 255] + [0] * (SKETCH_SIZE - 2)
+    assert not store.sketches[0].any()
 
 
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))

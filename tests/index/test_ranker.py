@@ -80,7 +80,7 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
     query = form("rotate the keys")
     for skill, values in features(corpus, query).items():
         (number,) = corpus.documents.named(skill)
-        cosine = float(corpus.dense[0].vector_of(number) @ query.views[0].vector)
+        cosine = float(corpus.dense[0].vectors_of(np.array([number]))[0] @ query.views[0].vector)
         assert values["cosine_metadata"] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 

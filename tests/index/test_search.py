@@ -129,7 +129,7 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
     """A hit behind them raises them though it is not shown."""
     for place in range(12):
-        text = "Water the plants" + " with a can" * place
+        text = " ".join(["Water the plants", *(f"can{place}x{n}" for n in range(place))])
         body = "zebra" if place == 7 else f"Body {place}."
         add_skill(tmp_path / "s" / f"s{place:02}", f"tool-{place:02}", f"{text}.", body)
     calibration = replace(

@@ -1,4 +1,4 @@
-"""A skill that its name does not mean is never found, and counts for nothing."""
+"""A skill that its name does not mean, or a near-copy in a later root, counts for nothing."""
 
 import itertools
 import shutil
@@ -32,6 +32,8 @@ COPIES = {
     "other case": lambda name, *rest: (name.upper().replace("-", "_"), *rest),
     "newer": lambda name, description, body, _: (name, description, body, "99.0"),
     "longer": lambda name, description, *rest: (name, f"{description} {description} tea", *rest),
+    "renamed": lambda name, *rest: (f"the-{name}", *rest),
+    "renamed and reworded": lambda _, __, *rest: ("steep-tea", "Steep tea, fill forms.", *rest),
     "other": lambda name, *_: (name, "Steep a pdf form in tea.", LONG, ""),
 }
 
@@ -85,7 +87,10 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
     """Neither what is found nor its order nor a score, whichever way a copy was changed."""
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
-        named = [(f"{'pdf' if n % 2 else 'tea'}-{n // 2}", *one) for n, one in enumerate(skills)]
+        named = [
+            (f"{'pdf' if n % 2 else 'tea'}-{n // 2}", about, f"{LONG}{n}\n{body}", version)
+            for n, (about, body, version) in enumerate(skills)
+        ]
         for number in range(16):  # from so many on, the size of a corpus counts as evidence
             write(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}", "")
         for number, skill in enumerate(named):
@@ -101,7 +106,7 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             for roots in ([first], [first, *others])
         )
         assert len(together) == 16 + len(skills) + len(copies)
-        for name in ("searched_size", "other_share", "mean_trust"):
+        for name in ("counted_size", "other_share", "mean_trust"):
             values = [getattr(one.opened.corpus.documents, name) for one in (alone, together)]
             assert values[0] == values[1]
         for system in SYSTEMS:

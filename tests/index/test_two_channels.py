@@ -13,10 +13,10 @@ from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.documents import field_texts
+from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES, default_calibration
 from skillsearch.index.search.confidence import find_evidence, stand_outs
-from skillsearch.index.search.duplicates import collapse, copies
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import NOTHING, find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
@@ -503,9 +503,8 @@ def test_copies_say_the_same_to_a_channel_that_knows_them(
     """Two skills of one name whose Latin letters are the same are no copies for that."""
     for number, about in enumerate((one, other)):
         add_skill(tmp_path / "s" / f"s{number}", "helper", about, f"Body {number}.")
-    corpus = build(tmp_path / "s", languages="all").opened.corpus
-    groups = collapse(corpus, np.array([0, 1]), 5)
-    assert groups == ([(0, (1,))] if are_copies else [(0, ()), (1, ())])
+    store = build(tmp_path / "s", languages="all").opened.corpus.documents
+    assert store.families.members.tolist() == ([1] if are_copies else [])
 
 
 def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
@@ -516,7 +515,7 @@ def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
     add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
     corpus = build(tmp_path / "s").opened.corpus
     assert np.dot(*corpus.dense[0].segments[0].fields[0]) >= 0.97
-    assert copies(corpus, [0]) == {0}
+    assert copies(corpus.documents, [0]) == {0}
 
 
 def test_a_second_embedder_that_changed_where_the_roots_are_gone_is_done_without(

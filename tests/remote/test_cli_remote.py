@@ -44,6 +44,19 @@ def test_the_output_for_people_is_that_of_the_local_index(run, root):
 
 
 @pytest.mark.milvus
+def test_the_trust_of_a_root_is_kept_there_too(run, root):
+    """Another one embeds nothing, and each hit tells it."""
+    run("index", root, "--model", "hashing", "--trust", "fetched")
+    report = json.loads(run("index", "--json").stdout)
+    assert (report["roots"], report["trust"]) == ([str(root)], ["fetched"])
+    (hit,) = json.loads(run("query", "brew filter coffee", "--json").stdout)["hits"]
+    assert hit["trust"] == "fetched"
+    assert json.loads(run("status", "--json").stdout)["roots"] == [f"{root} [fetched]"]
+    report = json.loads(run("index", "--trust", f"{root}=vetted", "--json").stdout)
+    assert (report["trust"], report["embedded"]) == (["vetted"], 0)
+
+
+@pytest.mark.milvus
 def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_skill):
     """Earlier skills stay; --replace drops them; a missing root is refused."""
     make_skill(tmp_path / "more", "play-chess")
@@ -61,7 +74,7 @@ def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_s
 
 @pytest.mark.milvus
 def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
-    """By its path, which is not kept on the server."""
+    """By its path, which is not kept on the server; a folder comes before it."""
     path = tmp_path / "packed.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("one/SKILL.md", "---\nname: one\ndescription: One.\n---\n")
@@ -69,7 +82,7 @@ def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("two/SKILL.md", "---\nname: two\ndescription: Two.\n---\n")
     report = json.loads(run("index", root, "--json").stdout)
-    assert (report["indexed"], report["roots"]) == (7, [str(path), str(root)])
+    assert (report["indexed"], report["roots"]) == (7, [str(root), str(path)])
 
 
 @pytest.mark.milvus

@@ -35,7 +35,8 @@ def skills(tmp_path_factory):
             place = root / name / "SKILL.md"
             place.parent.mkdir()
             about = " ".join(skill.description.split())
-            head = f"---\nname: {name}\ndescription: '{about.replace(chr(39), chr(8217))} {words}'"
+            about = f"{about.replace(chr(39), chr(8217))} {f'{words} ' * 12}"  # so no near-copies
+            head = f"---\nname: {name}\ndescription: '{about}'"
             place.write_text(f"{head}\n---\n{skill.body}\n\n{words}\n" * 1, encoding="utf-8")
         descriptions.append(skill.description)
     return root, descriptions

@@ -105,9 +105,10 @@ def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir,
     index(archive)
     status = cli("status", "--index-dir", index_dir)
     place = place_of(archive)
-    assert f"root\t{place} (alias drinks, from {archive})" in status.stdout
+    assert f"root\t{place} (alias drinks, from {archive}, fetched)" in status.stdout
     assert status.exit_code == 0
-    assert f"(alias drinks, from {archive})" in cli("doctor", "--index-dir", index_dir).stdout
+    doctor = cli("doctor", "--index-dir", index_dir).stdout
+    assert f"(alias drinks, from {archive}, fetched)" in doctor
 
 
 def test_doctor_says_what_a_url_will_be(cli, monkeypatch, index_dir, no_network):

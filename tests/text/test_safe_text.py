@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.text.safe_text import one_line, shorten, visible
+from skillsearch.text.safe_text import hidden_runs, one_line, shorten, visible
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,21 @@ def test_nothing_harmful_is_left_of_any_text(text):
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)
     assert len(line.splitlines()) <= 1
     assert one_line(visible(line)) == one_line(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", []),
+        ("a\u200bb\u200b\u200cc", ["\u200b", "\u200b\u200c"]),
+        ("tea\U000e0041\U000e0042", ["\U000e0041\U000e0042"]),
+        ("\u202eaet", ["\u202e"]),
+        ("\U0001f600\U000e0101\U000e0102", ["\U000e0101\U000e0102"]),
+        ("\U0001f468\u200d\U0001f469 \u2615\ufe0f 1\ufe0f\u20e3", []),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937", []),
+        ("tea\x1b[1m\r\ncup", []),
+    ],
+)
+def test_hidden_runs_are_what_is_removed(text, expected):
+    """But for breaks and controls; marks that a script or an emoji needs are not hidden."""
+    assert list(hidden_runs(text)) == expected

@@ -9,6 +9,7 @@ import re
 import threading
 from contextlib import suppress
 
+from skillsearch.agents.default_tools import load_note
 from skillsearch.errors import MissingDependencyError, SkillError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
@@ -105,7 +106,7 @@ class SkillSearchRegistry(SkillRegistry):
             frontmatter = Frontmatter.model_validate(fields | extra)
         except ValueError:  # metadata that ADK does not understand
             frontmatter = Frontmatter.model_validate(fields)
-        body = visible(loaded.skill.body)
+        body = load_note(self._library, loaded.skill) + visible(loaded.skill.body)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions
+from skillsearch.agents.default_tools import LibraryOptions, load_note
 from skillsearch.agents.failures import DiagnosticLog
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset
@@ -174,7 +174,7 @@ class SkillManager:
         for document in documents:
             key = (document.doc_id, document.content_hash)
             try:
-                skill = parsed.get(key) or Skill.read(document)
+                skill = parsed.get(key) or self._read(document)
             except ParseError as error:  # it was readable a moment ago
                 logger.warning("%s", one_line(f"{document.path}: {error}"))
             else:
@@ -183,6 +183,11 @@ class SkillManager:
             chunks = self._skills[name].chunks if name in self._skills else {}
             gone = [each for each, chunk in skill.chunks.items() if chunks.get(each) != chunk]
             self.session.deactivate_chunks(name, gone)
+
+    def _read(self, document: Document) -> Skill:
+        """Read a skill; a warning comes before its core if nobody vouches for it."""
+        skill, note = Skill.read(document), load_note(self.library, document)
+        return replace(skill, core_content=note + skill.core_content) if note else skill
 
     def _as_active(self) -> dict[str, Skill]:
         skills = {}

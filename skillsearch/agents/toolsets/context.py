@@ -11,7 +11,13 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill, overview
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    find_skill,
+    load_note,
+    overview,
+    overview_line,
+)
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
 from skillsearch.agents.prompt import fit_lines
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
@@ -212,7 +218,7 @@ class SkillsManager:
     def lines_of(self, found: Sequence[Document | Hit], room: int) -> str:
         """Return such lines of some skills, which have room for so many characters."""
         overviews = (overview(self.library, each) for each in found)
-        lines = ("- {name}: {description}".format(**each) for each in overviews)
+        lines = (f"- {overview_line(each)}" for each in overviews)
         return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
 
 
@@ -296,7 +302,8 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
     def get(manager: SkillsManager) -> str:
         manager.reload()
         document = find_skill(manager.library, args.name)
-        content = visible(manager.loader.read(document).content)
+        text = visible(manager.loader.read(document).content)
+        content = load_note(manager.library, document) + text
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)
         ctx.active_skills[:] = [*(other for other in ctx.active_skills if other != name), name]

@@ -16,7 +16,12 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs, record_of
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    SearchSkillsArgs,
+    load_note,
+    record_of,
+)
 from skillsearch.agents.failures import DiagnosticLog, message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
@@ -28,6 +33,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import is_environment_name
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
+from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import Diagnostic, Hit, SearchResult
 
@@ -55,18 +61,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SkillInfo:
-    """A skill of an environment; its id is its folder, relative to the folder of all skills."""
+    """A skill of an environment; its id is its folder, relative to the folder of all skills.
+
+    The `note` comes before its instructions.
+    """
 
     id: str
     name: str
     description: str
     path: str
+    note: str = ""
 
     @classmethod
-    def of(cls, found: Document | Hit) -> SkillInfo:
+    def of(cls, found: Document | Hit, note: str = "") -> SkillInfo:
         """Describe a skill that a library found; its id there is ``root:folder``."""
         folder = found.doc_id.partition(":")[2]
-        return cls(folder, found.name, found.description, found.path)
+        return cls(folder, found.name, found.description, found.path, note)
 
     def shown(self) -> dict[str, str]:
         """Return id, name and description for a model, each on one safe line."""
@@ -78,7 +88,7 @@ class SkillInfo:
 
 
 def _shown(hit: Hit) -> dict[str, str]:
-    return SkillInfo.of(hit).shown()
+    return {**SkillInfo.of(hit).shown(), **record_of_source(hit)}
 
 
 class SkillLoader:
@@ -95,7 +105,8 @@ class SkillLoader:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
         library = self.library
         if self._skills is None or library.refresh():
-            self._skills = sorted(map(SkillInfo.of, library.list()), key=lambda info: info.id)
+            found = (SkillInfo.of(one, load_note(library, one)) for one in library.list())
+            self._skills = sorted(found, key=lambda info: info.id)
         self._log.update(library.diagnostics)
         return list(self._skills)
 
@@ -163,7 +174,7 @@ class SkillChoice:
                 body = read_sections(read_skill_text(Path(info.path))[0])[1]
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
-            return ToolResult(success=True, output=visible(body).strip())
+            return ToolResult(success=True, output=info.note + visible(body).strip())
         asked, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
             near = difflib.get_close_matches(asked, self._ids, n=_NEAREST, cutoff=0.3)
@@ -356,6 +367,7 @@ class ServerEnvironment(Environment):
                 folder,
                 model=settings.model,
                 languages=settings.languages,
+                trust="project" if settings.is_of_project("environments") else settings.trust,
                 reader=settings.reader,
             )
         else:

@@ -9,12 +9,13 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill, record_of
+from skillsearch.agents.default_tools import LibraryOptions, find_skill, load_note, record_of
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
+from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Hit, SearchResult
 
@@ -89,6 +90,11 @@ class SkillsManager:
         """Return the whole SKILL.md of a skill, or why there is none."""
         return self._text(name, self.library.source)
 
+    def _loaded(self, doc_id: str) -> str:
+        """Return the content of a skill, below a warning if nobody vouches for it."""
+        found = self.library.find(doc_id)
+        return load_note(self.library, found) + self.library.source(doc_id)
+
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
         """Find the skills that fit a request: name and description of each, best first."""
         return [_shown(hit) for hit in self._search(query, n)]
@@ -130,7 +136,7 @@ class SkillsManager:
                 "Load the whole SKILL.md of a skill and follow it. Search first if you do not know"
                 " the name.",
                 _OfSkill,
-                lambda args: self.get_skill_content(args.skill_name),
+                lambda args: self._text(args.skill_name, self._loaded),
             ),
             Tool(
                 "search_skills",
@@ -192,4 +198,4 @@ class _GetSkillScriptPath(_OfSkill):
 
 
 def _shown(hit: Hit) -> dict[str, str]:
-    return {"name": hit.name, "description": hit.description}
+    return {"name": hit.name, "description": hit.description, **record_of_source(hit)}

@@ -18,9 +18,9 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
-from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.default_tools import library_tools, load_note
 from skillsearch.agents.failures import message_of
-from skillsearch.agents.prompt import LoadedPrompt, PromptSkill, render_available, render_loaded
+from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
@@ -326,7 +326,7 @@ def describe_skills(library: SkillLibrary, query: str | None = None, n: int | No
         shown = found = library.search(request, n)
         perhaps = found.perhaps
     fits, may_fit = (
-        [PromptSkill(library.handle(skill), skill.description) for skill in some]
+        [replace(offered(library, skill), location="") for skill in some]
         for some in (shown, perhaps)
     )
     head = note_for_model(fits=bool(fits), perhaps=bool(may_fit))
@@ -354,7 +354,8 @@ def read_loaded(
     library no longer has the skill.
     """
     try:
-        body = library.get(entry.name).body
+        skill = library.get(entry.name)
+        body = load_note(library, skill) + skill.body
         there = doc_paths(library, entry.name)
     except errors.SkillNotFoundError:
         raise

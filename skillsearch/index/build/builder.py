@@ -88,7 +88,8 @@ class Builder:
     def __post_init__(self) -> None:
         require_device(self.request.model, self.device)
         self._started = time.monotonic()
-        self._roots, self._root_diagnostics = resolve_roots(self.request.roots)
+        roots, self._root_diagnostics = resolve_roots(self.request.roots)
+        self._roots = self.request.with_trust(roots)
         self.embedders = {} if self.verify else dict(self.embedders)
         self._progress = self.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
@@ -267,7 +268,7 @@ class Builder:
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
         self.unchanged = index
-        if REQUEST_FILE in self._damaged:
+        if REQUEST_FILE in self._damaged or IndexRequest.load(self.folder.path) != self.request:
             self.request.save(self.folder.path)
         count = len(index.corpus.documents)
         return self._report(index.name, index.diagnostics(), Written(count, count))

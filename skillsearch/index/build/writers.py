@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from itertools import compress
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.embedding import Channel, EmbeddingQueue
+from skillsearch.index.build.standing import Standing
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import (
     DELTA,
@@ -22,15 +22,14 @@ from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
     lexical_names,
-    save_shadowed,
+    load_segment,
     save_tombstones,
 )
 from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseWriter
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
-from skillsearch.index.lexical.postings import LexicalSegment, TermTally
-from skillsearch.index.names import shadowed_numbers
-from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore, DocumentWriter
+from skillsearch.index.lexical.postings import TermTally
+from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
 
@@ -113,7 +112,8 @@ def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
                 removed -= bool(found) and writer.size > size
                 update.progress("read", place + 1, len(files))
         writer.finish()
-    save_shadowed(folder, update.settings)
+    known = corpus.documents if corpus else None
+    Standing(update.settings, known, writer.renumber).save(folder)
     queue = writer.queue
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
@@ -123,7 +123,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
 
     Vectors come last, from the caches, which the `queue` fills; until then only their keys are
     kept. Leaving it as a context manager closes the files, finished or not. Its `size` counts all
-    documents so far, `reused` those that were taken over.
+    documents so far, `reused` those that were taken over; `renumber` has the number here of each
+    document of the index before, -1 if it is not taken over.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._most_flat = update.limits.most_flat
         before = update.changes.index.corpus if update.changes.index else None
         self._taken_over = [field.segments for field in before.lexical] if before else []
-        self._renumber = np.full(before.documents.size if before else 0, -1, np.int32)
+        self.renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
         names = lexical_names(with_body=self._with_body)
         self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
@@ -161,7 +162,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
 
     def keep(self, before: Corpus, number: int, document: Document) -> None:
         """Take over a document by its number in the index before; ids ascend as in `add`."""
-        self._renumber[number] = self.size
+        self.renumber[number] = self.size
         chunks, place = before.chunks_of(number)
         if chunks is not None:
             self._chunks.add(self.size, chunks.terms_of(place))
@@ -174,7 +175,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._documents.finish()
         for number, writer in enumerate(self._fields):
             for first, segment in numbered(self._taken_over[number] if self._taken_over else ()):
-                renumber = self._renumber[first : first + segment.size]
+                renumber = self.renumber[first : first + segment.size]
                 if (renumber >= 0).any():
                     writer.take_over(segment, renumber)
             writer.finish(self.size)
@@ -288,18 +289,23 @@ class DeltaWriter:
             else self._corpus.documents.places[old - base.size]
             for document, old in self._members
         ]
-        store_with = partial(
-            DocumentStore,
-            [base, DocumentSegment.load(folder, DELTA)],
-            self._deleted,
-            np.array(places, np.int64),
-        )
-        store = store_with(shadowed_numbers(store_with(), update.settings.root_paths))
-        names = lexical_names(with_body=update.settings.with_body)
+        with_body, channels = update.settings.with_body, len(update.settings.channels)
+        documents, lexical, dense, _ = load_segment(folder, DELTA, channels, with_body)
+        # The numbers of the base stay.
+        kept = writer.renumber[base.size :]
+        kept = np.where(kept >= 0, kept + base.size, -1)
+        renumber = np.concatenate([np.arange(base.size), kept])
+        renumber[self._deleted] = -1
+        pairs = zip(self._corpus.dense, dense, strict=True)
+        vectors = [[channel.segments[0], added] for channel, added in pairs]
+        standing = Standing(update.settings, self._corpus.documents, renumber)
+        gone, placed = self._deleted, np.array(places, np.int64)
+        store = standing.find([base, documents], vectors, gone, placed)
+        names = lexical_names(with_body=with_body)
         before, now, size = self._corpus.documents.signs, store.signs, base.size
         fields = {}
-        for name, field in zip(names, self._corpus.lexical, strict=True):
-            first, added = field.segments[0], LexicalSegment.load(folder, f"{DELTA}{name}")
+        for name, field, added in zip(names, self._corpus.lexical, lexical, strict=True):
+            first = field.segments[0]
             tallies = [field.corrections, added.tally(now[size:])]
             tallies += [segment.tally(-before[size:]) for segment in field.segments[1:]]
             if (now[:size] != before[:size]).any():

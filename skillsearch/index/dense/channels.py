@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
+from skillsearch.embedders.embedder import (
+    PACKAGED,
+    load_embedder,
+    model_identity,
+    multilingual_is_installed,
+)
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import install_extra, speaks_english
 from skillsearch.errors import EmbedderError, MissingDependencyError
@@ -19,6 +24,9 @@ MULTILINGUAL = "multilingual"
 ASKED = "asked-in-another-language"
 # Share of skills in other languages from which on ``auto`` builds the second channel.
 LEAST_SHARE = 0.01
+# Among 3,000 real skills of 66 authors the packaged model finds copies alone from .90 on, and from
+# .70 on among those of two authors that share most of a body; other models crowd their vectors.
+_LIKENESS_TO_PACKAGED, _LIKENESS = (0.90, 0.70), (0.97, 0.97)
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +46,11 @@ class ChannelSettings:
         """Describe the channel of an embedder that was loaded from a model spec."""
         vectors = (embedder.fingerprint, embedder.dimensions, embedder.scripts)
         return cls(model, model_identity(model), *vectors)
+
+    @property
+    def likeness(self) -> tuple[float, float]:
+        """The cosines from which the metadata of two skills says the same, and is similar."""
+        return _LIKENESS_TO_PACKAGED if self.model in PACKAGED else _LIKENESS
 
     def has_changed(self) -> bool:
         """Return whether the model's files are not those that the vectors were made with."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array
-from skillsearch.index.storage.numbering import locate, numbered, within, without
+from skillsearch.index.storage.numbering import numbered, within, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,10 +143,17 @@ class DenseChannel:
         ]
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def vector_of(self, number: int) -> Floats:
-        """Return the metadata vector of one document."""
-        at, place = locate(self.segments, number)
-        return as_floats(self.segments[at].fields[0][place])
+    def vectors_of(self, numbers: Numbers) -> Floats:
+        """Return the metadata vectors of some documents, in any order; or IndexError."""
+        size = sum(segment.size for segment in self.segments)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+            raise IndexError(numbers)
+        found = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
+        for first, segment in numbered(self.segments):
+            is_here = (numbers >= first) & (numbers < first + segment.size)
+            rows = segment.fields[0].take(numbers[is_here] - first, axis=0)
+            found[is_here] = as_floats(rows)
+        return found
 
 
 class DenseWriter:

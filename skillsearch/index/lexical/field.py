@@ -168,7 +168,7 @@ class LexicalMatches:
     documents: NDArray[np.int64]
 
     def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the scores of any documents that were not excluded, given ascending."""
+        """Return the scores of any documents, given ascending."""
         return np.concatenate(
             [
                 segment.scores_of(documents[within(documents, first, segment)] - first)
@@ -209,8 +209,19 @@ class SegmentScores:
 
     def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the scores of some documents."""
-        segment, total = self._segment, self._total[documents]
-        for row, weight in zip(self._rows[self._read :], self._weights[self._read :], strict=True):
+        total = self._total[documents]
+        excluded = np.flatnonzero(np.isneginf(total))
+        if len(excluded):
+            nothing = np.zeros(len(excluded), np.float32)
+            total[excluded] = self._with(nothing, documents[excluded], slice(self._read))
+        return self._with(total, documents, slice(self._read, None))
+
+    def _with(
+        self, total: NDArray[np.float32], documents: NDArray[np.int64], terms: slice
+    ) -> NDArray[np.float32]:
+        """Return the scores of some documents with some further terms, looked up."""
+        segment = self._segment
+        for row, weight in zip(self._rows[terms], self._weights[terms], strict=True):
             postings, has = segment.find(row, documents)
             frequencies, norms = segment.frequencies[postings[has]], self._norms[documents[has]]
             total[has] += saturation(frequencies, norms, weight)

@@ -14,12 +14,14 @@ from skillsearch.index.search.calibration import (
     FEATURES,
     LEXICAL_FEATURES,
     READER,
+    UNVETTED,
+    UNVETTED_IN_RANKING,
     Calibration,
 )
 from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import without
+from skillsearch.index.storage.numbering import union, without
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
@@ -36,6 +38,8 @@ _MIN_CANDIDATES = 50
 _NAME_QUERY_TERMS = 4
 # Least share of common letter triples (Dice) at which a spelling is near.
 _NEAR_NAME = 0.6
+# Members of a family that are ranked besides its leader.
+_MOST_MEMBERS = 50
 # Numbers of no documents.
 NOTHING: Numbers = np.zeros(0, np.int64)
 # Scores whose leading bits, as many as float32 has, are equal are equal.
@@ -77,22 +81,46 @@ class Judged(NamedTuple):
 def find_candidates(
     corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Numbers = NOTHING
 ) -> list[Candidates]:
-    """Take the documents that are best in some channel for each weighed query, for n hits."""
-    never = corpus.documents.left_out
-    left_out = _union([never, excluded]) if len(excluded) else never
+    """Take the families that are best in some channel for each weighed query, for n hits.
+
+    A family is found by what stands for it, so that many copies crowd nothing out, and then comes
+    with all its members.
+    """
+    store = corpus.documents
+    left_out, unseen = store.left_out, store.uncounted
+    if len(excluded):
+        left_out = union(left_out, excluded)
+        # Members speak for a family if its leader is left out.
+        families = store.families
+        waiting = families.members[~np.isin(families.leaders, left_out)]
+        unseen = union(left_out, waiting)
     k = max(_MIN_CANDIDATES, 4 * n)
     near: list[list[Numbers]] = [[] for _ in queries]
     for number, channel in enumerate(corpus.dense):
         asked = [place for place, query in enumerate(queries) if _is_asked(query, number)]
         if asked:
             vectors = np.stack([queries[place].views[number].vector for place in asked])
-            found = channel.nearest_to_each(vectors, k, left_out)
+            found = channel.nearest_to_each(vectors, k, unseen)
             for place, documents in zip(asked, found, strict=True):
                 near[place].append(documents)
     return [
-        _candidates(corpus, query, k, left_out, pools)
+        _candidates(corpus, query, k, left_out, unseen, pools)
         for query, pools in zip(queries, near, strict=True)
     ]
+
+
+def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) -> Numbers:
+    """Return what stands for some documents, and the members that may lead instead, ascending."""
+    families = store.families
+    if not len(families):
+        return documents
+    leaders = union(families.leaders_of(documents))
+    found = [leaders]
+    for leader in leaders[families.are_leading(leaders)].tolist():
+        members, are_peers = families.followers(leader)
+        is_gone = leader in left_out
+        found.append((members if is_gone else members[are_peers])[:_MOST_MEMBERS])
+    return union(*found)
 
 
 def _is_asked(query: QueryForm, channel: int) -> bool:
@@ -100,17 +128,23 @@ def _is_asked(query: QueryForm, channel: int) -> bool:
 
 
 def _candidates(
-    corpus: Corpus, query: QueryForm, k: int, left_out: Numbers, near: list[Numbers]
+    corpus: Corpus,
+    query: QueryForm,
+    k: int,
+    left_out: Numbers,
+    unseen: Numbers,
+    near: list[Numbers],
 ) -> Candidates:
     """Join the pools of all channels; `near` are the dense pools."""
+    store = corpus.documents
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
-    matches = [field.best(weights, k, left_out) for field, weights in weighed]
-    named = np.array(corpus.documents.named(query.text), np.int64)
+    matches = [field.best(weights, k, unseen) for field, weights in weighed]
+    named = np.array(store.named(query.text), np.int64)
     pools = [*(found.documents for found in matches), *near]
-    if corpus.documents.searched_size <= k:
+    if store.counted_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
-        pools.append(corpus.documents.searched)
-    documents = without(_union([*pools, named]), left_out)
+        pools.append(store.counted)
+    documents = without(_with_families(store, union(*pools, named), left_out), left_out)
     shares = [
         # Without any term, scores and shares are 0.
         found.scores_of(documents) / np.float32(weights.max_score or 1.0)
@@ -123,7 +157,7 @@ def _candidates(
         "bm25_metadata": metadata * first,
         "bm25_full": full * first,
         "bm25_metadata_alone": metadata * neither,
-        "name": _name_match(corpus.documents, query, documents, named),
+        "name": _name_match(store, query, documents, named),
         "bm25_metadata_multilingual": metadata * second,
         "bm25_full_multilingual": full * second,
     }
@@ -139,11 +173,21 @@ def _candidates(
     return Candidates(documents, np.stack([columns.get(name, nothing) for name in FEATURES], 1))
 
 
-def rank(corpus: Corpus, found: Candidates, system: System, calibration: Calibration) -> Ranked:
-    """Rank candidates by one system; see `SYSTEMS` for the meaning of its scores."""
+def rank(
+    corpus: Corpus,
+    found: Candidates,
+    system: System,
+    calibration: Calibration,
+    doubted: Numbers = NOTHING,
+) -> Ranked:
+    """Rank candidates by one system; see `SYSTEMS` for the meaning of its scores.
+
+    A hybrid ranking takes `UNVETTED_IN_RANKING` from `doubted` documents.
+    """
     documents, features = found.documents, found.features
     if system == "hybrid":
         scores = calibration.contributions(features).sum(axis=1)
+        scores -= UNVETTED_IN_RANKING * np.isin(documents, doubted)
     else:
         groups = (LEXICAL_FEATURES, *DENSE_CHANNELS)
         lexical, first, second = (calibration.channel_scores(features, names) for names in groups)
@@ -153,6 +197,22 @@ def rank(corpus: Corpus, found: Candidates, system: System, calibration: Calibra
         scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
     best = best_first(scores, corpus.documents.in_order(documents))
     return Ranked(documents, features, scores, best)
+
+
+def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
+    """Return a ranking in which each family has one place, that of its best ranked document."""
+    table = corpus.documents.families
+    if not len(table):
+        return ranked
+    families = table.leaders_of(ranked.documents[ranked.best]).tolist()
+    first: dict[int, int] = {}
+    for row, family in zip(ranked.best.tolist(), families, strict=True):
+        first.setdefault(family, row)
+    best = np.array(list(first.values()), np.int64)
+    rows = np.sort(best)
+    return Ranked(
+        ranked.documents[rows], ranked.features[rows], ranked.scores[rows], rows.searchsorted(best)
+    )
 
 
 def explain(
@@ -179,6 +239,8 @@ def explain(
     if READER in judged.evidence:
         values[READER] = judged.evidence[READER]
         added[READER] = calibration.reader * values[READER]
+    if UNVETTED in judged.evidence:
+        values[UNVETTED], added[UNVETTED] = judged.evidence[UNVETTED], -UNVETTED_IN_RANKING
     return Explanation(
         features=values,
         contributions=added,
@@ -226,15 +288,6 @@ def best_first(scores: Values, order: Numbers) -> Numbers:
     mantissas, exponents = np.frexp(scores)
     rounded = np.ldexp(np.rint(np.ldexp(mantissas, _TIE_BITS)), exponents)
     return np.lexsort((order, -rounded))
-
-
-def _union(pools: list[Numbers]) -> Numbers:
-    """Return the distinct documents of several pools, ascending."""
-    # `numpy.unique` does the same, but its first call imports numpy.ma: 4 % of a cold query.
-    documents = np.sort(np.concatenate(pools))
-    is_first = np.ones(len(documents), np.bool_)
-    np.not_equal(documents[1:], documents[:-1], out=is_first[1:])
-    return documents[is_first]
 
 
 def _name_match(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -13,21 +13,23 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.search.calibration import READER, Calibration
+from skillsearch.index.relatives import family_of
+from skillsearch.index.search.calibration import READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
-from skillsearch.index.search.duplicates import collapse, shadowed_copies
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
 from skillsearch.index.search.ranker import (
+    NOTHING,
     Candidates,
     Judged,
     Ranked,
     explain,
     find_candidates,
+    heads,
     rank,
 )
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.setting_values import MAX_N, parse_reader
-from skillsearch.types import SYSTEMS, Hit, SearchResult, System
+from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +40,6 @@ MOST_PERHAPS = 5
 # Hits that are judged, at least: as many as taught the confidence, so that the first few score the
 # same however few are asked for.
 _LEAST_JUDGED = 10
-# Candidates among which copies are looked for, at least: the one of the first root may be behind.
-COLLAPSED = 40
 
 
 class SearchOptions(TypedDict, total=False):
@@ -52,6 +52,7 @@ class SearchOptions(TypedDict, total=False):
     include_hidden: bool
     exclude: Collection[str]
     reader: str | None
+    vetted_only: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class SearchRequest:
     include_hidden: bool = True
     exclude: Collection[str] = ()
     reader: str | None = None
+    vetted_only: bool = False
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -111,49 +113,60 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The state that the queries of a batch share; roots are in order of precedence."""
+    """The state that the queries of a batch share.
+
+    The `doubted` documents, ascending, are of roots that nobody vouched for, beside others.
+    """
 
     request: SearchRequest
     corpus: Corpus
     calibration: Calibration
-    roots: Sequence[str]
     reading: Reading = NOT_READ
+    doubted: NDArray[np.int64] = field(default_factory=lambda: NOTHING)
 
-    def hits(self, forms: Sequence[QueryForm]) -> list[tuple[Hit, ...]]:
+    def hits(
+        self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
+    ) -> list[tuple[Hit, ...]]:
         """Return what fits or may fit each query, best first, ties by document id."""
         documents = self.corpus.documents
         named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
         excluded = np.array([number for number in named if number is not None], np.int64)
+        excluded = np.concatenate([excluded, left_out])
         if not self.request.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
         found = find_candidates(self.corpus, forms, self.request.n, excluded)
-        return [self._answered(*one) for one in zip(forms, found, strict=True)]
+        return [self._answered(*one, excluded) for one in zip(forms, found, strict=True)]
 
-    def _answered(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
-        """Rank the candidates of a query; copies of a skill take one place."""
-        request, corpus, calibration = self.request, self.corpus, self.calibration
-        ranked = rank(corpus, candidates, request.system, calibration)
+    def _answered(
+        self, form: QueryForm, candidates: Candidates, excluded: NDArray[np.int64]
+    ) -> tuple[Hit, ...]:
+        """Rank the candidates of a query; the near-copies of a family take one place."""
+        request, calibration = self.request, self.calibration
+        every = rank(self.corpus, candidates, request.system, calibration, self.doubted)
+        ranked = heads(self.corpus, every)
         rows = ranked.best[ranked.features[ranked.best].any(axis=1)]
-        most = max(request.n + MOST_PERHAPS, _LEAST_JUDGED)
-        rows = rows[: max(COLLAPSED, 4 * most)]
-        groups = collapse(corpus, ranked.documents[rows], most, self.roots)
-        copies = {int(rows[place]): others for place, others in groups}
+        best = rows[: max(request.n + MOST_PERHAPS, _LEAST_JUDGED)].tolist()
         if request.system == "hybrid":
-            judged = self._judged(form, ranked, list(copies))
+            judged = self._judged(form, ranked, best)
         else:
-            judged = [Judged(row, {}, float(ranked.scores[row]), 0.0) for row in copies]
+            judged = [Judged(row, {}, float(ranked.scores[row]), 0.0) for row in best]
         least = request.least(calibration)
         kept = [one for one in judged if one.score >= least and one.score > 0]
         chunks = self._chunks(form, ranked.documents[[one.row for one in kept]])
-        return tuple(
-            self._hit(place, form, ranked, one, copies[one.row], chunk)
-            for place, (one, chunk) in enumerate(zip(kept, chunks, strict=True), start=1)
-        )
+        places = {number: at for at, number in enumerate(every.documents[every.best].tolist())}
+        hits = []
+        for place, (one, chunk) in enumerate(zip(kept, chunks, strict=True), start=1):
+            number = int(ranked.documents[one.row])
+            family = family_of(self.corpus.documents, number, excluded, places)
+            hits.append(self._hit(place, form, ranked, one, chunk).with_family(family))
+        return tuple(hits)
 
     def _judged(self, form: QueryForm, ranked: Ranked, rows: list[int]) -> list[Judged]:
         """Judge the hits in some rows, the first of them read if that may decide."""
         calibration = self.calibration
         evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
+        for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
+            evidence[row][UNVETTED] = 1.0
         judged = judge(list(evidence.values()), rows, calibration)
         read = self.reading.read(self.corpus, form, ranked, judged)
         if not read:
@@ -169,12 +182,10 @@ class Search:
         form: QueryForm,
         ranked: Ranked,
         judged: Judged,
-        others: tuple[int, ...],
         chunk: str,
     ) -> Hit:
-        corpus, number = self.corpus, int(ranked.documents[judged.row])
-        document = corpus.documents[number]
-        copies = (*others, *shadowed_copies(corpus, number))
+        corpus = self.corpus
+        document = corpus.documents[int(ranked.documents[judged.row])]
         why = None
         if self.request.explain:
             why = explain(corpus, form, ranked, judged, self.calibration, body_of(document))
@@ -186,7 +197,6 @@ class Search:
             path=document.path,
             root=document.root,
             doc_id=document.doc_id,
-            duplicates=tuple(corpus.documents[copy].path for copy in copies),
             chunk=chunk,
             explain=why,
         )
@@ -206,6 +216,58 @@ class Search:
         return found
 
 
+def vetted_results(
+    search: Search,
+    requests: Sequence[SearchRequest],
+    forms: Sequence[QueryForm],
+    roots: Sequence[Root],
+) -> list[SearchResult]:
+    """Search the vetted roots alone, so that no other keeps a skill out; count the hits of others.
+
+    The halves are searched apart: to drop hits afterwards would be to let others crowd them out.
+    """
+    store, calibration = search.corpus.documents, search.calibration
+    vetted, unvetted = (
+        store.of_roots([root.alias for root in roots if (root.trust == "vetted") == is_vetted])
+        for is_vetted in (True, False)
+    )
+    ours = zip(requests, search.hits(forms, unvetted), strict=True)
+    results = [one.result(calibration, found) for one, found in ours]
+    if not len(unvetted):
+        return results
+    others = zip(requests, search.hits(forms, vetted), strict=True)
+    theirs = [one.result(calibration, found) for one, found in others]
+    return [
+        replace(one, unvetted=_count_new(search, one.hits, other.hits))
+        for one, other in zip(results, theirs, strict=True)
+    ]
+
+
+def _count_new(search: Search, known: Sequence[Hit], hits: Sequence[Hit]) -> int:
+    """Count the hits that are no copies of known ones."""
+    store = search.corpus.documents
+    numbers = [store.number_of(hit.doc_id) for hit in (*known, *hits)]
+    families = store.families.leaders_of(np.array([-1 if n is None else n for n in numbers]))
+    return int((~np.isin(families[len(known) :], families[: len(known)])).sum())
+
+
+def unvetted_beside_vetted(roots: Sequence[Root]) -> list[str]:
+    """Return the aliases of the roots that nobody vouched for, if somebody did for another."""
+    unvetted = [root.alias for root in roots if root.trust != "vetted"]
+    return unvetted if len(unvetted) < len(roots) else []
+
+
+def with_provenance(result: SearchResult, roots: Sequence[Root]) -> SearchResult:
+    """Say of each hit what its root is."""
+    by_path = {str(root.path): root for root in roots}
+
+    def completed(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        pairs = [(hit, by_path[hit.root]) for hit in hits]
+        return tuple(replace(hit, trust=root.trust, origin=root.origin) for hit, root in pairs)
+
+    return replace(result, hits=completed(result.hits), perhaps=completed(result.perhaps))
+
+
 def answer(
     requests: Sequence[SearchRequest],
     opened: OpenedIndex,
@@ -216,9 +278,15 @@ def answer(
     """Answer requests that differ in their query alone; without skills there are no forms."""
     if not forms:
         return [request.result(calibration) for request in requests]
-    first, roots = requests[0], opened.settings.root_paths
-    hits = Search(first, opened.corpus, calibration, roots, reading).hits(forms)
-    results = [one.result(calibration, found) for one, found in zip(requests, hits, strict=True)]
+    first, roots = requests[0], opened.settings.roots
+    doubted = opened.corpus.documents.of_roots(unvetted_beside_vetted(roots))
+    search = Search(first, opened.corpus, calibration, reading, doubted)
+    if first.vetted_only:
+        results = vetted_results(search, requests, forms, roots)
+    else:
+        found = zip(requests, search.hits(forms), strict=True)
+        results = [one.result(calibration, hits) for one, hits in found]
+    results = [with_provenance(result, roots) for result in results]
     if not first.explain or first.system != "hybrid":
         return results
     pairs = zip(results, forms, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -16,16 +16,25 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.documents import KNOWN, Document, name_hash
+from skillsearch.index.documents import KNOWN, SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
+from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import locate, numbered, run_starts, without
+from skillsearch.index.storage.numbering import (
+    locate,
+    numbered,
+    run_starts,
+    union,
+    without,
+)
+from skillsearch.text.tokenizer import term_hash
 
 _FIELDS = tuple(field.name for field in fields(Document))
 _ROW = np.dtype(
     [
         *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
-        *(("hidden", "?"), ("excludes", "?"), ("name", "<u8")),
+        *(("hidden", "?"), ("excludes", "?")),
+        *(("text", "<u8"), ("body", "<u8"), ("sketch", "<u4", (SKETCH_SIZE,)), ("name", "<u8")),
     ]
 )
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -47,13 +56,17 @@ class DocumentStore(Iterable[Document]):
 
     Its length and iteration cover the living documents; every number and array covers all.
     `places` are how many ids of the base, deleted ones included, come before each of the delta;
-    no search finds living documents that are `shadowed`: their name means another.
+    no search finds living documents that are `shadowed`: their name means another. of
+    the `families` of near-copies only the leaders count in statistics.
     """
 
     trust = _column("trust")
     fluency = _column("fluency")
     hidden = _column("hidden")
     excludes = _column("excludes")
+    texts = _column("texts")
+    bodies = _column("bodies")
+    sketches = _column("sketches")
     names = _column("names")
 
     def __init__(
@@ -62,12 +75,16 @@ class DocumentStore(Iterable[Document]):
         deleted: NDArray[np.int64] = _NOTHING,
         places: NDArray[np.int64] = _NOTHING,
         shadowed: NDArray[np.int64] = _NOTHING,
-        guard: DamageGuard | None = None,
+        families: FamilyTable | None = None,
+        guard: DamageGuard | nullcontext[None] | None = None,
     ) -> None:
         """Take the segments; documents are read in the `guard`, if any."""
         self.segments = tuple(segments)
         self.deleted, self.places, self.shadowed = deleted, places, shadowed
-        self._guard = guard or nullcontext()
+        self.families = families or FamilyTable()
+        self._root_counts: dict[int, int] = {}
+        self._of_roots: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self._guard: DamageGuard | nullcontext[None] = guard or nullcontext()
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
@@ -97,42 +114,38 @@ class DocumentStore(Iterable[Document]):
         return np.sort(np.concatenate([self.deleted, self.shadowed]))
 
     @cached_property
+    def uncounted(self) -> NDArray[np.int64]:
+        """Numbers of the documents that count in no statistic, int64, ascending."""
+        return union(self.left_out, self.families.members)
+
+    @cached_property
     def signs(self) -> NDArray[np.int8]:
-        """-1 for each document that no search finds, else 0."""
+        """-1 for each document that does not count, else 0."""
         signs = np.zeros(self.size, np.int8)
-        signs[self.left_out] = -1
+        signs[self.uncounted] = -1
         return signs
 
     @cached_property
-    def searched(self) -> NDArray[np.int64]:
-        """Numbers of the documents that searches can find, in order of their ids, int64."""
-        return without(self.living, self.shadowed)
+    def counted(self) -> NDArray[np.int64]:
+        """Numbers of the documents that count, one a family, in order of their ids, int64."""
+        return without(self.living, self.uncounted)
 
     @property
-    def searched_size(self) -> int:
-        """Number of documents that searches can find."""
-        return len(self) - len(self.shadowed)
-
-    @cached_property
-    def by_body(self) -> Mapping[str, Sequence[int]]:
-        """Numbers by `Document.body_hash`, if not empty; reads every document."""
-        found: dict[str, list[int]] = {}
-        for number in self.living.tolist():
-            if body_hash := self[number].body_hash:
-                found.setdefault(body_hash, []).append(number)
-        return found
+    def counted_size(self) -> int:
+        """Number of documents that count."""
+        return self.size - len(self.uncounted)
 
     @cached_property
     def other_share(self) -> float:
-        """Share of the searched documents in languages that a model for English does not know."""
-        searched = self.searched
-        return float(np.mean(self.fluency[searched] < KNOWN)) if len(searched) else 0.0
+        """Share of the documents in languages that a model for English does not know."""
+        counted = self.counted
+        return float(np.mean(self.fluency[counted] < KNOWN)) if len(counted) else 0.0
 
     @cached_property
     def mean_trust(self) -> float:
-        """Mean trust of the searched documents; 1 without any."""
-        searched = self.searched
-        return float(np.mean(self.trust[searched], dtype=np.float64)) if len(searched) else 1.0
+        """Mean trust of the documents; 1 without any."""
+        counted = self.counted
+        return float(np.mean(self.trust[counted], dtype=np.float64)) if len(counted) else 1.0
 
     def __getitem__(self, number: int) -> Document:
         """Read one document, maybe deleted; raises IndexError if there is no such number."""
@@ -171,6 +184,13 @@ class DocumentStore(Iterable[Document]):
                     return first + place
         return None
 
+    def of_roots(self, aliases: Sequence[str]) -> NDArray[np.int64]:
+        """Return the numbers of the documents of some roots, also deleted ones, ascending."""
+        key = tuple(aliases)
+        if key not in self._of_roots:
+            self._of_roots[key] = np.flatnonzero(self.root_places(aliases) < len(aliases))
+        return self._of_roots[key]
+
     def with_prefix(self, prefix: str) -> Iterator[Document]:
         """Yield the living documents whose ids begin with a prefix, segment by segment."""
         for first, segment in numbered(self.segments):
@@ -183,6 +203,24 @@ class DocumentStore(Iterable[Document]):
                 if not self.is_deleted(number):
                     yield document
 
+    def count_roots(self, leader: int) -> int:
+        """Return in how many roots the family of a leader is, counted once: it may be large."""
+        if leader not in self._root_counts:
+            members = self.families.followers(leader)[0].tolist()
+            self._root_counts[leader] = len({self[one].root for one in (leader, *members)})
+        return self._root_counts[leader]
+
+    def root_places(self, aliases: Sequence[str]) -> NDArray[np.int16]:
+        """Return for each document the place of its root among some, by their aliases."""
+        found = np.full(self.size, len(aliases), np.int16)
+        for first, segment in numbered(self.segments):
+            with self._guard:
+                for place, alias in enumerate(aliases):
+                    # The character after a colon ends all ids that begin with an alias.
+                    begin, end = map(segment.place_of, (f"{alias}:", f"{alias};"))
+                    found[first + begin : first + end] = place
+        return found
+
     def is_deleted(self, number: int) -> bool:
         """Return whether the document of a number is deleted."""
         place = int(np.searchsorted(self.deleted, number))
@@ -194,7 +232,8 @@ class DocumentSegment(ArrayTable):
     """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
     `excludes` says which have `Document.excluded`; `names` has the `name_hash` of each, `by_name`
-    their numbers in its order.
+    their numbers in its order. What tells copies: `texts` has a hash of name and description,
+    `bodies` one of the body or 0, `sketches` are `Document.sketch`, filled up with 0.
     """
 
     records: NDArray[np.uint8]
@@ -203,14 +242,18 @@ class DocumentSegment(ArrayTable):
     fluency: NDArray[np.float32]
     hidden: NDArray[np.bool_]
     excludes: NDArray[np.bool_]
+    texts: NDArray[np.uint64]
+    bodies: NDArray[np.uint64]
+    sketches: NDArray[np.uint32]
     names: NDArray[np.uint64]
     by_name: NDArray[np.int32]
 
     KIND: ClassVar[str] = "documents"
     TYPES: ClassVar[tuple[type, ...]] = (
         *(np.uint8, np.int64, np.float32, np.float32),
-        *(np.bool_, np.bool_, np.uint64, np.int32),
+        *(np.bool_, np.bool_, np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
     )
+    MATRIX: ClassVar[str] = "sketches"
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentSegment:
@@ -253,12 +296,12 @@ class DocumentSegment(ArrayTable):
 
     def fits(self) -> bool:
         """Return whether there is one of everything for each document."""
-        columns = (self.trust, self.fluency, self.hidden, self.excludes, self.names, self.by_name)
+        columns = [getattr(self, field.name) for field in fields(self)[2:]]
         return {len(column) for column in columns} == {len(self.starts) - 1}
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 26 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 106 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
@@ -286,7 +329,13 @@ def _record(document: Document, rows: bytearray) -> bytes:
     # `astuple` would copy everything, which takes longer than all else here.
     record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
     values = (document.trust, document.fluency, document.hidden, bool(document.excluded))
-    rows += np.array((len(record), *values, name_hash(document.name)), _ROW).tobytes()
+    text = term_hash(f"{document.name}\0{document.description}")
+    body = int(document.body_hash[:16] or "0", 16)
+    sketch = np.zeros(SKETCH_SIZE, np.uint32)
+    hashes = np.frombuffer(bytes.fromhex(document.sketch), "<u4")
+    sketch[: len(hashes)] = hashes
+    row = (len(record), *values, text, body, sketch, name_hash(document.name))
+    rows += np.array(row, _ROW).tobytes()
     return record
 
 

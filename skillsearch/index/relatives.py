@@ -1,0 +1,78 @@
+"""The family of a document, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.documents import Document
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import without
+from skillsearch.types import Family, Relative
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+# Near-copies that are listed.
+MOST_LISTED = 20
+_NO_RANKS: Mapping[int, int] = {}
+
+
+def family_of(
+    store: DocumentStore, number: int, left_out: Numbers, ranks: Mapping[int, int] = _NO_RANKS
+) -> Family | None:
+    """Return the family of a document, without those left out; None if it has no near-copies.
+
+    Those with `ranks`, by number, are listed first.
+    """
+    others = without(store.families.relatives(number), left_out).tolist()
+    if not others:
+        return None
+    others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))
+    listed = _listed(store[number], [store[other] for other in others[:MOST_LISTED]])
+    leader = int(store.families.leaders_of(np.array([number]))[0])
+    return Family(len(others), store.count_roots(leader), listed)
+
+
+def described(document: Document, others: Sequence[Document]) -> Family:
+    """Return the family of a document, given its near-copies."""
+    roots = {document.root, *(one.root for one in others)}
+    return Family(len(others), len(roots), _listed(document, others[:MOST_LISTED]))
+
+
+def _listed(document: Document, others: Sequence[Document]) -> tuple[Relative, ...]:
+    return tuple(
+        Relative(one.name, one.path, one.root, tuple(_differences(document, one))) for one in others
+    )
+
+
+def copies(store: DocumentStore, numbers: Iterable[int]) -> frozenset[int]:
+    """Return documents with all of their namesakes and of the families of these."""
+    found: set[int] = set()
+    for number in set(numbers):
+        for one in (number, *store.named(store[number].name)):
+            found.update((one, *store.families.relatives(one).tolist()))
+    return frozenset(found)
+
+
+def families(store: DocumentStore) -> list[tuple[Document, ...]]:
+    """Return the families of near-copies, the largest first, each with its leader first."""
+    table = store.families
+    leaders, sizes = np.unique(table.leaders, return_counts=True)
+    order = np.lexsort((store.in_order(leaders), -sizes))
+    return [
+        tuple(store[one] for one in (leader, *table.followers(leader)[0].tolist()))
+        for leader in leaders[order].tolist()
+    ]
+
+
+def _differences(document: Document, other: Document) -> Iterator[str]:
+    for name in ("name", "description"):
+        if getattr(document, name) != getattr(other, name):
+            yield name
+    if document.body_hash != other.body_hash:
+        yield "body"

@@ -1,0 +1,66 @@
+"""Which documents stand for which: the families of a corpus as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.storage.numbering import find_sorted, union, without
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FamilyTable:
+    """Near-copies, the `members`, ascending, and their `leaders`, which stand for them.
+
+    Leaders count for their members in all statistics. The `peers` are of their leader's root and
+    not shadowed, so a search may put them before it.
+    """
+
+    members: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    leaders: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    peers: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def fits(self, size: int) -> bool:
+        """Return whether it could be of a corpus of some size."""
+        told = np.concatenate([self.members, self.leaders])
+        are_inside = bool(((told >= 0) & (told < size)).all())
+        return are_inside and len(self.members) == len(self.leaders) == len(self.peers)
+
+    def leaders_of(self, numbers: Numbers) -> Numbers:
+        """Return what stands for each document: itself if nothing else does."""
+        places = find_sorted(self.members, numbers)
+        return np.where(places >= 0, np.append(self.leaders, 0)[places], numbers)
+
+    def are_leading(self, numbers: Numbers) -> Flags:
+        """Return whether each of some documents stands for others."""
+        found = self._by_leader[0]
+        return found.searchsorted(numbers) < found.searchsorted(numbers, "right")
+
+    def followers(self, leader: int) -> tuple[Numbers, Flags]:
+        """Return the documents that one stands for, ascending, and which of them are its peers."""
+        found, order = self._by_leader
+        places = order[int(found.searchsorted(leader)) : int(found.searchsorted(leader, "right"))]
+        return self.members[places], self.peers[places]
+
+    def relatives(self, number: int) -> Numbers:
+        """Return the other documents of a document's family, ascending."""
+        leader = self.leaders_of(np.array([number]))
+        return without(union(leader, self.followers(int(leader[0]))[0]), np.array([number]))
+
+    @cached_property
+    def _by_leader(self) -> tuple[Numbers, Numbers]:
+        """The leaders of the members, sorted, and the place of each."""
+        order = np.argsort(self.leaders, kind="stable")
+        return self.leaders[order], order

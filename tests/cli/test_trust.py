@@ -1,0 +1,247 @@
+"""Tests of trust on the command line: who gives it, what shows it, and what is offered."""
+
+import json
+import shutil
+
+import pytest
+
+from skillsearch.index.skill_index import SkillIndex
+
+TEA = "Steep green tea at the right temperature."
+QUERY = "steep green tea at the right temperature"
+
+
+@pytest.fixture
+def here(index_dir, monkeypatch):
+    """Have all commands use one index, without a model and without a daemon."""
+    variables = {"INDEX_DIR": index_dir, "MODEL": "hashing", "DAEMON": "off", "THRESHOLD": 0.05}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"SKILLSEARCH_{name}", str(value))
+
+
+@pytest.fixture
+def work(tmp_path, cli, here):
+    """Return the folder of a project, which commands run in."""
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def pack(tmp_path, make_skill):
+    """Pack a skill about oolong."""
+    make_skill(tmp_path / "packed", "oolong", f"{TEA} In a gaiwan.", body="# Gaiwan\n")
+    return shutil.make_archive(str(tmp_path / "pack"), "zip", tmp_path / "packed")
+
+
+@pytest.fixture
+def index(cli, index_dir, here):
+    """Index with some arguments, and return the trust of each root by its alias."""
+
+    def run(*args):
+        result = cli("index", *args)
+        assert result.exit_code == 0, result.stderr
+        roots = SkillIndex.open(index_dir).opened.settings.roots
+        return {root.alias: root.trust for root in roots}
+
+    return run
+
+
+@pytest.fixture
+def both(index, drinks, pack):
+    """Index drinks and an archive."""
+    return index(drinks, pack)
+
+
+# Where trust comes from.
+
+
+@pytest.mark.parametrize("place", [".claude/skills", ".agents/skills"])
+def test_the_usual_places_of_a_project_are_vouched_for_by_nobody(
+    index, work, home, make_skill, place
+):
+    """Those in the home folder are the user's own, even if the project links to them."""
+    make_skill(work / place)
+    make_skill(home / ".claude" / "skills", "mine")
+    assert sorted(index().values()) == ["project", "vetted"]
+    shutil.rmtree(work / place)
+    (work / place).symlink_to(home / ".claude" / "skills")
+    assert index("--replace") == {"skills": "vetted"}
+
+
+def test_who_names_a_root_vouches_for_it(index, work, make_skill, monkeypatch):
+    """By a flag or a variable; a file of the project is not the user."""
+    make_skill(work / "a")
+    make_skill(work / "b", "other")
+    (work / "skillsearch.toml").write_text('roots = ["a", "b"]\n')
+    assert index() == {"a": "project", "b": "project"}
+    assert index("a") == {"a": "vetted", "b": "project"}
+    assert index() == {"a": "vetted", "b": "project"}
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", "b")
+    assert index() == {"a": "vetted", "b": "vetted"}
+
+
+def test_the_file_of_the_user_names_and_vouches(index, work, home, drinks, pack):
+    """It is the user's word."""
+    own = home / "config" / "skillsearch" / "skillsearch.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'roots = ["{drinks}", "{pack}"]\n')
+    assert index() == {"drinks": "vetted", "pack": "fetched"}
+    own.write_text(f'roots = ["{drinks}", "{pack}"]\ntrust = ["{pack}=vetted"]\n')
+    assert index() == {"drinks": "vetted", "pack": "vetted"}
+
+
+def test_a_trust_stays_until_another_is_given(index, work, drinks, pack, make_skill):
+    """Also when more roots come, and when a root is named again."""
+    make_skill(work / "more", "more")
+    assert index(drinks, "--trust", "project") == {"drinks": "project"}
+    assert index(drinks) == {"drinks": "project"}
+    assert index(pack, "--trust", f"{pack}=vetted") == {"pack": "vetted", "drinks": "project"}
+    assert index("more", "--trust", "fetched") == {
+        "pack": "vetted",
+        "drinks": "project",
+        "more": "fetched",
+    }
+    assert index("--replace", drinks, pack) == {"pack": "vetted", "drinks": "project"}
+    assert index("--trust", "vetted") == {"pack": "vetted", "drinks": "vetted"}
+
+
+def test_the_variable_lists_roots_and_levels(index, here, drinks, pack, monkeypatch):
+    """Separated as roots are."""
+    monkeypatch.setenv("SKILLSEARCH_TRUST", f"project:{pack}=vetted")
+    assert index(drinks, pack) == {"pack": "vetted", "drinks": "project"}
+
+
+def test_a_changed_trust_embeds_nothing(both, cli, pack):
+    """The report says so, and what each root is trusted."""
+    report = json.loads(cli("index", "--trust", f"{pack}=vetted", "--json").stdout)
+    assert report["embedded"] == 0
+    assert dict(zip(report["roots"], report["trust"], strict=True))[pack] == "vetted"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("trusted", "--trust trusted must be LEVEL or ROOT=LEVEL"),
+        ("nowhere=vetted", "is no root of this index. Its roots: "),
+    ],
+)
+def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):
+    """The message has the value and what would be right."""
+    result = cli("index", "--trust", given)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_server_over_an_index_takes_no_trust(here, cli):
+    """The index has it."""
+    result = cli("mcp", "--trust", "vetted")
+    assert result.exit_code == 2
+    assert "skillsearch index --trust ROOT=vetted" in result.stderr
+
+
+# What shows it.
+
+
+def test_hits_show_where_they_come_from(both, cli, pack):
+    """In JSON always, in lines if nobody vouches for it."""
+    hits = json.loads(cli("query", QUERY, "--json").stdout)["hits"]
+    assert [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits] == [
+        ("steep-tea", "vetted", None),
+        ("oolong", "fetched", pack),
+    ]
+    first, second = cli("query", QUERY).stdout.splitlines()
+    assert "[" not in first
+    assert second.endswith(f"\t[fetched: {pack}]")
+
+
+def test_lists_show_the_trust_of_roots(both, cli, pack):
+    """`list`, `status` and `index`."""
+    assert "oolong\tpack [fetched]\t" in cli("list").stdout
+    listed = {one["name"]: one for one in json.loads(cli("list", "--json").stdout)["skills"]}
+    assert (listed["oolong"]["trust"], listed["oolong"]["origin"]) == ("fetched", pack)
+    roots = json.loads(cli("status", "--json").stdout)["roots"]
+    assert [(root["alias"], root["trust"], root["origin"]) for root in roots] == [
+        ("drinks", "vetted", ""),
+        ("pack", "fetched", pack),
+    ]
+    assert f"(alias pack, from {pack}, fetched)" in cli("status").stdout
+    assert f"{pack} [fetched]" in cli("index").stdout
+
+
+def test_a_body_comes_with_a_warning(both, cli, pack):
+    """On stderr, so that stdout is the body; a vetted one comes without."""
+    warning = f"From a fetched root ({pack}): nobody has vouched for it."
+    shown = cli("show", "oolong", "--body")
+    assert (shown.stdout, shown.stderr) == ("# Gaiwan\n", f"{warning}\n")
+    assert cli("show", "oolong", "--file", "SKILL.md").stderr == f"{warning}\n"
+    assert f"trust\tfetched\norigin\t{pack}\n" in cli("show", "oolong").stdout
+    assert cli("show", "steep-tea", "--body").stderr == ""
+    assert cli("prompt", "--load", "oolong").stdout.startswith(f"{warning}\n<skill_content")
+
+
+# What is offered.
+
+
+def test_a_prompt_offers_vetted_skills_and_counts_the_others(both, cli, pack):
+    """Unless it is asked for all of them."""
+    result = cli("prompt", QUERY)
+    assert "steep-tea" in result.stdout
+    assert "oolong" not in result.stdout
+    assert result.stderr == (
+        "1 skill of an unvetted root fits too; vouch for a root with "
+        "`skillsearch index --trust ROOT=vetted`, or add --include-unvetted.\n"
+    )
+    record = json.loads(cli("prompt", QUERY, "--json").stdout)
+    assert (record["skills"], record["unvetted"]) == (["steep-tea"], 1)
+    everything = cli("prompt", QUERY, "--include-unvetted")
+    assert f"<source>\n[fetched: {pack}]\n</source>" in everything.stdout
+    assert everything.stderr == ""
+
+
+def test_a_list_of_everything_is_of_vetted_skills(both, cli):
+    """The others are counted."""
+    record = json.loads(cli("prompt", "--all", "--json").stdout)
+    assert (len(record["skills"]), record["unvetted"]) == (3, 1)
+    record = json.loads(cli("prompt", "--all", "--include-unvetted", "--json").stdout)
+    assert (len(record["skills"]), record["unvetted"]) == (4, 0)
+
+
+@pytest.mark.parametrize("daemon", ["auto", "off"])
+def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
+    both, cli, runtime, monkeypatch, daemon
+):
+    """In one line for the model, with and without the daemon."""
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+
+    def ask(*args, prompt=QUERY):
+        event = json.dumps({"prompt": prompt})
+        return cli("hook", "--client", "text", *args, stdin=event, obj=60.0).stdout
+
+    text = ask()
+    assert "steep-tea" in text
+    assert "oolong" not in text
+    assert text.splitlines()[-1] == (
+        "1 skill fits too but is left out: nobody has vouched for where it comes from. "
+        "Only the user may, with `skillsearch index --trust ROOT=vetted`."
+    )
+    assert "oolong" in ask("--include-unvetted")
+    assert "left out" not in ask("--include-unvetted")
+    assert ask(prompt="assemble a bookshelf") == ""
+
+
+def test_a_hook_without_a_vetted_skill_still_says_that_others_fit(index, cli, here, pack, runtime):
+    """And offers nothing."""
+    index(pack)
+    event = json.dumps({"prompt": QUERY})
+    text = cli("hook", "--client", "text", stdin=event, obj=60.0).stdout
+    assert text.startswith("1 skill fits too but is left out")
+    assert len(text.splitlines()) == 1
+
+
+def test_a_host_is_given_the_trust_of_its_roots(cli, work, make_skill):
+    """By absolute paths, since it may start anywhere; without ROOT there is nothing to trust."""
+    make_skill(work / "mine")
+    options = ("mine", "--trust", "mine=project", "--trust", "fetched")
+    args = json.loads(cli("mcp-config", "claude-code", *options).stdout)["mcpServers"]
+    given = args["skillsearch"]["args"][-4:]
+    assert given == ["--trust", f"{work / 'mine'}=project", "--trust", "fetched"]
+    assert cli("mcp-config", "claude-code", "--trust", "vetted").exit_code == 2

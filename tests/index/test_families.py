@@ -1,0 +1,315 @@
+"""Families of near-copies follow from the documents alone, whatever the order of events."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillsearch.index import families
+from skillsearch.index.dense.vectors import DenseChannel, DenseFields
+from skillsearch.index.documents import SKETCH_SIZE, Document, field_texts
+from skillsearch.index.families import Likeness, group, overlaps, regroup
+from skillsearch.index.relatives import copies, family_of
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.family_table import FamilyTable
+from skillsearch.types import Relative, Skill, SkillMetadata
+
+LONG = "A body that is long enough to tell skills apart. " * 8
+NOTHING = np.zeros(0, np.int64)
+
+
+def document(number, name="", body="", sketch="", language="en", root="a"):
+    """Return a document; its description is all its own."""
+    digest = hashlib.sha256(body.encode()).hexdigest()[:32] if body else ""
+    return Document(
+        f"{root}:{number:04}", name or f"n{number}", f"Does {number}.", "", root, "", digest,
+        hidden=False, keys=(), trust=1.0, language=language, sketch=sketch,
+    )  # fmt: skip
+
+
+def likeness(documents, *channels, limits=(0.9, 0.7)):
+    """Return the likeness of documents with a vector each in each channel."""
+    dense = [DenseChannel((DenseFields((np.asarray(rows, np.float32),)),)) for rows in channels]
+    return Likeness(DocumentStore.build(documents), dense, [limits] * len(dense), ["a", "b"])
+
+
+def around(middle, cosine, seed):
+    """Return a random unit vector at a cosine to another."""
+    other = np.random.default_rng(seed).standard_normal(len(middle))
+    other -= (other @ middle) * middle
+    return cosine * middle + np.sqrt(1 - cosine**2) * other / np.linalg.norm(other)
+
+
+def expected(like, order):
+    """Compare every document with every leader before it, one by one."""
+    store, leaders, found = like.documents, [], []
+    for number in order:
+        near = (one for one in leaders if are_alike(like, store, number, one))
+        leader = next(near, number)
+        leaders += [number] if leader == number else []
+        found.append(leader)
+    return found
+
+
+def are_alike(like, store, one, other):
+    is_known = min(store.fluency[one], store.fluency[other]) >= 0.5
+    channel = 0 if is_known else 1
+    if channel < len(like.dense):
+        vectors = like.dense[channel].vectors_of(np.array([one, other])).astype(np.float64)
+        cosine, (same, similar) = vectors[0] @ vectors[1], like.limits[channel]
+        is_copied = store[one].root != store[other].root and cosine >= similar
+        if cosine >= same or (is_copied and share(store, one, other, 8) >= 0.6):
+            return True
+    if store.texts[one] == store.texts[other]:
+        return True
+    if store.bodies[one] and store.bodies[one] == store.bodies[other]:
+        return True
+    return store.names[one] == store.names[other] and share(store, one, other, 4) >= 0.5
+
+
+def share(store, one, other, least):
+    """Compare two sketches as sets; 0 if the smaller shows too few."""
+    sketches = [set(store.sketches[number].tolist()) - {0} for number in (one, other)]
+    ends = [max(sketch) for sketch in sketches if len(sketch) == SKETCH_SIZE]
+    shown = [{each for each in sketch if not ends or each <= min(ends)} for sketch in sketches]
+    smaller = min(map(len, shown))
+    return len(shown[0] & shown[1]) / smaller if smaller >= least else 0
+
+
+@st.composite
+def corpora(draw, most=24):
+    """Draw documents in a few clouds of vectors, of few names and bodies, in two languages."""
+    size = draw(st.integers(1, most))
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    middles = np.linalg.qr(rng.standard_normal((16, 4)))[0].T
+    clouds, names, bodies = (rng.integers(0, limit, size) for limit in (4, 6, 5))
+    cosines = rng.choice([0.75, 0.85, 0.9, 0.94, 0.99], size)
+    rows = [around(middles[c], k, s) for s, (c, k) in enumerate(zip(clouds, cosines, strict=True))]
+    sketches = [rng.integers(1, 30, 30).astype("<u4") for _ in range(3)]
+    documents = [
+        document(
+            number,
+            f"name-{names[number]}" if names[number] < 3 else "",
+            f"body {bodies[number]}" if bodies[number] < 2 else "",
+            np.unique(sketches[number % 3])[:SKETCH_SIZE].tobytes().hex(),
+            "en" if rng.random() < 0.8 else "zh",
+            "a" if number < size // 2 else "b",
+        )
+        for number in range(size)
+    ]
+    channels = [rows, rng.permutation(rows)][: draw(st.integers(1, 2))]
+    return likeness(documents, *channels), rng.permutation(size).astype(np.int64)
+
+
+@given(corpora())
+def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus):
+    """As if all were compared one by one."""
+    like, order = corpus
+    assert group(like, order).tolist() == expected(like, order)
+
+
+@given(corpora(60))
+def test_blocks_make_no_difference(corpus):
+    """Whether a leader is in the same block or in one before."""
+    like, order = corpus
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(families, "_BLOCK", 7)
+        assert group(like, order).tolist() == expected(like, order)
+
+
+@settings(max_examples=200)
+@given(corpora(), st.data())
+def test_an_update_gives_the_families_of_a_new_index(corpus, data):
+    """Whatever came, changed and went."""
+    like, order = corpus
+    kept_before = data.draw(st.lists(st.sampled_from(order.tolist()), unique=True))
+    before_order = np.array([one for one in order if one in kept_before], np.int64)
+    before = np.full(like.documents.size, -1)
+    before[before_order] = group(like, before_order)
+    now = np.array([one for one in order if data.draw(st.booleans())], np.int64)
+    gone = np.setdiff1d(before_order, now)
+    before[gone] = -1
+    before[np.isin(before, gone)] = -1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(families, "_FEW", 0)
+        assert regroup(like, now, before).tolist() == group(like, now).tolist()
+
+
+def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
+    """A product of many rows rounds otherwise than one of few."""
+    rng = np.random.default_rng(3)
+    middle = np.eye(384)[0]
+    rows = [middle, *(around(middle, 0.9, seed) for seed in range(1, 300))]
+    rows = [rows[0], *rng.permutation(rows[1:])]
+    like = likeness([document(number) for number in range(300)], rows)
+    order = np.arange(300)
+    whole = group(like, order)
+    alone = [group(like, np.array([0, number]))[1] for number in range(1, 300)]
+    assert [lead == 0 for lead in whole[1:]] == [lead == 0 for lead in alone]
+    near = like.near(0, order)
+    assert near.tolist() == np.flatnonzero(whole == 0)[1:].tolist()
+
+
+def test_a_member_is_near_its_leader_and_chains_do_not_form():
+    """A row of documents, each near the next, is not one family."""
+    turn = np.arccos(0.95)
+    rows = [[np.cos(turn * n), np.sin(turn * n)] for n in range(6)]
+    like = likeness([document(n) for n in range(6)], rows)
+    assert group(like, np.arange(6)).tolist() == [0, 0, 2, 2, 4, 4]
+
+
+def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
+    """Of vectors in no clouds at all, which is the worst case, nearly all that are close."""
+    rng = np.random.default_rng(5)
+    originals = rng.standard_normal((2_000, 64))
+    originals /= np.linalg.norm(originals, axis=1)[:, None]
+    close = [around(row, 0.95 if n % 2 else 0.99, n) for n, row in enumerate(originals)]
+    like = likeness([document(n) for n in range(4_000)], [*originals, *close])
+    order = np.arange(4_000)
+    exact = group(like, order)
+    assert (exact[2_000:] == order[:2_000]).all()
+    monkeypatch.setattr(families, "EXACT", 1_000)
+    monkeypatch.setattr(families, "_CELL_SIZE", 400)
+    found = group(like, order)
+    assert (found == exact)[2_000::2].mean() > 0.99
+    assert (found == exact)[2_001::2].mean() > 0.95
+    assert (found[found] == found).all()
+
+
+def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):
+    """The nearest by the vectors; names and bodies are looked up."""
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((600, 64))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    rows[-3] = around(rows[7], 0.95, 1)
+    documents = [document(n, body="a body" if n in (5, 598) else "") for n in range(600)]
+    like = likeness(documents, rows)
+    before = np.append(np.arange(597), [-1, -1, -1])
+    monkeypatch.setattr(families, "EXACT", 100)
+    found = regroup(like, np.arange(600), before)
+    assert found[-3:].tolist() == [7, 5, 599]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        (range(1, 9), range(1, 9), 1.0),
+        (range(1, 9), range(5, 13), 0.5),
+        (range(1, 5), range(1, 17), 1.0),  # all of the small one is in the large one
+        (range(1, 17), range(1, 33, 2), 1.0),  # up to 16 both show all, the odd ones
+        (range(1, 17), (1, 2, 3, 4, 41, 42, 43, 44), 1.0),
+        (range(1, 13), (1, 2, 3, 4, 41, 42, 43, 44), 0.5),  # nothing was cut off
+        (range(20, 36), range(1, 17), 0.0),  # full, and the second ends before the first begins
+    ],
+)
+def test_sketches_tell_how_much_of_the_smaller_body_the_larger_one_has(one, other, share):
+    """Up to where the one that ends first ends."""
+    sketches = np.zeros((2, SKETCH_SIZE), np.uint32)
+    for row, hashes in zip(sketches, (one, other), strict=True):
+        row[: len(hashes)] = list(hashes)
+    shared, smaller = overlaps(sketches, sketches[::-1])
+    assert shared[0] == shared[1] == share * smaller[0]
+    assert smaller[0] == smaller[1]
+
+
+def test_a_padded_body_has_all_of_the_body():
+    """Twice as long, it still shares what it was made of; another body shares nothing."""
+    words = [f"w{n}" for n in range(400)]
+    body, padding = " ".join(words), " ".join(f"x{n}" for n in range(400))
+    sketches = []
+    for text in (body, f"{body} {padding}", padding):
+        skill = Skill("a:b", SkillMetadata("pdf", "Fill in."), text, Path("f"), Path("r"), "")
+        found = field_texts(skill, [None]).document.sketch
+        sketches.append(np.frombuffer(bytes.fromhex(found), "<u4"))
+        assert (np.diff(sketches[-1].astype(np.int64)) > 0).all()
+    padded, other = (np.stack([sketches[0], sketches[number]]) for number in (1, 2))
+    shared, smaller = overlaps(padded[:1], padded[1:])
+    assert 4 <= shared[0] == smaller[0]
+    assert overlaps(other[:1], other[1:])[0] == [0]
+
+
+@pytest.fixture
+def corpus_of(tmp_path, add_skill, build):
+    """Index skills given as (name, description, body), numbered in that order."""
+
+    def corpus_of(*skills, **options):
+        for number, (name, description, body) in enumerate(skills):
+            add_skill(tmp_path / "skills" / f"folder-{number}", name, description, body)
+        return build(tmp_path / "skills", **options).opened.corpus
+
+    return corpus_of
+
+
+FORMS = ("pdf", "Fill in PDF forms and flatten them", LONG)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_copy"),
+    [
+        (FORMS, True),
+        (("pdf", "Fill in PDF forms and flatten them", "Another body"), True),
+        (("PDF", "Fill in PDF forms and flatten them", LONG + "x"), True),
+        (("filler", "Trim video clips with care", LONG), True),
+        (("PDF", "Trim video clips with care", LONG + "More. " * 40), True),
+        (("pdf", "Trim video clips with care", "Another body. " * 40), False),
+        (("filler", "Trim video clips with care", LONG + "x"), False),
+        (("tea", "Make tea", ""), False),
+    ],
+)
+def test_one_likeness_is_enough(corpus_of, other, is_copy):
+    """Of metadata, of the body, or a name and most of the body."""
+    store = corpus_of(FORMS, other).documents
+    assert store.families.members.tolist() == ([1] if is_copy else [])
+    same_name = other[0].casefold() == "pdf"
+    for number in (0, 1):
+        assert copies(store, [number]) == ({0, 1} if is_copy or same_name else {number})
+
+
+def test_short_bodies_are_equal_by_chance(corpus_of):
+    """Two skills that say nothing more are not one."""
+    store = corpus_of(("pdf", "Fill in forms", "Soon."), ("tea", "Make tea", "Soon.")).documents
+    assert len(store.families) == 0
+
+
+def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):
+    """Then the first document of the root."""
+    mine, theirs = tmp_path / "z-mine", tmp_path / "a-theirs"
+    add_skill(mine / "b", "pdf", FORMS[1], LONG)
+    add_skill(mine / "a", "pdf-2", FORMS[1], LONG)
+    add_skill(theirs / "a", "pdf-3", FORMS[1], LONG)
+    store = build(mine, theirs).opened.corpus.documents
+    assert [store[n].doc_id for n in range(3)] == ["a-theirs:a", "z-mine:a", "z-mine:b"]
+    table = store.families
+    assert (table.members.tolist(), table.leaders.tolist()) == ([0, 2], [1, 1])
+    assert table.peers.tolist() == [False, True]
+
+
+def test_what_is_shown_of_a_family(corpus_of):
+    """How many, and in what each differs, those that rank first before the others."""
+    store = corpus_of(
+        FORMS, ("pdf", FORMS[1], LONG + "x"), ("forms", FORMS[1], LONG), ("tea", "Make tea", "")
+    ).documents
+    family = family_of(store, 0, NOTHING, {2: 0})
+    assert (family.size, family.roots, str(family)) == (2, 1, "2 near-copies")
+    paths = [store[number].path for number in (2, 1)]
+    assert family.members == (
+        Relative("forms", paths[0], store[0].root, ("name",)),
+        Relative("pdf", paths[1], store[0].root, ("body",)),
+    )
+    assert family_of(store, 1, np.array([0, 2])) is None
+    assert family_of(store, 3, NOTHING) is None
+
+
+def test_a_table_answers_for_leaders_members_and_others():
+    """By number."""
+    table = FamilyTable(np.array([2, 5, 7]), np.array([4, 1, 4]), np.array([True, False, False]))
+    assert table.leaders_of(np.array([7, 0, 5, 2])).tolist() == [4, 0, 1, 4]
+    assert table.are_leading(np.array([4, 5, 1, 0])).tolist() == [True, False, True, False]
+    assert [part.tolist() for part in table.followers(4)] == [[2, 7], [True, False]]
+    assert table.relatives(7).tolist() == [2, 4]
+    assert table.relatives(0).tolist() == []
+    assert table.fits(8)
+    assert not table.fits(7)

@@ -1,0 +1,203 @@
+"""Tests of the trust of roots: where it comes from, how it is kept, what a search makes of it."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from skillsearch.errors import CacheError, ConfigError
+from skillsearch.index.corpus import IndexSettings
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, trust_by_root
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+
+TEA = "Steep green tea at the right temperature."
+QUERY = "steep green tea at the right temperature"
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """Pack skills, given by name and description, into an archive."""
+
+    def pack(name="pack.zip", body="# Body\n", **skills):
+        path = tmp_path / name
+        with zipfile.ZipFile(path, "w") as archive:
+            for skill, description in skills.items():
+                text = f"---\nname: {skill}\ndescription: {description}\n---\n{body}"
+                archive.writestr(f"{skill}/SKILL.md", text)
+        return path
+
+    return pack
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Index roots without a model."""
+
+    def make(*roots, **options):
+        return SkillIndex.from_roots(
+            roots, index_dir=tmp_path / "index", model="hashing", **options
+        )
+
+    return make
+
+
+def trust_of(index):
+    """Return the trust of each root by its alias."""
+    return {root.alias: root.trust for root in index.opened.settings.roots}
+
+
+def found(index, **options):
+    """Return names and trust of hits."""
+    result = index.search(QUERY, threshold=0.05, **options)
+    return [(hit.name, hit.trust) for hit in result], result.unvetted
+
+
+@pytest.mark.parametrize(
+    ("trust", "expected"),
+    [
+        ((), {"drinks": "vetted", "pack": "fetched"}),
+        ("project", {"drinks": "project", "pack": "project"}),
+        (["project", "vetted"], {"drinks": "vetted", "pack": "vetted"}),
+        (["{pack}=vetted"], {"drinks": "vetted", "pack": "vetted"}),
+        (["{pack}=project", "vetted"], {"drinks": "vetted", "pack": "project"}),
+        (["{drinks}/../drinks=fetched"], {"drinks": "fetched", "pack": "fetched"}),
+        (["{drinks}=fetched", "{drinks}=project"], {"drinks": "project", "pack": "fetched"}),
+    ],
+)
+def test_what_the_user_says_of_a_root_counts(index, drinks, packed, trust, expected):
+    """In any spelling of it, the last one most, and a root's own more than what is for all."""
+    pack = packed(oolong=TEA)
+    given = (
+        trust
+        if isinstance(trust, str)
+        else [item.format(drinks=drinks, pack=pack) for item in trust]
+    )
+    assert trust_of(index(drinks, pack, trust=given)) == expected
+
+
+def test_a_trust_that_there_is_not_is_refused(drinks):
+    """With the levels that there are."""
+    for trust in ("trusted", ["=vetted"], [f"{drinks}=yes"]):
+        with pytest.raises(ConfigError, match="each LEVEL one of vetted, project or fetched"):
+            SkillIndex.from_roots(drinks, trust=trust)
+
+
+def test_a_request_is_kept_with_its_trust(tmp_path, drinks):
+    """And one with an unknown level is none."""
+    trust = trust_by_root(["project"], [drinks])
+    request = IndexRequest((drinks,), "hashing", True, trust=trust, found=(key_of(drinks),))
+    request.save(tmp_path)
+    assert IndexRequest.load(tmp_path) == request
+    IndexRequest((drinks,), "hashing", True, trust={"/a": "odd"}).save(tmp_path)
+    assert IndexRequest.load(tmp_path) is None
+
+
+def test_the_settings_of_an_index_keep_trust_and_origin(index, drinks, packed):
+    """Also if the request is lost, and the folder in the cache as well."""
+    pack = packed(oolong=TEA)
+    opened = index(drinks, pack)
+    settings = opened.opened.settings
+    assert IndexSettings.from_dict(settings.to_dict()) == settings
+    assert [root.origin for root in settings.roots] == ["", str(pack)]
+    (opened.folder / REQUEST_FILE).unlink()
+    again = SkillIndex.open(opened.folder)
+    again.refresh()
+    assert trust_of(again) == {"drinks": "vetted", "pack": "fetched"}
+
+
+def test_another_trust_makes_another_generation_and_embeds_nothing(tmp_path, index, drinks):
+    """It is seen by the next search."""
+    before = index(drinks)
+    request = IndexRequest((drinks,), "hashing", True, trust=trust_by_root("project", [drinks]))
+    after, report = SkillIndex.build(request, tmp_path / "index")
+    assert report.embedded == 0
+    assert after.generation != before.generation
+    assert found(after)[0][0] == ("steep-tea", "project")
+
+
+def test_vetted_roots_come_first(index, tmp_path, make_skill, packed):
+    """What was fetched does not take the name of one's own skill, though it was named first."""
+    make_skill(tmp_path / "mine", "steep-tea", "Mine: steep green tea.")
+    opened = index(packed(**{"steep-tea": TEA}), tmp_path / "mine")
+    assert opened.find("steep-tea").description == "Mine: steep green tea."
+    assert list(trust_of(opened)) == ["mine", "pack"]
+    library = SkillLibrary.from_roots([tmp_path / "pack.zip", tmp_path / "mine"])
+    assert library.find("steep-tea").description == "Mine: steep green tea."
+
+
+def test_vetted_skills_alone_are_found_and_the_others_counted(index, drinks, packed):
+    """Those count that would have been hits."""
+    opened = index(drinks, packed(oolong=f"{TEA} In a gaiwan.", shoes="Tie shoes."))
+    names = [("steep-tea", "vetted"), ("oolong", "fetched")]
+    assert found(opened) == (names, 0)
+    assert found(opened, vetted_only=True) == (names[:1], 1)
+    assert found(opened, vetted_only=True, system="bm25")[1] == 1
+
+
+@pytest.mark.parametrize("body", ["# Short\n", "A long body. " * 30])
+def test_a_copy_that_nobody_vouches_for_keeps_nothing_out(
+    index, tmp_path, make_skill, packed, body
+):
+    """Whatever its name, its place among the roots and the number of copies; nor does it count."""
+    about = f"{TEA} Use for {' '.join(map(str, range(100, 200)))} and other teas."
+    make_skill(tmp_path / "mine", "steep-tea", about, body=body)
+    copies = {f"tea-{number}": about for number in range(60)}
+    alone = index(tmp_path / "mine").search(QUERY, threshold=0.05)
+    crowded = index(packed(body=body, **{"steep-tea": about}, **copies), tmp_path / "mine")
+    result = crowded.search(QUERY, threshold=0.05, vetted_only=True)
+    assert [hit.name for hit in result] == [hit.name for hit in alone] == ["steep-tea"]
+    assert (result[0].trust, result.unvetted) == ("vetted", 0)
+
+
+def test_an_index_without_vetted_roots_only_counts(index, packed):
+    """It has no hit then."""
+    opened = index(packed(oolong=TEA))
+    assert found(opened, vetted_only=True) == ([], 1)
+    assert opened.search("assemble a bookshelf", vetted_only=True).unvetted == 0
+
+
+def test_a_result_tells_trust_and_origin_in_json(index, drinks, packed):
+    """Trust always, the origin if there is one."""
+    pack = packed(oolong=f"{TEA} In a gaiwan.")
+    hits = index(drinks, pack).search(QUERY, threshold=0.05).to_dict()["hits"]
+    said = [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits]
+    assert said == [("steep-tea", "vetted", None), ("oolong", "fetched", str(pack))]
+
+
+def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks, packed):
+    """By what the explanation says; alone it loses nothing."""
+    pack = packed(oolong=f"{TEA} In a gaiwan.")
+    asked = {"threshold": 0.0, "explain": True, "reader": "off"}
+    parts = {}
+    for trust in ("vetted", "fetched"):
+        result = index(drinks, pack, trust=f"{pack}={trust}").search(QUERY, **asked)
+        (hit,) = (hit for hit in result if hit.name == "oolong")
+        parts[trust] = hit.explain.contributions, hit.explain.confidence
+    (vetted, sure), (fetched, unsure) = parts.values()
+    assert fetched == vetted | {"unvetted": -0.25}
+    assert unsure["unvetted"] == -1.0
+    assert "unvetted" not in sure
+    (alone, *_) = index(pack).search(QUERY, **asked)
+    assert "unvetted" not in alone.explain.contributions
+
+
+def test_words_alone_tell_trust_too(drinks, packed):
+    """While the first index is being made."""
+    from skillsearch.library.indexing import WordIndex
+    from skillsearch.library.source import scan
+
+    library = SkillLibrary.from_roots([packed(oolong=TEA)])
+    source = scan([root.path for root in library.roots])
+    words = WordIndex(source.documents, source.about, library.roots)
+    (hit,) = words.search(QUERY, threshold=0.0)
+    assert (hit.trust, hit.origin) == ("fetched", library.roots[0].origin)
+    assert Path(hit.origin).name == "pack.zip"
+
+
+def test_settings_with_an_unknown_trust_are_a_miss(index, drinks):
+    """As in any other form that is not known."""
+    values = index(drinks).opened.settings.to_dict()
+    values["roots"][0][2] = "odd"
+    with pytest.raises(CacheError, match="unknown form"):
+        IndexSettings.from_dict(values)

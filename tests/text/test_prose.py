@@ -1,0 +1,93 @@
+"""Tests of telling keywords from sentences."""
+
+import time
+
+import pytest
+
+from skillsearch.text.languages import language_of
+from skillsearch.text.prose import keyword_stretch, prose, repetition
+
+TEA = (
+    "Brews tea the way you like it. Use this when someone asks for a cup of tea, when the kettle "
+    "is on, or if you want to know how long the leaves of a green tea should stay in the pot."
+)
+WORDS = (
+    "tea kettle pot cup leaf oolong sencha matcha assam darjeeling rooibos chamomile mint ginger "
+    "lemon honey sugar milk spoon saucer strainer filter timer boiling water temperature steep "
+    "brew infusion aroma flavour tannin caffeine organic loose bag tin caddy tray mug glass"
+).split()
+
+
+def test_sentences_have_no_long_stretch():
+    """However many there are."""
+    assert keyword_stretch(f"{TEA}\n" * 20)[0] < 20
+
+
+@pytest.mark.parametrize("separator", [" ", ", ", "\n", " | "])
+def test_keywords_are_a_stretch(separator):
+    """Whatever stands between them, and wherever they stand."""
+    words = separator.join(WORDS)
+    count, stretch = keyword_stretch(f"{TEA} Keywords: {words}. {TEA}")
+    assert len(WORDS) <= count < len(WORDS) + 15
+    assert words in stretch
+
+
+def test_a_list_of_words_has_no_language():
+    """It may look like one that has few function words."""
+    words = ", ".join(WORDS)
+    assert language_of(words) == "hu"
+    assert len(WORDS) / 2 < keyword_stretch(words)[0] <= len(WORDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kocht Tee, wie du ihn magst, und sagt dir, wie lange er ziehen muss. " * 20,
+        "Prépare le thé comme vous l'aimez et dit pendant combien de temps il infuse. " * 20,
+        "Teát főz, ahogy szereted, és megmondja, hogy meddig kell a leveleket áztatni. " * 20,
+        "Parzy herbatę tak, jak lubisz, i mówi, jak długo liście mają być w wodzie. " * 20,
+        "Keittää teetä niin kuin haluat ja kertoo, miten kauan lehtien on oltava vedessä. " * 20,
+        "Çayı istediğin gibi demler ve yaprakların ne kadar bekleyeceğini söyler. " * 20,
+        "차를 우리는 방법을 알려 줍니다. " * 50,
+        "Заваривает чай так как вы любите. " * 50,
+        "お茶の淹れ方を教えます。" * 50,
+        "",
+    ],
+)
+def test_other_languages_are_judged_by_their_own_words_or_not_at_all(text):
+    """A language without a list of function words would look stuffed."""
+    assert keyword_stretch(text)[0] < 20
+
+
+def test_repetition_is_the_share_of_repeated_phrases():
+    """Single words may come back, as the subject does."""
+    assert repetition(TEA) == 0
+    assert repetition("best green tea " * 20) > 0.9
+    assert repetition(", ".join(f"{word} tea" for word in WORDS)) == 0
+
+
+def test_a_short_text_does_not_repeat_itself():
+    """Too little to tell."""
+    assert repetition("tea tea tea tea") == 0
+
+
+def test_prose_leaves_out_what_needs_no_sentence():
+    """Code, lists, tables, headings, and the addresses of links."""
+    body = (
+        "# Tea\n\nBoil `water --hot` in a [kettle](https://x.example).\n\n- mint\n1. sage\n\n"
+        "| a | b |\n\n```\nrun\n```\n\nPour.\n"
+    )
+    assert [" ".join(part.split()) for part in prose(body)] == ["Boil in a [kettle .", "Pour."]
+
+
+@pytest.mark.parametrize(
+    "piece", ["](", "`", "`a", "tea ", "'", "https://", "\n", "- a\n", "\u0301"]
+)
+def test_hostile_texts_take_linear_time(piece):
+    """As long as a SKILL.md may be."""
+    begun = time.perf_counter()
+    text = piece * ((1 << 20) // len(piece))
+    for paragraph in prose(text):
+        keyword_stretch(paragraph)
+    repetition(text)
+    assert time.perf_counter() - begun < 20
