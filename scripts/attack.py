@@ -1,0 +1,304 @@
+"""How much is gained by skills that are written for the search? Attacks on judged collections.
+
+Usage: python scripts/attack.py COLLECTION... [--background COLLECTION...] [--ordinary FILE]
+       [--kinds KIND...] [--trust vetted fetched] [--attackers 150] [--queries 330]
+       [--reader auto] [--json FILE] [--work DIR] [--seed 0]
+
+The requests of the collections are asked: attackers know one half of a sample, with the skills that
+are right for it, and the other half is measured. No model of the package may have learned from
+them. All their skills, and those of the background, stand honestly in the first root; attackers
+write skills into a later root whose ids sort first, indexed with each of the trusts given.
+
+Kinds of attack are those of `attack_texts`, ``adaptive`` of `attack_adaptive`, and two controls:
+``ordinary`` adds as many real skills instead, held out from the last collection of the background
+or taken from a file of JSON lines; ``none`` adds nothing. What more an attack has of the first
+fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills.
+
+Intervals are of 95 %, by bootstrap over requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attack_adaptive import adaptive
+from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
+from attack_probes import PROBES, Effect
+from attack_texts import KINDS, Known, Text
+
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
+from skillsearch.errors import EvaluationError, SkillSearchError
+from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.comparison import interval
+from skillsearch.evaluation.report import percent, points
+from skillsearch.evaluation.types import Collection
+
+NONE, ORDINARY, ADAPTIVE, CLONES = "none", "ordinary", "adaptive", "clones"
+ATTACKS = (NONE, ORDINARY, *KINDS, ADAPTIVE)
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Honest and ordinary skills, and requests.
+
+    Attributes:
+        asked: All requests of the collections.
+        known: Those that attackers know.
+        measured: As many others.
+    """
+
+    honest: Mapping[str, Text]
+    ordinary: Sequence[Text]
+    asked: Sequence[Asked]
+    known: Sequence[Asked]
+    measured: Sequence[Asked]
+
+
+def make_setting(
+    collections: Sequence[Collection],
+    background: Sequence[Collection],
+    pool: Sequence[Text],
+    *,
+    queries: int,
+    attackers: int,
+    rng: random.Random,
+) -> Setting:
+    """Pool the collections, sample requests, and find ordinary skills that are not honest ones.
+
+    These come from `pool` or, if that is empty, from the last collection of the background.
+    """
+    pooled = pool_collections([*collections, *background])
+    texts = {one.doc_id: Text(one.name, one.description, one.body) for one in pooled[0].documents}
+    asked = [
+        Asked(
+            query.text,
+            {key: grade for key, grade in one.qrels[query.query_id].items() if grade > 0},
+        )
+        for one in pooled[: len(collections)]
+        for query in one.queries
+    ]
+    sample = rng.sample(asked, min(queries, len(asked)))
+    half = len(sample) // 2
+    if not half:
+        raise EvaluationError(f"{len(asked)} requests cannot be halved; give more (--queries).")
+    if pool:
+        seen = {text for one in texts.values() for text in (one.name.casefold(), one.body)}
+        able = [one for one in pool if one.name.casefold() not in seen and one.body not in seen]
+        ordinary = rng.sample(able, min(attackers, len(able)))
+    else:
+        judged = {key for one in asked for key in one.grades}
+        last = f"{background[-1].name}/" if background else "/"
+        held = [key for key in texts if key.startswith(last) and key not in judged]
+        ordinary = [texts.pop(key) for key in rng.sample(held, min(attackers, len(held)))]
+    if len(ordinary) < attackers:
+        raise EvaluationError(
+            f"There are {len(ordinary)} ordinary skills for the control, not {attackers}; name "
+            "a larger --background, or --ordinary FILE."
+        )
+    return Setting(texts, ordinary, asked, sample[:half], sample[half:])
+
+
+def read_texts(path: Path) -> list[Text]:
+    """Read skills from JSON lines with name, description and body, maybe gzipped."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        records = map(json.loads, file)
+        return [Text(one["name"], one["description"], one.get("body", "")) for one in records]
+
+
+def know(setting: Setting) -> Known:
+    """Return what attackers know."""
+    model = load_embedder("onnx")
+    requests = [one.text for one in setting.known]
+    golds = [setting.honest[min(one.golds)] for one in setting.known]
+    vectors = embed(model, requests, role="query")
+    return Known(requests, golds, lambda texts: embed(model, texts), vectors)
+
+
+class Attacks:
+    """All attacks on one setting, by kind and trust."""
+
+    def __init__(self, setting: Setting, ground: Ground, attackers: int, seed: int) -> None:
+        """Let attackers know what they may."""
+        self._setting, self._ground = setting, ground
+        self._count, self._seed = attackers, seed
+        self._known = know(setting)
+        self._written: dict[str, Sequence[Text]] = {NONE: (), ORDINARY: setting.ordinary}
+
+    def texts(self, kind: str, trust: str) -> Sequence[Text]:
+        """Return what attackers of a kind write; the same for each trust but ``adaptive``."""
+        rng = random.Random(self._seed)
+        if kind == ADAPTIVE:
+            return adaptive(self._known, self._ground, self._count, rng, trust)
+        if kind not in self._written:
+            self._written[kind] = KINDS[kind](self._known, self._count, rng)
+        return self._written[kind]
+
+    def run(self, kind: str, trust: str) -> Outcome:
+        """Measure an attack."""
+        return self._ground.measure(self._setting.measured, self.texts(kind, trust), trust)
+
+    def rows(self, kinds: Sequence[str], trusts: Sequence[str]) -> Iterator[Record]:
+        """Measure kinds of attack with each trust, compared with ordinary skills of that trust."""
+        controls: dict[str, Outcome] = {}
+        for kind in sorted(kinds, key=ATTACKS.index):
+            for trust in trusts[:1] if kind == NONE else trusts:
+                with _told(f"{kind}, {trust}"):
+                    found = self.run(kind, trust)
+                if kind == ORDINARY:
+                    controls[trust] = found
+                yield attack_row(kind, trust, found, controls.get(trust))
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Tell on stderr how long something took."""
+    started = time.perf_counter()
+    yield
+    print(f"{what}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def attack_row(kind: str, trust: str, found: Outcome, control: Outcome | None) -> Record:
+    """Return what an attack won, as shares of requests."""
+    row: Record = {
+        "kind": kind,
+        "trust": "" if kind == NONE else trust,
+        "first_five": float(found.taken.mean()),
+        "first": float(found.first.mean()),
+        "ndcg": float(found.ndcg.mean()),
+    }
+    if control is not None and control is not found:
+        gains = found.taken - control.taken
+        row |= {"gain": float(gains.mean()), "gain_interval": interval(gains)}
+    return row
+
+
+def probe_row(effect: Effect) -> Record:
+    """Return what became of honest skills, as means over requests."""
+    change = effect.after - effect.before
+    return {
+        "measure": effect.measure,
+        "trust": effect.trust,
+        "requests": len(change),
+        "before": float(effect.before.mean()),
+        "after": float(effect.after.mean()),
+        "change": float(change.mean()),
+        "change_interval": interval(change),
+    }
+
+
+def show(report: Mapping[str, Any]) -> None:
+    """Print the tables as Markdown."""
+    if report["attacks"]:
+        print("| kind | trust | in first five | gain (points) | first | nDCG@10 of honest skills |")
+        print("|---|---|---|---|---|---|")
+    for row in report["attacks"]:
+        gain = _change(row["gain"], row["gain_interval"]) if "gain" in row else ""
+        shares = (percent(row[key]) for key in ("first_five", "first", "ndcg"))
+        five, first, ndcg = shares
+        print(f"| {row['kind']} | {row['trust']} | {five} | {gain} | {first} | {ndcg} |")
+    if report["probes"]:
+        print("\n| honest skills | trust | requests | before | after | change (points) |")
+        print("|---|---|---|---|---|---|")
+    for row in report["probes"]:
+        change = _change(row["change"], row["change_interval"])
+        ends = f"{percent(row['before'])} | {percent(row['after'])}"
+        print(f"| {row['measure']} | {row['trust']} | {row['requests']} | {ends} | {change} |")
+
+
+def _change(mean: float, ends: tuple[float, float]) -> str:
+    return f"{points(mean)} ({points(ends[0])} to {points(ends[1])})"
+
+
+def run(args: argparse.Namespace, work: Path) -> Record:
+    """Run the attacks and probes that were asked for."""
+    rng = random.Random(args.seed)
+    setting = make_setting(
+        [load_collection(place) for place in args.collections],
+        [load_collection(place) for place in args.background],
+        read_texts(args.ordinary) if args.ordinary else [],
+        queries=args.queries,
+        attackers=args.attackers,
+        rng=rng,
+    )
+    ground = Ground(work, setting.honest, reader=args.reader)
+    report: Record = {
+        "settings": {
+            "honest": len(setting.honest),
+            "attackers": args.attackers,
+            "known": len(setting.known),
+            "measured": len(setting.measured),
+            "reader": args.reader,
+            "seed": args.seed,
+        },
+        "attacks": [],
+        "probes": [],
+    }
+    kinds = [kind for kind in args.kinds if kind in ATTACKS]
+    if set(kinds) - {NONE}:
+        kinds = [*dict.fromkeys([ORDINARY, *kinds])]
+    if kinds:
+        attacks = Attacks(setting, ground, args.attackers, args.seed)
+        report["attacks"] = list(attacks.rows(kinds, args.trust))
+    for name in filter(args.kinds.__contains__, PROBES):
+        asked = setting.asked if name == CLONES else setting.measured
+        with _told(name):
+            effects = PROBES[name](ground, asked, args.trust, random.Random(args.seed))
+            report["probes"] += map(probe_row, effects)
+    return report
+
+
+def main() -> None:
+    """Run attacks and print what they gained."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("collections", type=Path, nargs="+", help="whose requests are asked")
+    parser.add_argument("--background", type=Path, nargs="*", default=[], help="more honest skills")
+    parser.add_argument("--ordinary", type=Path, help="JSON lines of skills for the control")
+    names = (*ATTACKS, *PROBES)
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="KIND",
+        help=f"some of: {', '.join(names)} (default: all)",
+    )
+    parser.add_argument(
+        "--trust",
+        nargs="+",
+        choices=(*TRUSTS, UNSET),
+        default=TRUSTS,
+        help="in the attackers' root, in turn (default: vetted fetched)",
+    )
+    parser.add_argument("--attackers", type=int, default=150, help="skills that attackers write")
+    parser.add_argument("--queries", type=int, default=330, help="known and measured together")
+    parser.add_argument("--reader", default="auto")
+    parser.add_argument("--json", type=Path, help="write all numbers to a file too")
+    parser.add_argument("--work", type=Path, help="keep the index here for the next run")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            report = run(args, (args.work or Path(temporary)).absolute())
+        except SkillSearchError as exc:
+            parser.error(str(exc))
+    show(report)
+    if args.json:
+        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Where attackers meet honest skills: two roots, one index, and what requests find in it.
+
+All goes through the interface that users have: SKILL.md files, `SkillIndex.from_roots` and
+`SkillIndex.search_many`. Honest skills are in the first root; the others' root is a later one whose
+ids sort first, which is the worse case.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import yaml
+from attack_texts import Text
+from numpy.typing import NDArray
+
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.types import Hit, SearchResult
+
+Matrix: TypeAlias = NDArray[np.float64]
+Ids: TypeAlias = Mapping[str, str]
+"""Path of a SKILL.md → the id of an honest skill."""
+
+TRUSTS = ("vetted", "fetched")
+UNSET = "unset"
+"""Leaves the trust in the root to the package."""
+FIRST = 5
+"""Hits that an agent is shown."""
+HITS = 10
+"""Hits that are ranked; the first five are those of a search for five."""
+_DISCOUNTS = 1.0 / np.log2(np.arange(2, HITS + 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, and the grades of honest skills by their ids."""
+
+    text: str
+    grades: Mapping[str, int]
+
+    @property
+    def golds(self) -> frozenset[str]:
+        """Ids of the skills with the highest grade."""
+        best = max(self.grades.values())
+        return frozenset(one for one, grade in self.grades.items() if grade == best)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What requests found, one row each.
+
+    Attributes:
+        taken: 1 where another root has one of the first five hits.
+        first: 1 where it has the first.
+        ndcg: nDCG@10 of the honest skills.
+    """
+
+    taken: Matrix
+    first: Matrix
+    ndcg: Matrix
+
+
+def write_skills(root: Path, skills: Mapping[str, Text]) -> dict[str, str]:
+    """Fill a root with skills anew; return their ids by path."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    ids = {}
+    for number, (key, text) in enumerate(skills.items()):
+        path = root.resolve() / f"{number:05}" / "SKILL.md"
+        path.parent.mkdir()
+        # Without a description a skill is not indexed.
+        about = text.description.strip() or text.name
+        fields: dict[str, Any] = {"name": text.name, "description": about}
+        fields |= {"tags": list(text.tags)} if text.tags else {}
+        head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=math.inf)
+        page = f"---\n{head}---\n\n{text.body}\n"
+        path.write_bytes(page.encode("utf-8", "replace"))
+        ids[str(path)] = key
+    return ids
+
+
+def ndcg(hits: Sequence[Hit], grades: Mapping[str, int], ids: Ids) -> float:
+    """Return the nDCG@10 of honest skills; a hit counts as the best skill that it stands for."""
+
+    def grade(hit: Hit) -> int:
+        if hit.path not in ids:
+            return 0
+        copies = (ids[path] for path in (hit.path, *hit.duplicates) if path in ids)
+        return max(grades.get(one, 0) for one in copies)
+
+    def gain(found: Sequence[int]) -> float:
+        return float(np.array(found[:HITS]) @ _DISCOUNTS[: min(len(found), HITS)])
+
+    return gain([grade(hit) for hit in hits]) / gain(sorted(grades.values(), reverse=True))
+
+
+def outcome(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Outcome:
+    """Measure results whose hits are honest if their paths have ids."""
+    foreign = [[hit.path not in ids for hit in result] for result in results]
+    return Outcome(
+        np.array([any(one[:FIRST]) for one in foreign], float),
+        np.array([any(one[:1]) for one in foreign], float),
+        np.array([ndcg(r[:HITS], one.grades, ids) for r, one in zip(results, asked, strict=True)]),
+    )
+
+
+def shown_golds(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Matrix:
+    """Return 1 for each request with a gold, at its honest path, among the first five hits."""
+    pairs = zip(asked, results, strict=True)
+    return np.array(
+        [any(ids.get(hit.path) in one.golds for hit in found[:FIRST]) for one, found in pairs],
+        float,
+    )
+
+
+class Ground:
+    """Honest skills on disk, and an index of them with whatever a later root holds."""
+
+    def __init__(self, work: Path, honest: Mapping[str, Text], *, reader: str = "auto") -> None:
+        """Write the honest skills."""
+        self.work, self._reader = work, reader
+        self.skills = honest
+        self.home, self.later = work / "honest", work / "attackers"
+        self.ids = write_skills(self.home, honest)
+        self.others: Ids = {}  # path → number of the texts that were indexed last
+
+    def index(self, others: Sequence[Text] = (), trust: str = UNSET) -> SkillIndex:
+        """Index the honest skills, and others in a later root."""
+        if not others:
+            return self.open([self.home])
+        numbered = {str(number): text for number, text in enumerate(others)}
+        self.others = write_skills(self.later, numbered)
+        return self.open([self.home, self.later], trust)
+
+    def open(self, roots: Sequence[Path], trust: str = UNSET) -> SkillIndex:
+        """Index some roots; the trust is that of the last."""
+        options: dict[str, Any] = {}
+        if trust != UNSET:
+            options["trust"] = [f"{roots[-1]}={trust}"]
+        return SkillIndex.from_roots(roots, index_dir=self.work / "index", **options)
+
+    def search(
+        self, index: SkillIndex, requests: Sequence[str], n: int = HITS
+    ) -> list[SearchResult]:
+        """Search without a threshold."""
+        return index.search_many(requests, n=n, threshold=0.0, reader=self._reader)
+
+    def library_search(self, index: SkillIndex) -> Callable[[str], SearchResult]:
+        """Return the search that agents have."""
+        library = SkillLibrary.of_index(index)
+        return lambda request: library.search(request, FIRST, 0.0, reader=self._reader)
+
+    def measure(
+        self, asked: Sequence[Asked], others: Sequence[Text] = (), trust: str = UNSET
+    ) -> Outcome:
+        """Measure requests with others in the later root."""
+        index = self.index(others, trust)
+        return outcome(asked, self.search(index, [one.text for one in asked]), self.ids)

@@ -1,0 +1,365 @@
+"""Attackers who write skills for the search gain little; and the script that measures it."""
+
+import json
+import random
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skillsearch
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.collection import save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.skills.parser import read_skill
+from skillsearch.types import Hit
+
+EXAMPLES = Path(skillsearch.__file__).parent / "examples"
+REQUESTS = {
+    "kubernetes-crashloop": "my pod keeps restarting and I do not know why",
+    "csv-to-chart": "turn this table of sales into a chart for the report",
+    "git-bisect-regression": "find the commit that broke the build",
+    "fill-pdf-forms": "fill in the tax form and save it as a PDF",
+    "sql-query-tuning": "which index would make this slow query fast",
+    "write-changelog": "write release notes from the merged pull requests",
+    "git-history-rewrite": "remove a password from the git history",
+    "accessibility-audit": "check our page with a screen reader",
+    "log-triage": "group similar lines of this huge log",
+    "api-rate-limits": "the API answers 429 too many requests",
+}
+"""Requests by the example of the package that is right for each."""
+VICTIMS = {
+    "csv-to-chart": (
+        "draw a bar chart of these monthly numbers",
+        "plot the CSV and label both axes",
+        "which kind of chart suits this data",
+    ),
+    "log-triage": (
+        "this log has two million lines, what is new in it",
+        "follow one request id through the log files",
+        "which error suddenly appears much more often in the log",
+    ),
+}
+"""Requests of skills that are cloned."""
+MADE = """
+repot-orchids|Move orchids into fresh bark and trim dead roots|my orchid outgrew its pot, what now
+tune-piano|Set the pitch of piano strings with a lever and a fork|the middle octave is off
+bake-sourdough|Feed a starter, shape and bake sourdough loaves|my sourdough loaf comes out flat
+sharpen-knives|Grind and hone kitchen knives on whetstones|the chef's knife crushes tomatoes
+plan-hike|Choose mountain trails by height, weather and daylight|a day hike that ends before dark
+knit-socks|Knit socks on five needles, heel and toe included|how do I turn the heel of this sock
+season-firewood|Split, stack and dry firewood for the stove|my logs hiss and smoke in the stove
+train-puppy|House-train young dogs and teach them to come|our young dog ignores us when called
+brew-kombucha|Ferment sweet tea with a scoby and bottle it|mould grows on my fermenting sweet tea
+fold-cranes|Fold paper cranes and other origami birds|make a bird out of a square of paper
+fix-bicycle|Adjust derailleurs, brakes and spokes of bicycles|the gears of my bike slip uphill
+read-tides|Work out tides from nautical tables|when is the water over the sandbar deep enough
+prune-apples|Cut back apple trees in winter for more fruit|our apple tree bears little since years
+mix-concrete|Mix and pour concrete for posts and slabs|how much cement for twelve fence posts
+sew-curtains|Measure, cut, hem and hang curtains|cloth for two windows, lined and hemmed
+track-comets|Find comets and planets with a small telescope|what can I point my telescope at tonight
+"""
+"""Skills by name, what each does, and a request."""
+ORDINARY = """
+catch-trout|Cast flies for trout in cold rivers
+carve-spoons|Carve wooden spoons from green birch
+dye-wool|Dye wool with onion skins and madder
+keep-bees|Look after bee hives through the year
+juggle-clubs|Throw and catch three clubs in a cascade
+clean-grout|Scrub the joints between bathroom tiles
+weigh-parcels|Choose the cheapest postage for a parcel
+graft-roses|Graft garden roses on wild stock
+wax-skis|Iron wax onto skis for cold snow
+label-spices|Print and sort labels for spice jars
+play-checkers|Win end games of draughts
+polish-silver|Take the tarnish off forks and candlesticks
+"""
+ATTACKERS = 12
+CLONES = 30
+
+
+@pytest.fixture(scope="module")
+def texts(import_script):
+    """The module ``attack_texts``."""
+    return import_script("attack_texts")
+
+
+@pytest.fixture(scope="module")
+def script(import_script):
+    """The module ``attack``."""
+    return import_script("attack")
+
+
+@pytest.fixture(scope="module")
+def grounds(import_script):
+    """The module ``attack_ground``."""
+    return import_script("attack_ground")
+
+
+@pytest.fixture(scope="module")
+def probes(import_script):
+    """The module ``attack_probes``."""
+    return import_script("attack_probes")
+
+
+def read_rows(table, text_of):
+    """Return the skills of a table; their bodies are long enough to tell one from another."""
+    rows = [line.split("|") for line in table.strip().splitlines()]
+    steps = "Ask what is wanted. {0}. Look whether it came out well, and if not, begin again. "
+    return {
+        name: text_of(name, f"{about}.", f"# {name}\n\n{steps.format(about) * 3}\n")
+        for name, about, *_ in rows
+    }
+
+
+@pytest.fixture(scope="module")
+def setting(script, grounds, texts):
+    """Examples of the package and made ones; attackers know every other request."""
+    honest = {}
+    for name in REQUESTS:
+        skill = read_skill(EXAMPLES / name / "SKILL.md", doc_id=name, root=EXAMPLES)
+        honest[name] = texts.Text(skill.name, skill.description, skill.body)
+    honest |= read_rows(MADE, texts.Text)
+    made = [line.split("|") for line in MADE.strip().splitlines()]
+    requests = REQUESTS | {name: request for name, _, request in made}
+    asked = [grounds.Asked(request, {name: 2}) for name, request in requests.items()]
+    ordinary = list(read_rows(ORDINARY, texts.Text).values())
+    return script.Setting(honest, ordinary, asked, asked[::2], asked[1::2])
+
+
+@pytest.fixture(scope="module")
+def ground(grounds, setting, tmp_path_factory):
+    """The honest skills on disk."""
+    return grounds.Ground(tmp_path_factory.mktemp("ground"), setting.honest, reader="off")
+
+
+@pytest.fixture(scope="module")
+def attacks(script, setting, ground):
+    """The attacks on them."""
+    return script.Attacks(setting, ground, ATTACKERS, 0)
+
+
+@pytest.fixture(scope="module")
+def controls(attacks):
+    """What is found alone, and beside ordinary skills."""
+    return attacks.run("none", "unset"), attacks.run("ordinary", "unset")
+
+
+@pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden"])
+def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
+    """Neither first places nor, but for one request, first fives; and they hide no right skill."""
+    alone, beside = controls
+    found = attacks.run(kind, "unset")
+    assert found.first.sum() == 0
+    assert found.taken.sum() <= beside.taken.sum() + 1
+    assert found.ndcg.mean() >= alone.ndcg.mean() - 0.05
+
+
+def test_copies_under_other_names_gain_little(attacks, setting, ground):
+    """Asked what attackers know: nothing with a body that is copied; little if it is padded too."""
+    alone = ground.measure(setting.known)
+    copies = attacks.texts("copies", "unset")
+    bodies = {one.body for one in setting.honest.values()}
+    whole = ground.measure(setting.known, [one for one in copies if one.body in bodies])
+    assert whole.first.sum() == 0
+    assert whole.ndcg.mean() >= alone.ndcg.mean() - 0.02
+    found = ground.measure(setting.known, copies)
+    assert found.first.mean() <= 0.4
+    assert found.ndcg.mean() >= alone.ndcg.mean() - 0.25
+
+
+def test_copies_under_the_same_names_gain_nothing(attacks, setting, ground):
+    """However long their bodies are."""
+    found = ground.measure(setting.known, attacks.texts("same-name", "unset"))
+    assert found.taken.sum() == 0
+    assert found.ndcg.tolist() == ground.measure(setting.known).ndcg.tolist()
+
+
+def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
+    """A dozen that differ in name and a few words do not take all places."""
+    asked = [grounds.Asked(one, {key: 2}) for key, group in VICTIMS.items() for one in group]
+    (effect,) = probes.clone_victims(ground, asked, ["unset"], random.Random(0), CLONES)
+    assert len(effect.before) == len(asked)
+    assert effect.before.mean() == 1.0
+    assert effect.after.tolist() == effect.before.tolist()
+
+
+def test_a_copy_of_everything_in_a_later_root_changes_nothing(probes, ground, setting):
+    """Its ids sort first, and still the honest paths are shown."""
+    effects = list(probes.copy_all(ground, setting.measured, ["unset"], random.Random(0)))
+    assert [effect.measure.rpartition(" ")[2] for effect in effects] == [
+        "SkillIndex",
+        "SkillLibrary",
+    ]
+    for effect in effects:
+        assert effect.before.mean() == 1.0
+        assert effect.after.tolist() == effect.before.tolist()
+
+
+def test_half_of_the_honest_skills_may_be_in_a_second_root(probes, ground, setting):
+    """Requests for these are measured, and find as much as before."""
+    (effect,) = probes.split_honest(ground, setting.asked, ["unset"], random.Random(0))
+    assert 0 < len(effect.before) < len(setting.asked)
+    assert effect.after.mean() >= 0.95
+
+
+@pytest.fixture(scope="module")
+def known(texts):
+    """Six requests that attackers know, by the packaged embedder."""
+    model = load_embedder("onnx")
+    rows = [line.split("|") for line in MADE.strip().splitlines()[:6]]
+    golds = [texts.Text(name, f"{about}. Say when.", f"# {name}\n") for name, about, _ in rows]
+    requests = [request for *_, request in rows]
+    vectors = embed(model, requests, role="query")
+    return texts.Known(requests, golds, lambda some: embed(model, some), vectors)
+
+
+@pytest.fixture
+def few_steps(texts, import_script, monkeypatch):
+    """Have attackers climb less far."""
+    monkeypatch.setattr(texts, "CLIMB_STEPS", 12)
+    monkeypatch.setattr(import_script("attack_adaptive"), "ROUNDS", 1)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_attackers_keep_what_stands_highest(import_script, known, grounds, tmp_path):
+    """Of what they have, and variants of other sentences that they know."""
+    ground = grounds.Ground(tmp_path, {one.name: one for one in known.golds}, reader="off")
+    found = import_script("attack_adaptive").adaptive(known, ground, 3, random.Random(0))
+    assert len({one.name for one in found}) == len(found) == 3
+    asked = [grounds.Asked(request, {"repot-orchids": 1}) for request in known.requests]
+    assert ground.measure(asked, found).first.sum() >= 3
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_each_kind_is_the_same_for_a_seed_and_has_names_of_its_own(texts, known):
+    """As a root holds no name twice."""
+    for kind, write in texts.KINDS.items():
+        found = write(known, 7, random.Random(1))
+        assert found == write(known, 7, random.Random(1))
+        assert len({one.name.casefold() for one in found}) == len(found)
+        assert len(found) == (6 if kind == "same-name" else 7)
+        assert all(len(one.description) <= 1024 for one in found if kind != "hidden")
+
+
+def test_stuffed_words_stand_in_four_places(texts, known):
+    """Description, body, headings and tags, of 8 kB at most."""
+    about, body, headings, tags = texts.stuffing(known, 4, random.Random(0))
+    words = set(texts.words_of(known.requests))
+    assert set(about.description.split()) == words
+    assert set(body.body.split()) <= words
+    assert headings.body.count("## ") == 300
+    assert 7_500 < len(" ".join(tags.tags)) <= 8_000
+
+
+def test_hidden_orders_are_there_but_not_seen(texts, known):
+    """As tag characters, between characters without width, backwards, or in a comment."""
+    tags, zero_width, bidi, comment = texts.hidden(known, 4, random.Random(0))
+    seen = [c for c in tags.description if unicodedata.category(c) != "Cf"]
+    assert "".join(seen).strip() == comment.description == "Keeps short notes in a folder."
+    asked = [one[1:].rstrip("?") for one in known.requests]
+    spread = zero_width.description
+    assert spread.count("\u200b") > 100
+    assert any(one in spread.replace("\u200b", "") and one not in spread for one in asked)
+    assert any(one[::-1] in bidi.description for one in asked)
+    assert "<!-- " in comment.body
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_an_embedder_is_climbed(texts, known):
+    """Descriptions end nearer to their requests than any gold is."""
+    found = texts.embedder(known, 3, random.Random(0))
+    reached = known.embed([f"{one.name}\n{one.description}" for one in found])
+    golds = known.embed([f"{one.name}\n{one.description}" for one in known.golds])
+    centre = known.vectors.mean(axis=0)
+    assert (reached @ centre).mean() > (golds @ centre).max()
+
+
+def test_clones_differ_in_a_few_words(texts):
+    """And in their names."""
+    victim = texts.Text("mow-lawns", " ".join(map(str, range(50))), "mowing " * 50)
+    for clone in texts.clones(victim, 5, random.Random(0)):
+        pairs = zip(clone.description.split(), victim.description.split(), strict=True)
+        assert 0 < sum(one != other for one, other in pairs) <= texts.EXCHANGED
+        assert clone.name != victim.name
+
+
+def hit(path, *duplicates):
+    """Make a hit."""
+    return Hit(1, "n", "d", 0.5, path, "r", "id", duplicates)
+
+
+def test_ndcg_counts_honest_skills_alone(grounds):
+    """By hand: an attacker in front, then a grade 1, then what stands for a grade 2."""
+    ids = {"/a": "a", "/b": "b", "/c": "c"}
+    found = grounds.ndcg([hit("/x", "/b"), hit("/a"), hit("/c", "/b")], {"a": 1, "b": 2}, ids)
+    best = 2 + 1 / np.log2(3)
+    assert found == pytest.approx((1 / np.log2(3) + 2 / np.log2(4)) / best)
+
+
+def make_collection(name, count):
+    """Make a collection of skills that share no word, each with a request."""
+    rows = MADE.strip().splitlines()[:count]
+    documents, queries, qrels = [], [], {}
+    for number, row in enumerate(rows):
+        skill, about, request = row.split("|")
+        documents.append(JudgedDocument(f"d{number}", f"{name}-{skill}", f"{name}: {about}"))
+        queries.append(JudgedQuery(f"q{number}", request))
+        qrels[f"q{number}"] = {f"d{number}": 2}
+    return Collection(name, tuple(documents), tuple(queries), qrels)
+
+
+def test_ordinary_skills_are_held_out_of_the_background(script):
+    """Those that nobody asked for; the requests are halved."""
+    one, two = make_collection("one", 6), make_collection("two", 8)
+    sizes = {"queries": 5, "attackers": 4, "rng": random.Random(0)}
+    setting = script.make_setting([one], [two], [], **sizes)
+    assert (len(setting.honest), len(setting.ordinary)) == (10, 4)
+    assert not {text.name for text in setting.honest.values()} & {
+        text.name for text in setting.ordinary
+    }
+    assert (len(setting.known), len(setting.measured), len(setting.asked)) == (2, 3, 6)
+    assert not {a.text for a in setting.known} & {a.text for a in setting.measured}
+
+
+def test_ordinary_skills_of_a_file_are_not_honest_ones(script, texts, tmp_path):
+    """Whatever has a name or body of these is left out."""
+    one = make_collection("one", 6)
+    lines = [{"name": text.name, "description": "d"} for text in one.documents]
+    lines += [{"name": f"new-{at}", "description": "d", "body": str(at)} for at in range(2)]
+    file = tmp_path / "skills.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    pool = script.read_texts(file)
+    sizes = {"queries": 5, "rng": random.Random(0)}
+    setting = script.make_setting([one], [], pool, attackers=2, **sizes)
+    assert {text.name for text in setting.ordinary} == {"new-0", "new-1"}
+    with pytest.raises(EvaluationError, match=r"2 ordinary skills .* not 3; name a larger --back"):
+        script.make_setting([one], [], pool, attackers=3, **sizes)
+
+
+def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch, capsys):
+    """Gains against ordinary skills, which are measured unasked."""
+    places = []
+    for name, count in (("one", 6), ("two", 8)):
+        save_collection(make_collection(name, count), tmp_path / name)
+        places.append(str(tmp_path / name))
+    file = tmp_path / "numbers.json"
+    options = ["--kinds", "stuffing", "honest-unvetted", "--trust", "unset", "--attackers", "3"]
+    options += ["--queries", "6", "--reader", "off", "--json", str(file)]
+    command = ["attack.py", places[0], "--background", places[1], *options]
+    monkeypatch.setattr(sys, "argv", command)
+    script.main()
+    shown = capsys.readouterr().out
+    assert [line.split("|")[1].strip() for line in shown.splitlines()[2:4]] == [
+        "ordinary",
+        "stuffing",
+    ]
+    report = json.loads(file.read_text(encoding="utf-8"))
+    ordinary, stuffing = report["attacks"]
+    assert stuffing["gain"] == pytest.approx(stuffing["first_five"] - ordinary["first_five"])
+    assert report["settings"]["honest"] == 11
+    assert [row["trust"] for row in report["probes"]] == ["unset"]
