@@ -31,6 +31,7 @@ QUICK = {
     "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
     " && skillsearch query --explain 회의록",
     "list": "skillsearch list",
+    "families": "skillsearch families",
     "show": "skillsearch show kubernetes-crashloop --body",
     "run": "skillsearch run fill-pdf-forms -- python3 -c 'print(1)'",
     "status": "skillsearch status",
