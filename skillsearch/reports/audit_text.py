@@ -67,8 +67,7 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
     tags = "".join(chr(ord(char) & 0x7F) for run in runs for char in run if ord(char) in _TAGS)
     selectors = max(sum(map(_is_selector, run)) for run in runs)
     bidi = next((char for run in runs for char in run if char in _BIDI), "")
-    invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
-    blanks = [sum(char in invisible for char in run) for run in runs]
+    blanks = _count_blanks(runs, language)
     if tags:
         yield f"A text of tag characters, which nobody sees, says {_quote(tags)}", "error"
     if selectors >= _LEAST_RUN:
@@ -78,6 +77,12 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
     if max(blanks) >= _LEAST_RUN or sum(blanks) >= _LEAST_SCATTERED:
         count = sum(blanks)
         yield f"{count} zero-width characters can hold a text that nobody sees", "warning"
+
+
+def _count_blanks(runs: list[str], language: str) -> list[int]:
+    """Count the characters of each run that take no room, but those that a language needs."""
+    invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
+    return [sum(char in invisible for char in run) for run in runs]
 
 
 def _is_selector(char: str) -> bool:

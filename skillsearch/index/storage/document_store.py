@@ -56,7 +56,7 @@ class DocumentStore(Iterable[Document]):
 
     Its length and iteration cover the living documents; every number and array covers all.
     `places` are how many ids of the base, deleted ones included, come before each of the delta;
-    no search finds living documents that are `shadowed`: their name means another. of
+    no search finds living documents that are `shadowed`: their name means another. Of
     the `families` of near-copies only the leaders count in statistics.
     """
 
