@@ -103,8 +103,8 @@ FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
 SHOWN = 0.97
 """Share of the right skills among the first hits that reach the lower bound, likewise."""
-EXCLUDED = -6.0
-"""Log-odds of what request and skill exclude: too few judged requests do to fit it."""
+HELD = {"excluded": -6.0, "hubness": -10.0}
+"""Log-odds of what opposes: too few judged requests and skills have it to fit it."""
 NOT_BESIDE_READER = ("lead",)
 """Evidence that says nothing of a hit that was read. A twin leads the other hits as much as its
 original does; with it, twins of other collections are told apart worse (AUROC .853, not .871)."""
@@ -121,6 +121,7 @@ START = {
     "cosine_metadata_multilingual": 30.0,
     "cosine_body_multilingual": 10.0,
     "excluded": -12.0,
+    "hubness": -10.0,
 }
 """Where the ascent begins; for the second channel, the best of six that were tried, whose
 ends differ by less than 0.004 in what is ascended."""
@@ -447,7 +448,7 @@ def fit_confidence(
         left_out: Evidence that must not be used.
         first: The fit of the first channel, if the second is to be fitted.
     """
-    held = {"excluded": EXCLUDED} | dict.fromkeys(left_out, 0.0)
+    held = HELD | dict.fromkeys(left_out, 0.0)
     if first is not None:
         kept = (*EVIDENCE, "intercept")
         held |= {name: first.alone[name] for name in kept if name not in SECOND}

@@ -115,7 +115,8 @@ class Sample:
         """Return the evidence for the candidates in some rows, but for their lead."""
         if new := [row for row in rows if row not in self._known]:
             found, size = self.candidates, len(self.candidates.documents)
-            ranked = Ranked(found.documents, found.features, np.zeros(size), np.arange(size))
+            columns = (found.documents, found.features, found.lexical)
+            ranked = Ranked(*columns, np.zeros(size), np.arange(size))
             values = find_evidence(self.corpus, self.query, ranked, new)
             self._known.update(
                 (row, [one[name] for name in EVIDENCE])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skillsearch.embedders.embedding import text_key
+from skillsearch.index.hubness import hubness
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description
 from skillsearch.text.languages import language_of
@@ -20,7 +21,7 @@ from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 5
+VERSION = 6
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -63,6 +64,7 @@ class Document:
         chunks: Id, description and key of the embedded text of each indexed chunk.
         excluded: What the metadata says that it is not for.
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
+        hubness: How far it is near whatever is asked, mostly 0.
     """
 
     doc_id: str
@@ -81,6 +83,7 @@ class Document:
     chunks: tuple[tuple[str, str, str], ...] = ()
     excluded: str = ""
     sketch: str = ""
+    hubness: float = 0.0
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
@@ -162,6 +165,8 @@ def field_texts(
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
     body_terms = document_terms(skill.body[:_BODY_CHARS], language)
+    metadata_terms = name_terms + about_terms
+    full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     embedded = tuple(
         EmbeddedTexts(readable(metadata, known), readable(head, known) if has else "")
@@ -183,9 +188,9 @@ def field_texts(
         chunks=tuple(chunk.record for chunk in chunks),
         excluded=excluded_text(skill),
         sketch=_sketch(body_terms),
+        hubness=round(hubness(metadata_terms, full_terms), 4),
     )
-    full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
-    return FieldTexts(document, name_terms + about_terms, full_terms, embedded, chunks)
+    return FieldTexts(document, metadata_terms, full_terms, embedded, chunks)
 
 
 def _sketch(terms: Sequence[str]) -> str:

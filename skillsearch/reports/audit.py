@@ -55,6 +55,10 @@ _PROBE_CHARS = 300
 _PROBE_WORDS = range(3, 41)
 _SENTENCE = re.compile(r".{20,}?[.!?](?=\s)|.{8,}?[。\uff01\uff1f]", re.DOTALL)
 _MOST_NAMED = 3
+_HUB = (
+    "It is made of what people ask for in general, so it is near any request and ranks lower; say "
+    "what it does instead of how people ask."
+)
 _NAME_CHARS = 64
 _RANK = {"error": 0, "warning": 1, "note": 2}
 
@@ -85,6 +89,8 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
             found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue
         found += (finding.at(document.path) for finding in audit_text(skill))
+        if document.hubness > 0:
+            found.append(Diagnostic("hub", "warning", _HUB, document.path))
         if document.fluency < KNOWN:
             continue
         probes[_probe(skill.body)].append(document)

@@ -32,9 +32,9 @@ BY_HAND = Calibration(
     },
     reader=0.5,
     alone={name: float(place) for place, name in enumerate(EVIDENCE, start=1)}
-    | {"excluded": -4.0, "multilingual": -9.0, "intercept": -1.5},
+    | {"excluded": -4.0, "hubness": -3.0, "multilingual": -9.0, "intercept": -1.5},
     read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
-    | {"excluded": -5.0, READER: 0.7, "intercept": -2.5},
+    | {"excluded": -5.0, "hubness": -2.0, READER: 0.7, "intercept": -2.5},
     threshold=0.3,
     lower_bound=0.1,
     clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 # bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speaks for a skill in a
 #     script that no embedder of the index can read.
 # name: 1 if the query is the skill's name, less for a near spelling of it.
-# excluded: share of the words by which query and skill exclude each other; the one that opposes.
+# excluded: share of the words by which query and skill exclude each other; it opposes.
+# hubness: how far the skill is near whatever is asked, mostly 0; it opposes too.
 FEATURES = (
     "bm25_metadata",
     "bm25_full",
@@ -52,8 +53,9 @@ FEATURES = (
     "cosine_metadata_multilingual",
     "cosine_body_multilingual",
     "excluded",
+    "hubness",
 )
-AGAINST = ("excluded",)
+AGAINST = ("excluded", "hubness")
 
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in (*DENSE_FEATURES, *AGAINST))
@@ -86,7 +88,7 @@ SUPPORTING = (
 #     are as near say that none is meant.
 # lead: how far its ranking sum is before the best other hit, negative if it is behind; within
 #     `LEADS`.
-# excluded: its ranking feature; what query and skill exclude counts against it.
+# excluded, hubness: its ranking features; they count against it.
 # distrust, multilingual: the share that no channel is trusted with, and the trust in the second;
 #     they move the intercept and may have either sign.
 EVIDENCE = (*SUPPORTING, *AGAINST, "distrust", "multilingual")
@@ -149,8 +151,17 @@ class Calibration:
         parts = {name: used[name] * value for name, value in evidence.items()}
         return parts | {"intercept": used["intercept"]}
 
+    def lexical_scores(self, shares: Values) -> Values:
+        """Return the weighted mean of BM25 by metadata and by full text, 0 to 1.
+
+        The weights are those beside the first channel, so that it is the same with any channels.
+        """
+        weights = np.array([self.weights["bm25_metadata"], self.weights["bm25_full"]])
+        means: Values = shares @ weights / max(weights.sum(), 1e-12)
+        return means
+
     def channel_scores(self, features: Values, channel: Names) -> Values:
-        """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1."""
+        """Return the weighted mean of a dense channel's features, an uncalibrated score, 0 to 1."""
         weights = np.array([self.weights[name] if name in channel else 0.0 for name in FEATURES])
         means: Values = features @ weights / max(weights.sum(), 1e-12)
         return means

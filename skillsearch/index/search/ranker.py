@@ -12,7 +12,6 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import (
     FEATURES,
-    LEXICAL_FEATURES,
     READER,
     UNVETTED,
     UNVETTED_IN_RANKING,
@@ -52,10 +51,15 @@ RRF_K = 60
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Documents worth scoring, ascending, with a row of `FEATURES` each."""
+    """Documents worth scoring, ascending, with a row of `FEATURES` each.
+
+    `lexical` is their BM25 by metadata and by full text, as shares of the maximum, whatever a dense
+    channel is trusted with.
+    """
 
     documents: Numbers
     features: Values
+    lexical: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +173,10 @@ def _candidates(
                 columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
     nearness = np.sum(list(columns.values()), axis=0)
     columns["excluded"] = exclusion_shares(corpus, query, documents, nearness)
+    columns["hubness"] = store.hubness[documents]
     nothing = np.zeros(len(documents))
-    return Candidates(documents, np.stack([columns.get(name, nothing) for name in FEATURES], 1))
+    features = np.stack([columns.get(name, nothing) for name in FEATURES], 1)
+    return Candidates(documents, features, np.stack([metadata, full], 1).astype(np.float64))
 
 
 def rank(
@@ -189,14 +195,14 @@ def rank(
         scores = calibration.contributions(features).sum(axis=1)
         scores -= UNVETTED_IN_RANKING * np.isin(documents, doubted)
     else:
-        groups = (LEXICAL_FEATURES, *DENSE_CHANNELS)
-        lexical, first, second = (calibration.channel_scores(features, names) for names in groups)
+        lexical = calibration.lexical_scores(found.lexical)
+        first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
         # Each dense channel judges its share: the sum of both stays between 0 and 1.
         dense = first + second
         fused = reciprocal_rank_fusion([lexical, dense]) if len(documents) else lexical
         scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
     best = best_first(scores, corpus.documents.in_order(documents))
-    return Ranked(documents, features, scores, best)
+    return Ranked(documents, features, found.lexical, scores, best)
 
 
 def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
@@ -211,7 +217,11 @@ def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
     best = np.array(list(first.values()), np.int64)
     rows = np.sort(best)
     return Ranked(
-        ranked.documents[rows], ranked.features[rows], ranked.scores[rows], rows.searchsorted(best)
+        ranked.documents[rows],
+        ranked.features[rows],
+        ranked.lexical[rows],
+        ranked.scores[rows],
+        rows.searchsorted(best),
     )
 
 

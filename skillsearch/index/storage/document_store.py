@@ -33,6 +33,7 @@ _FIELDS = tuple(field.name for field in fields(Document))
 _ROW = np.dtype(
     [
         *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
+        ("hubness", "<f4"),
         *(("hidden", "?"), ("excludes", "?")),
         *(("text", "<u8"), ("body", "<u8"), ("sketch", "<u4", (SKETCH_SIZE,)), ("name", "<u8")),
     ]
@@ -62,6 +63,7 @@ class DocumentStore(Iterable[Document]):
 
     trust = _column("trust")
     fluency = _column("fluency")
+    hubness = _column("hubness")
     hidden = _column("hidden")
     excludes = _column("excludes")
     texts = _column("texts")
@@ -240,6 +242,7 @@ class DocumentSegment(ArrayTable):
     starts: NDArray[np.int64]
     trust: NDArray[np.float32]
     fluency: NDArray[np.float32]
+    hubness: NDArray[np.float32]
     hidden: NDArray[np.bool_]
     excludes: NDArray[np.bool_]
     texts: NDArray[np.uint64]
@@ -250,7 +253,7 @@ class DocumentSegment(ArrayTable):
 
     KIND: ClassVar[str] = "documents"
     TYPES: ClassVar[tuple[type, ...]] = (
-        *(np.uint8, np.int64, np.float32, np.float32),
+        *(np.uint8, np.int64, np.float32, np.float32, np.float32),
         *(np.bool_, np.bool_, np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
     )
     MATRIX: ClassVar[str] = "sketches"
@@ -301,7 +304,7 @@ class DocumentSegment(ArrayTable):
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 106 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 110 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
@@ -328,13 +331,14 @@ def _record(document: Document, rows: bytearray) -> bytes:
     """Return the record of a document, and append its `_ROW`."""
     # `astuple` would copy everything, which takes longer than all else here.
     record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
-    values = (document.trust, document.fluency, document.hidden, bool(document.excluded))
+    numbers = (document.trust, document.fluency, document.hubness)
+    flags = (document.hidden, bool(document.excluded))
     text = term_hash(f"{document.name}\0{document.description}")
     body = int(document.body_hash[:16] or "0", 16)
     sketch = np.zeros(SKETCH_SIZE, np.uint32)
     hashes = np.frombuffer(bytes.fromhex(document.sketch), "<u4")
     sketch[: len(hashes)] = hashes
-    row = (len(record), *values, text, body, sketch, name_hash(document.name))
+    row = (len(record), *numbers, *flags, text, body, sketch, name_hash(document.name))
     rows += np.array(row, _ROW).tobytes()
     return record
 

@@ -1,0 +1,85 @@
+"""Count the words that requests are made of, and write them into the package.
+
+Usage: python scripts/count_request_words.py REQUESTS.jsonl.gz SKILLS.jsonl.gz [--leave-out 0-349]
+       [--terms 1000] [--output FILE]
+
+A term weighs what it adds to the score of a skill that has it, for a request like these on the
+average: its mean frequency in the requests times its BM25 idf among the skills. Only English ones
+are counted; clusters of requests that are measured elsewhere are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from skillsearch.index.hubness import TABLE
+from skillsearch.index.lexical.postings import idf
+from skillsearch.text.tokenizer import document_terms, terms
+
+TERMS = 1_000
+TOTAL = 100_000
+"""What all weights add up to, but for rounding."""
+KINDS = {"s", "p", "t", "o"}
+"""Requests that some skill answers."""
+HEAD = """\
+# The heaviest terms of requests in English, as the tokenizer cuts them: what each adds to the
+# score of a skill that has it, for the average request, in 100,000ths of what all add. Counted by
+# scripts/count_request_words.py in {requests:,} requests and {skills:,} skills.
+
+[request words]
+"""
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of gzipped JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def count(
+    requests: list[dict[str, Any]], skills: list[dict[str, Any]], most: int
+) -> dict[str, int]:
+    """Return the weights of the terms that weigh most, the heaviest first."""
+    asked = Counter(term for one in requests for term in terms(one["text"], "en"))
+    held: Counter[str] = Counter()
+    for one in skills:
+        text = f"{one['name']}\n{one['description']}\n{one.get('body', '')}"
+        held.update(set(document_terms(text, "en")))
+    # In half of the skills a term weighs next to nothing.
+    weights = {term: n * idf(held[term], len(skills), 1.0) for term, n in asked.items()}
+    heaviest = sorted(weights, key=lambda term: (-weights[term], term))[:most]
+    total = sum(weights[term] for term in heaviest)
+    return {term: round(weights[term] / total * TOTAL) for term in heaviest}
+
+
+def main() -> None:
+    """Count, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("requests", type=Path)
+    parser.add_argument("skills", type=Path)
+    parser.add_argument("--leave-out", nargs="*", default=[], metavar="FIRST-LAST")
+    parser.add_argument("--terms", type=int, default=TERMS)
+    parser.add_argument("--output", type=Path, default=TABLE)
+    args = parser.parse_args()
+    ranges = [tuple(map(int, one.split("-"))) for one in args.leave_out]
+    left_out = {number for first, last in ranges for number in range(first, last + 1)}
+    requests = [
+        one
+        for one in read(args.requests)
+        if one["lang"] == "en" and one["kind"] in KINDS and one["cluster"] not in left_out
+    ]
+    skills = [one for one in read(args.skills) if one["lang"] == "en"]
+    weights = count(requests, skills, args.terms)
+    head = HEAD.format(requests=len(requests), skills=len(skills))
+    lines = "".join(f"{term} {weight}\n" for term, weight in weights.items())
+    args.output.write_text(head + lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
