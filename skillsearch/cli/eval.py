@@ -234,9 +234,7 @@ def tune_command(asked: Asked) -> None:
     # A caller that runs us in its own process may bring another way to tune.
     run = click.get_current_context().obj or tune
     with output.progress_bars() as progress:
-        tuned = run(
-            wishes, progress=progress or (lambda _stage, _done, _total: None), tell=output.say
-        )
+        tuned = run(wishes, progress=progress, tell=output.say)
     if asked.as_json:
         output.emit_json(tuned.to_dict())
     else:

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +30,9 @@ _STAGES = {
     "train": "Tuning",
     "search": "Searching",
 }
+
+SILENT_SECONDS = 30.0
+"""A run without a terminal says how far it is this often."""
 
 
 def prepare_streams() -> None:
@@ -151,10 +155,10 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 @contextlib.contextmanager
-def progress_bars() -> Iterator[Progress | None]:
-    """Show progress bars if stderr is a terminal; else yield None."""
+def progress_bars() -> Iterator[Progress]:
+    """Show progress bars if stderr is a terminal; else a line there now and then."""
     if not sys.stderr.isatty():
-        yield None
+        yield _progress_lines()
         return
     from rich import progress
     from rich.console import Console
@@ -173,3 +177,16 @@ def progress_bars() -> Iterator[Progress | None]:
             bars.update(tasks[stage], completed=done, total=total, visible=True)
 
         yield update
+
+
+def _progress_lines() -> Progress:
+    """Return what says how far a long run is, so that a log shows it alive."""
+    said_at = time.monotonic()
+
+    def update(stage: str, done: int, total: int) -> None:
+        nonlocal said_at
+        if time.monotonic() - said_at >= SILENT_SECONDS:
+            said_at = time.monotonic()
+            say(f"{_STAGES[stage]}: {done:,} of {total:,}")
+
+    return update

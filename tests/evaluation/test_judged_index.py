@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
@@ -192,6 +193,26 @@ def test_an_index_is_used_again(open_index, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.glob("embeddings-*")} == vectors
     open_index(system="lean=fields:metadata")
     assert len(list((tmp_path / "work").glob("*/index-*"))) == 2
+
+
+def test_indexes_of_the_same_skills_share_vectors(open_index, tmp_path, monkeypatch):
+    """Another index of them embeds nothing again."""
+    open_index()
+    (first,) = (tmp_path / "work").glob("*/index-*")
+    asked = []
+    embed_stream = HashingEmbedder.embed_stream
+
+    def counted(self, texts, *, role="passage"):
+        asked.extend(texts)
+        return embed_stream(self, texts, role=role)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
+    open_index(system="english=languages:english")
+    (second,) = {*(tmp_path / "work").glob("*/index-*")} - {first}
+    assert asked == []
+    vectors = [{path.name for path in one.glob("embeddings-*.vectors")} for one in (first, second)]
+    assert vectors[0] == vectors[1] != set()
+    assert len(SkillIndex.open(second)) == len(SkillIndex.open(first))
 
 
 def test_documents_that_cannot_be_indexed_are_told(open_index):

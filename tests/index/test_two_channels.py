@@ -577,3 +577,18 @@ def test_dense_scores_lie_between_0_and_1_with_one_channel_and_with_two(root, bu
         best = index.search(text, system="dense")[0]
         assert best.name == "key-rotation"
         assert best.score > 0.8
+
+
+def test_the_baseline_is_the_same_with_any_channels(root, add_chinese, run, opened):
+    """BM25 asks no embedder, so what one is trusted with changes nothing."""
+    add_chinese(root)
+    run(root, index_dir="one", languages="english")
+    run(root, index_dir="two", languages="all")
+    one, two = opened("one"), opened("two")
+    assert (len(models(one)), len(models(two))) == (1, 2)
+    for query in (*ENGLISH, FILL_FORMS, "填写 PDF forms", "cut clips und Formulare ausfüllen"):
+        found = [
+            scored(index.search(query, n=7, threshold=0, system="bm25")) for index in (one, two)
+        ]
+        assert found[0] == found[1]
+        assert found[0] or query == FILL_FORMS  # of which no skill has a word
