@@ -1,8 +1,10 @@
 """Families of near-copies: one document stands for the others; pure.
 
-Documents are taken in order of precedence. Each joins the first leader that it is a near-copy of,
-or leads a family of its own. So a member is always close to its leader, chains cannot form, and the
-families follow from the documents alone, not from how an index came about.
+Documents are taken in order of precedence. Each joins the family of the first one that it is a
+near-copy of, if that leads or is of an earlier root; or it leads a family of its own. So within a
+root a member is always close to its leader and chains cannot form, and whoever copies a member
+into a later root has no family apart. Families follow from the documents alone, not from how an
+index came about.
 
 Two documents are near-copies if a dense channel that knows both finds that their metadata says the
 same, if their texts or bodies are equal, or if they have one name and most of a body. In different
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -218,8 +220,8 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
 def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     """Return what `group` does, given the leader of each document in an index before.
 
-    `before` has -1 for documents that are new, and for those whose leader is gone. Only these are
-    compared, and what they draw after them.
+    `before` has -1 for documents that are new, and for those of whose family one is gone. Only
+    these are compared, and what they draw after them.
     """
     is_new = before[order] < 0
     if len(order) <= EXACT and np.count_nonzero(is_new) * _FEW > len(order):
@@ -239,8 +241,6 @@ class _Regrouping:
         self._place = np.full(likeness.documents.size, len(order), np.int64)
         self._place[order] = np.arange(len(order))
         self._leaders = before.copy()
-        self._fresh: dict[int, int] = {}  # the first new leader of each document near one
-        self._left: set[int] = set()  # that led before and do not any more
 
     def run(self, places: list[int]) -> Numbers:
         """Look at the documents in some places of the order, and at all that they draw along."""
@@ -256,98 +256,103 @@ class _Regrouping:
 
     def _settle(self, number: int) -> list[int]:
         """Find the leader of a document; return those behind it that have to be looked at."""
-        was, place = int(self._before[number]), int(self._place[number])
-        near = None
-        if was < 0 or was in self._left:
-            near = self._likeness.near(number, self._among)
-            leading = near[(self._place[near] < place) & (self._leaders[near] == near)]
-            options = leading.tolist()
-        else:
-            options = [one for one in (was, self._fresh.get(number)) if one not in (None, number)]
-        if options:
-            self._leaders[number] = min(options, key=lambda one: self._place[one])
-            if was != number:
-                return []
-            self._left.add(number)
-            followers: list[int] = np.flatnonzero(self._before == number).tolist()
-            return [one for one in followers if one != number]
-        self._leaders[number] = number
-        if was == number:
-            return []
-        near = self._likeness.near(number, self._among) if near is None else near
-        behind: list[int] = near[self._place[near] > place].tolist()
-        for one in behind:
-            self._fresh.setdefault(one, number)
-        return behind
+        near, roots = self._likeness.near(number, self._among), self._likeness.roots
+        is_before = self._place[near] < self._place[number]
+        may_draw = (self._leaders[near] == near) | (roots[near] < roots[number])
+        options = near[is_before & may_draw]
+        leader = number
+        if len(options):
+            leader = int(self._leaders[options[self._place[options].argmin()]])
+        self._leaders[number] = leader
+        return [] if leader == self._before[number] else near[~is_before].tolist()
 
 
 def _lead(likeness: Likeness, order: Numbers) -> Numbers:
-    """Return the leader of each document, compared with all leaders before it."""
-    leading = _Leading(likeness)
+    """Return the leader of each document, compared with all before it that may draw it."""
+    leading = _Leading(likeness, int(likeness.roots[order].max(initial=0)))
     blocks = range(0, len(order), _BLOCK)
     found = [leading.extend(order[begin : begin + _BLOCK]) for begin in blocks]
     return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 class _Leading:
-    """The leaders so far, in order."""
+    """The documents so far, in order, that may draw others into a family.
 
-    def __init__(self, likeness: Likeness) -> None:
-        self._likeness, self._documents = likeness, likeness.documents
+    Those are leaders, and for documents of later roots members too. A document has a rank among
+    them.
+    """
+
+    def __init__(self, likeness: Likeness, last_root: int) -> None:
+        self._likeness, self._last_root = likeness, last_root
         self._numbers: list[int] = []
+        self._leaders: list[int] = []
         self._rows: list[_Rows] = []
-        # The first leader with a text, a body, and all with a name.
-        self._first: dict[tuple[str, int], int] = {}
-        self._named: defaultdict[int, list[int]] = defaultdict(list)
+        self._first: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
 
     def extend(self, numbers: Numbers) -> Numbers:
         """Return the leaders of the next documents, which may lead themselves."""
         rows = self._likeness.rows(numbers)
         first = self._first_alike(rows)
         inside = self._likeness.alike(rows, rows)
-        store = self._documents
+        store, roots = self._likeness.documents, self._likeness.roots
         columns = (store.texts[numbers], store.bodies[numbers], store.names[numbers])
         keys = zip(*(column.tolist() for column in columns), strict=True)
-        leading = np.full(len(numbers), _NONE, np.int64)  # the rank among leaders
         found = np.empty(len(numbers), np.int64)
+        ranks = np.full(len(numbers), _NONE, np.int64)
         for place, (number, (text, body, name)) in enumerate(
             zip(numbers.tolist(), keys, strict=True)
         ):
-            near = leading[:place][inside[place, :place] & (leading[:place] >= 0)]
-            ranks = [int(first[place]), int(near[0]) if len(near) else _NONE]
-            ranks.append(self._first.get(("text", text), _NONE))
-            ranks.append(self._first.get(("body", body), _NONE) if body else _NONE)
-            share = (
-                rank
-                for rank in self._named[name]
-                if self._likeness.share_body(number, self._numbers[rank])
+            root = int(roots[number])
+            near = ranks[:place][inside[place, :place] & (ranks[:place] != _NONE)].tolist()
+            namesakes = self._drawing(root, "name", name)
+            likeness = (
+                iter([int(first[place])] if first[place] != _NONE else []),
+                (rank for rank in near if self._may_draw(rank, root)),
+                self._drawing(root, "text", text),
+                self._drawing(root, "body", body),
+                (one for one in namesakes if self._share_body(number, one)),
             )
-            ranks.append(next(share, _NONE))
-            known = [rank for rank in ranks if rank >= 0]
-            if known:
-                found[place] = self._numbers[min(known)]
-                continue
-            rank = leading[place] = len(self._numbers)
-            found[place] = number
-            self._numbers.append(number)
-            self._first.setdefault(("text", text), rank)
-            self._first.setdefault(("body", body), rank)
-            self._named[name].append(rank)
-        is_leading = leading >= 0
-        vectors = tuple(matrix[is_leading] for matrix in rows.vectors)
-        self._rows.append(_Rows(numbers[is_leading], vectors, rows.is_known[is_leading]))
+            known = [rank for ranked in likeness if (rank := next(ranked, _NONE)) != _NONE]
+            found[place] = self._leaders[min(known)] if known else number
+            if not known or root < self._last_root:
+                ranks[place] = self._add(number, int(found[place]), text, body, name)
+        kept = ranks != _NONE
+        vectors = tuple(matrix[kept] for matrix in rows.vectors)
+        self._rows.append(_Rows(numbers[kept], vectors, rows.is_known[kept]))
         return found
 
+    def _add(self, number: int, leader: int, text: int, body: int, name: int) -> int:
+        rank = len(self._numbers)
+        self._numbers.append(number)
+        self._leaders.append(leader)
+        for key in (("text", text), *([("body", body)] if body else ()), ("name", name)):
+            self._first[key].append(rank)
+        return rank
+
+    def _may_draw(self, rank: int, root: int) -> bool:
+        number = self._numbers[rank]
+        return self._leaders[rank] == number or self._likeness.roots[number] < root
+
+    def _drawing(self, root: int, kind: str, value: int) -> Iterator[int]:
+        ranks = self._first.get((kind, value), ())
+        return (rank for rank in ranks if self._may_draw(rank, root))
+
+    def _share_body(self, number: int, rank: int) -> bool:
+        return self._likeness.share_body(number, self._numbers[rank])
+
     def _first_alike(self, rows: _Rows) -> Numbers:
-        """Return the rank of the first leader so far that says the same as each row, or -1."""
+        """Return the rank of the first so far that says the same and may draw each row, or -1."""
         found = np.full(len(rows.numbers), _NONE, np.int64)
-        before = 0
-        for leaders in self._rows:
-            alike = self._likeness.alike(rows, leaders)
-            is_new = (found < 0) & alike.any(axis=1)
+        roots, before = self._likeness.roots, 0
+        for some in self._rows:
+            ranks = slice(before, before + len(some.numbers))
+            is_leading = np.array(self._leaders[ranks], np.int64) == some.numbers
+            alike = self._likeness.alike(rows, some)
+            alike &= is_leading | (roots[some.numbers] < roots[rows.numbers, np.newaxis])
+            is_new = (found == _NONE) & alike.any(axis=1)
             if is_new.any():
                 found[is_new] = before + alike[is_new].argmax(axis=1)
-            before += len(leaders.numbers)
+            before = ranks.stop
         return found
 
 

@@ -44,14 +44,17 @@ def around(middle, cosine, seed):
 
 
 def expected(like, order):
-    """Compare every document with every leader before it, one by one."""
-    store, leaders, found = like.documents, [], []
+    """Compare every document with all before it that lead or are of an earlier root."""
+    store, leaders = like.documents, {}
     for number in order:
-        near = (one for one in leaders if are_alike(like, store, number, one))
-        leader = next(near, number)
-        leaders += [number] if leader == number else []
-        found.append(leader)
-    return found
+        drawing = [
+            one
+            for one, lead in leaders.items()
+            if lead == one or store[one].root < store[number].root
+        ]
+        near = (leaders[one] for one in drawing if are_alike(like, store, number, one))
+        leaders[number] = next(near, number)
+    return list(leaders.values())
 
 
 def are_alike(like, store, one, other):
@@ -131,8 +134,7 @@ def test_an_update_gives_the_families_of_a_new_index(corpus, data):
     before[before_order] = group(like, before_order)
     now = np.array([one for one in order if data.draw(st.booleans())], np.int64)
     gone = np.setdiff1d(before_order, now)
-    before[gone] = -1
-    before[np.isin(before, gone)] = -1
+    before[np.isin(before, before[gone])] = -1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(families, "_FEW", 0)
         assert regroup(like, now, before).tolist() == group(like, now).tolist()
@@ -159,6 +161,18 @@ def test_a_member_is_near_its_leader_and_chains_do_not_form():
     rows = [[np.cos(turn * n), np.sin(turn * n)] for n in range(6)]
     like = likeness([document(n) for n in range(6)], rows)
     assert group(like, np.arange(6)).tolist() == [0, 0, 2, 2, 4, 4]
+
+
+@pytest.mark.parametrize(("root", "leaders"), [("a", [0, 0, 2, 2]), ("b", [0, 0, 0, 0])])
+def test_copies_of_a_member_in_a_later_root_join_its_family(root, leaders):
+    """Else they would take a place apart; within a root, that would be a chain."""
+    angles = [0.0, *np.arccos([0.92, 0.75]), np.arccos(0.75) + 0.05]
+    documents = [document(n, root=root if n > 1 else "a") for n in range(4)]
+    like = likeness(documents, [[np.cos(turn), np.sin(turn)] for turn in angles])
+    assert group(like, np.arange(4)).tolist() == leaders
+    before = np.array([0, 0, 2, -1])
+    if root == "a":
+        assert regroup(like, np.arange(4), before).tolist() == leaders
 
 
 def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):

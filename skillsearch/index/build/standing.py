@@ -75,16 +75,21 @@ class Standing:
         return DocumentStore(segments, gone, placed, shadowed, families)
 
     def _carried(self, size: int, shadowed: Numbers) -> Numbers | None:
-        """Return the leader before of each document, -1 if it has to be looked for."""
+        """Return the leader before of each document, -1 if it has to be looked for.
+
+        That is so if one of its family is gone.
+        """
         if self._before is None or self._renumber is None:
             return None
         found = np.full(size, -1, np.int64)
-        old = np.flatnonzero(self._renumber >= 0)
-        new = self._renumber[old]
-        found[new] = self._renumber[self._before.families.leaders_of(old)]
+        table = self._before.families
+        is_kept = self._renumber >= 0
+        old = np.flatnonzero(is_kept)
+        new, leaders = self._renumber[old], table.leaders_of(old)
+        found[new] = self._renumber[leaders]
         # What came into the shade, or out of it, has another place in the order.
         was = new[np.isin(old, self._before.shadowed)]
-        moved = np.setxor1d(was, shadowed)
-        found[moved] = -1
-        found[np.isin(found, moved)] = -1
+        is_moved = np.isin(new, np.setxor1d(was, shadowed))
+        lost = table.leaders_of(np.concatenate([np.flatnonzero(~is_kept), old[is_moved]]))
+        found[new[is_moved | np.isin(leaders, lost)]] = -1
         return found

@@ -25,8 +25,8 @@ ASKED = "asked-in-another-language"
 # Share of skills in other languages from which on ``auto`` builds the second channel.
 LEAST_SHARE = 0.01
 # Among 3,000 real skills of 66 authors the packaged model finds copies alone from .90 on, and from
-# .70 on among those of two authors that share most of a body; other models crowd their vectors.
-_LIKENESS_TO_PACKAGED, _LIKENESS = (0.90, 0.70), (0.97, 0.97)
+# .60 on among those of two authors that share most of a body; other models crowd their vectors.
+_LIKENESS_TO_PACKAGED, _LIKENESS = (0.90, 0.60), (0.97, 0.97)
 
 logger = logging.getLogger(__name__)
 
