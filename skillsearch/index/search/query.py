@@ -17,6 +17,7 @@ from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.languages import language_name, language_of
+from skillsearch.text.pasted import instruction
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import ChannelVote
@@ -58,8 +59,13 @@ class QueryForm:
 
 
 def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
-    """Return what a query asks for, its terms, and those of what it says not to use."""
+    """Return what a query asks for, its terms, and those of what it says not to use.
+
+    What it says about a text that is pasted into it comes first, and once more in its place.
+    """
     asked, unwanted = split_request(text)
+    if said := instruction(asked):
+        asked = f"{said}\n{asked}"
     counts = Counter(terms(asked, language))
     if not counts:
         return text, Counter(terms(text, language)), Counter()
