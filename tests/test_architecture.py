@@ -14,7 +14,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
     {"execution", "roots", "skills"},
     {"embedders"},
     {"readers"},
-    {"index.documents", "index.request"},
+    {"index.documents", "index.hubness", "index.request"},
     {"index.storage"},
     {"index.dense", "index.lexical"},
     {

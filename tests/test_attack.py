@@ -149,7 +149,7 @@ def controls(attacks):
     return attacks.run("none", "unset"), attacks.run("ordinary", "unset")
 
 
-@pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden"])
+@pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden", "manner"])
 def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
     """Neither first places nor, but for one request, first fives; and they hide no right skill."""
     alone, beside = controls

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from skillsearch.index.lexical.postings import K1, B
 from skillsearch.text.tables import read_tables
 
 TABLE = Path(__file__).with_name("request_words.txt")
+# BM25Okapi's defaults; the limits below hold for these.
+_K1, _B = 1.5, 0.75
 # Share of the maximum score that metadata, and metadata and body together, may have. Of the
 # candidates in fifteen judged collections one in 200 has .015 and .12 on the mean; skills made of
 # requests have .02 to .03, bodies made of their words .13 to .25.
@@ -34,7 +35,7 @@ def hubness(metadata_terms: Sequence[str], full_terms: Sequence[str]) -> float:
 def _share(terms: Sequence[str], mean_length: float) -> float:
     """Return the BM25 score of the average request as a share of the maximum."""
     weights = _weights()
-    norm = K1 * (1 - B + B * len(terms) / mean_length)
+    norm = _K1 * (1 - _B + _B * len(terms) / mean_length)
     counts = Counter(term for term in terms if term in weights)
     return sum(weights[term] * tf / (tf + norm) for term, tf in counts.items())
 

@@ -27,6 +27,14 @@ SKILL = Skill(
     content_hash="ab" * 32,
 )
 LATIN = frozenset({"Latin"})
+GERMAN = replace(
+    SKILL,
+    metadata=SkillMetadata(name="formulare", description="Füllt Formulare aus und glättet sie."),
+    body="# Schritte\nÖffne das Formular und fülle die Felder aus, die noch leer sind.\n",
+)
+UNREAD = replace(
+    SKILL, metadata=SkillMetadata(name="양식", description="양식 작성하기"), body="본문"
+)
 ONE = [None]
 """One dense channel, whose embedder reads everything."""
 TWO = [None, None]
@@ -52,11 +60,16 @@ def test_the_full_field_holds_the_metadata_three_times_and_the_body_once():
     assert texts.full_terms == terms("pdf-forms") * 3 + about * 3 + terms(BODY)
 
 
-def test_the_second_channel_alone_embeds_the_body():
-    """The first embeds the metadata, and has no key of a body."""
+def test_the_second_channel_alone_embeds_the_body_of_what_the_first_does_not_know():
+    """The first embeds the metadata, which stands for the body of a skill that it knows."""
+    texts = field_texts(GERMAN, TWO)
+    assert [each.body_head for each in texts.embedded] == ["", GERMAN.body]
+    assert [body for _, body in texts.document.keys] == ["", text_key(GERMAN.body).hex()]
+    for skill, scripts in ((GERMAN, TWO), (UNREAD, [LATIN, None])):
+        assert field_texts(skill, scripts).embedded[1].body_head == skill.body
     texts = field_texts(SKILL, TWO)
-    assert [each.body_head for each in texts.embedded] == ["", BODY]
-    assert [body for _, body in texts.document.keys] == ["", text_key(BODY).hex()]
+    assert [each.body_head for each in texts.embedded] == ["", texts.embedded[1].metadata]
+    assert len(set(texts.document.keys[1])) == 1
 
 
 def test_the_record_shows_the_skill():
@@ -100,8 +113,9 @@ def test_each_chunk_has_texts_of_its_own():
 
 def test_chunks_change_no_text_of_the_skill():
     """The body is counted and embedded whole; an index of metadata alone has no chunks."""
-    texts = field_texts(CHUNKED, TWO)
+    texts = field_texts(replace(CHUNKED, metadata=GERMAN.metadata), TWO)
     assert texts.embedded[1].body_head == CHUNKED.body
+    texts = field_texts(CHUNKED, TWO)
     assert texts.full_terms[-len(terms(CHUNKED.body)) :] == terms(CHUNKED.body)
     assert field_texts(CHUNKED, ONE, with_body=False).chunks == ()
     assert field_texts(CHUNKED, ONE, with_body=False).document.chunks == ()
@@ -121,9 +135,10 @@ def test_what_the_embedder_cannot_read_is_not_embedded_but_counted():
     texts = field_texts(skill, [LATIN, LATIN])
     for embedded in texts.embedded:
         assert embedded.metadata == "pdf-forms: PDF When a form must be sent. pdf office"
-    assert texts.embedded[1].body_head == "only"
     assert {"양식", "작성", "성하", "하기"} <= set(texts.metadata_terms)
     assert texts.document.trust == 1.0
+    german = replace(GERMAN, body="본문 Aufgabe")
+    assert field_texts(german, [LATIN, LATIN]).embedded[1].body_head == "Aufgabe"
     korean = replace(skill, metadata=SkillMetadata(name="양식", description="작성하기 pdf"))
     assert field_texts(korean, [LATIN]).document.trust == pytest.approx(2 * 3 / 9)
     assert field_texts(korean, ONE).document.trust == 1.0
@@ -204,7 +219,8 @@ def test_excess_is_cut():
     assert len(texts.embedded[0].metadata) == 2 * 8192 + len(": ")
     assert "late" not in texts.metadata_terms
     assert texts.full_terms.count("x") == 100_000
-    assert len(texts.embedded[1].body_head) == 4096
+    long = field_texts(replace(GERMAN, body="wort " * 2_000), TWO)
+    assert len(long.embedded[1].body_head) == 4096
     assert texts.document.name == "n" * 9000
 
 

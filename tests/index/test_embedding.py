@@ -107,8 +107,10 @@ def test_chunks_are_embedded_too(start, embedder):
 
 
 def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_path):
-    """Each channel has its own texts, and its own keys of them."""
-    texts = texts_of("tea", CHUNKED, channels=2)
+    """Each channel has its own texts, and its own keys of them; of a skill in another language."""
+    texts = texts_of(
+        "tee", f"Grüner Tee wird nicht mit kochendem Wasser gebrüht. {CHUNKED}", channels=2
+    )
     other = Recorder()
     with EmbeddingCache(tmp_path, "other", other.dimensions) as cache:
         channels = [channel, Channel("other", other, cache)]
@@ -118,7 +120,8 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
             assert embedding.lacking([texts.document]) == [False]
     metadata = texts.embedded[0].metadata
     assert sorted(embedder.asked[0]) == sorted([metadata, texts.chunks[0].head])
-    assert sorted(other.asked[0]) == sorted([metadata, CHUNKED])
+    assert sorted(other.asked[0]) == sorted([metadata, texts.embedded[1].body_head])
+    assert texts.embedded[1].body_head.endswith(CHUNKED)
 
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):

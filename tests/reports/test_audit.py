@@ -228,3 +228,16 @@ def test_an_honest_skill_adds_no_finding_to_others(root, findings, make_skill, t
     thing, _ = TOPICS[topic]
     make_skill(root, "newcomer", f"Explains the history of {thing}. Use for questions on its past.")
     assert findings() == before
+
+
+def test_a_skill_made_of_requests_is_a_hub(root, findings, make_skill):
+    """Whatever is asked, it would be near."""
+    asked = (
+        "I want to look at the pictures of last week, put two of them on one page",
+        "tell five people on Monday what we found, I have three pages of notes since last month",
+        "four of nine answers are like nothing I know, look at them and say which to keep",
+    )
+    make_skill(root, "do-it-all", ". ".join(asked), body="\n\n".join(asked * 3))
+    hubs = [found for found in findings() if found[0] == "hub"]
+    assert [(severity, name) for _, severity, name, _ in hubs] == [("warning", "do-it-all")]
+    assert "what people ask for in general" in hubs[0][3]
