@@ -25,7 +25,7 @@ REQUEST_FILE = "request.json"
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """The arguments of the last indexing; roots in order of precedence.
+    """The arguments of the last indexing, a ConfigError for bad ones; roots by precedence.
 
     `sources` are the roots as they were named, if any is an archive or a URL, which is looked at
     again; `with_body` is False for an index of metadata alone. By the `key_of` a root, `trust` is
@@ -39,6 +39,11 @@ class IndexRequest:
     languages: Languages = "auto"
     trust: Mapping[str, Trust] = field(default_factory=dict)
     found: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.languages not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise ConfigError(f"languages is {self.languages!r}; use one of: {known}.")
 
     @property
     def named(self) -> tuple[Path | str, ...]:
@@ -57,15 +62,13 @@ class IndexRequest:
             roots = tuple(Path(root) for root in record["roots"])
             sources = tuple(map(str, record.get("sources", ())))
             languages = record.get("languages", "auto")
-            if languages not in LANGUAGES:
-                raise ValueError(f"no languages are called {languages!r}")
             trust = dict(record.get("trust", {}))
             if not set(trust.values()) <= set(TRUSTS):
                 raise ValueError(f"a root has an unknown trust: {trust}")
             found = tuple(map(str, record.get("found", ())))
             model, with_body = str(record["model"]), bool(record["with_body"])
             return cls(roots, model, with_body, sources, languages, trust, found)
-        except (CacheError, ValueError, KeyError, TypeError) as exc:
+        except (CacheError, ConfigError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
 

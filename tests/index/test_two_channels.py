@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
-from skillsearch.errors import EmbedderError
+from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.documents import field_texts
 from skillsearch.index.relatives import copies
@@ -592,3 +592,12 @@ def test_the_baseline_is_the_same_with_any_channels(root, add_chinese, run, open
         ]
         assert found[0] == found[1]
         assert found[0] or query == FILL_FORMS  # of which no skill has a word
+
+
+@pytest.mark.parametrize("languages", ["en", "", "All"])
+def test_unknown_languages_are_named(root, tmp_path, languages):
+    """They are no damage of the index, and nothing is written."""
+    place = tmp_path / "index"
+    with pytest.raises(ConfigError, match=f"languages is '{languages}'; use one of: auto, "):
+        SkillIndex.from_roots([root], index_dir=place, model="hashing", languages=languages)
+    assert not place.exists()
