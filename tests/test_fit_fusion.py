@@ -50,7 +50,7 @@ def make_sample(scripts):
         features = np.asarray(features, float)
         mask = np.isin(np.arange(len(features)), relevant)
         form = QueryForm("", "", Counter(), ())
-        candidates = Candidates(np.arange(len(features)), features, features[:, :2])
+        candidates = Candidates(np.arange(len(features)), features, features[:, :3])
         count = len(relevant) if judged is None else judged
         return scripts[1].Sample("c", "whole", "judged", "", None, form, candidates, mask, count)
 

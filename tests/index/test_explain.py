@@ -47,7 +47,7 @@ def candidates(corpus, **rows):
     """Return candidates with given features, by the names of their skills."""
     numbers = {corpus.documents.named(name.replace("_", "-"))[0]: name for name in rows}
     features = np.array([rows[numbers[number]] for number in sorted(numbers)], np.float64)
-    return Candidates(np.array(sorted(numbers), np.int64), features, features[:, :2])
+    return Candidates(np.array(sorted(numbers), np.int64), features, features[:, :3])
 
 
 def judged_in(corpus, query, found, calibration):

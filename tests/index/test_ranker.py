@@ -152,13 +152,13 @@ def test_features_are_between_zero_and_one(index):
 def candidates():
     """Every skill of `index`, with random features."""
     random = np.random.default_rng(5)
-    return Candidates(np.arange(5), random.random((5, len(FEATURES))), random.random((5, 2)))
+    return Candidates(np.arange(5), random.random((5, len(FEATURES))), random.random((5, 3)))
 
 
 def test_systems_score_by_the_same_calibration(index, candidates):
     """Hybrid by all features, bm25 whatever is trusted, dense by its own, rrf by the ranks."""
     corpus, calibration = index.opened.corpus, default_calibration()
-    weights = [calibration.weights[f"bm25_{field}"] for field in ("metadata", "full")]
+    weights = [calibration.weights[name] for name in ("bm25_metadata", "bm25_full", "name")]
     lexical = np.average(candidates.lexical, axis=1, weights=weights)
     dense = sum(calibration.channel_scores(candidates.features, c) for c in DENSE_CHANNELS)
     expected = {
@@ -179,7 +179,7 @@ def test_systems_score_by_the_same_calibration(index, candidates):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_no_candidates_have_no_scores(index, system):
     """There is no best of none."""
-    none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))), np.zeros((0, 2)))
+    none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))), np.zeros((0, 3)))
     found = rank(index.opened.corpus, none, system, default_calibration())
     assert found.scores.tolist() == found.best.tolist() == []
 

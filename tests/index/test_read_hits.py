@@ -260,14 +260,14 @@ def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read)
 def test_rows_are_reordered_by_hand(sums, read, weight, expected):
     """Sum plus weight times logit, among the places of those read."""
     features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :2], np.array(sums), np.arange(3))
+    ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
     assert reordered(ranked, [0, 1, 2], read, weight) == expected
 
 
 def test_equals_stay_in_the_order_of_the_ranking():
     """Which is that of the ids, whatever the numbers of the documents."""
     features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :2], np.ones(3), np.array([2, 0, 1]))
+    ranked = Ranked(np.arange(3), features, features[:, :3], np.ones(3), np.array([2, 0, 1]))
     assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
 
 

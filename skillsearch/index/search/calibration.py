@@ -60,6 +60,9 @@ AGAINST = ("excluded", "hubness")
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in (*DENSE_FEATURES, *AGAINST))
 
+# What the system bm25 ranks by, the same with any dense channels.
+LEXICAL = ("bm25_metadata", "bm25_full", "name")
+
 # Features of a query that tell whether the first of two channels knows its language.
 # english, other_language: 1 if its words and letters tell that it is English, that it is not.
 # other_letters: share of its letters that are not ASCII.
@@ -151,13 +154,10 @@ class Calibration:
         parts = {name: used[name] * value for name, value in evidence.items()}
         return parts | {"intercept": used["intercept"]}
 
-    def lexical_scores(self, shares: Values) -> Values:
-        """Return the weighted mean of BM25 by metadata and by full text, 0 to 1.
-
-        The weights are those beside the first channel, so that it is the same with any channels.
-        """
-        weights = np.array([self.weights["bm25_metadata"], self.weights["bm25_full"]])
-        means: Values = shares @ weights / max(weights.sum(), 1e-12)
+    def lexical_scores(self, features: Values) -> Values:
+        """Return the weighted mean of the features `LEXICAL`, an uncalibrated score, 0 to 1."""
+        weights = np.array([self.weights[name] for name in LEXICAL])
+        means: Values = features @ weights / max(weights.sum(), 1e-12)
         return means
 
     def channel_scores(self, features: Values, channel: Names) -> Values:

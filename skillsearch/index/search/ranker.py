@@ -53,8 +53,7 @@ RRF_K = 60
 class Candidates:
     """Documents worth scoring, ascending, with a row of `FEATURES` each.
 
-    `lexical` is their BM25 by metadata and by full text, as shares of the maximum, whatever a dense
-    channel is trusted with.
+    `lexical` has their features `LEXICAL`, whatever a dense channel is trusted with.
     """
 
     documents: Numbers
@@ -176,7 +175,8 @@ def _candidates(
     columns["hubness"] = store.hubness[documents]
     nothing = np.zeros(len(documents))
     features = np.stack([columns.get(name, nothing) for name in FEATURES], 1)
-    return Candidates(documents, features, np.stack([metadata, full], 1).astype(np.float64))
+    lexical = np.stack([metadata, full, columns["name"]], 1).astype(np.float64)
+    return Candidates(documents, features, lexical)
 
 
 def rank(
