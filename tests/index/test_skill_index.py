@@ -21,6 +21,7 @@ from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
+    ConfigError,
     EmbedderError,
     IndexNotFoundError,
     ParseError,
@@ -615,10 +616,12 @@ def test_a_request_comes_back(tmp_path):
 def test_a_request_for_unknown_languages_is_none(tmp_path):
     """One without any is of a version that had none to choose."""
     request = IndexRequest((tmp_path,), "hashing", True)
-    for languages in ("chinese", "", 3, None, ["all"]):
-        replace(request, languages=languages).save(tmp_path)
-        assert IndexRequest.load(tmp_path) is None
     record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
+    for languages in ("chinese", "", 3, None, ["all"]):
+        write_record(tmp_path / "request.json", record | {"languages": languages})
+        assert IndexRequest.load(tmp_path) is None
+        with pytest.raises(ConfigError, match="use one of: auto, english, all"):
+            replace(request, languages=languages)
     write_record(tmp_path / "request.json", record)
     assert IndexRequest.load(tmp_path) == request
 
