@@ -163,6 +163,7 @@ def audit_command(asked: Asked) -> int:
     stuffing               keywords instead of sentences
     off-topic-description  the body does not do what the description says
     heads-many             a first hit for requests of many unrelated skills
+    hub                    made of what people ask for in general, which ranks it lower
     instructs-agent        metadata that tells the agent what to use
     """  # noqa: D301 - click reads the control character, not its escape
     from skillsearch.reports.audit import audit
@@ -186,7 +187,7 @@ def audit_command(asked: Asked) -> int:
     return INVALID if is_bad else 0
 
 
-def _index_to_audit(asked: Asked, progress: Progress | None) -> SkillIndex:
+def _index_to_audit(asked: Asked, progress: Progress) -> SkillIndex:
     from skillsearch.index.skill_index import SkillIndex
 
     settings = asked.settings

@@ -172,7 +172,8 @@ def field_texts(
     metadata_terms = name_terms + about_terms
     full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
-    if is_english(language) and trust(metadata, scripts[0]) >= KNOWN:
+    trusted = trust(metadata, scripts[0])
+    if is_english(language) and trusted >= KNOWN:
         # Of what the first channel knows, the metadata stands for the body: that embeds a fifth of
         # the text, and changes no measure.
         head = metadata
@@ -191,7 +192,7 @@ def field_texts(
             (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
             for texts, has in zip(embedded, has_body, strict=True)
         ),
-        trust=trust(metadata, scripts[0]),
+        trust=trusted,
         language=language,
         chunks=tuple(chunk.record for chunk in chunks),
         excluded=excluded_text(skill),

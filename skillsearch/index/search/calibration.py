@@ -154,15 +154,12 @@ class Calibration:
         parts = {name: used[name] * value for name, value in evidence.items()}
         return parts | {"intercept": used["intercept"]}
 
-    def lexical_scores(self, features: Values) -> Values:
-        """Return the weighted mean of the features `LEXICAL`, an uncalibrated score, 0 to 1."""
-        weights = np.array([self.weights[name] for name in LEXICAL])
-        means: Values = features @ weights / max(weights.sum(), 1e-12)
-        return means
+    def channel_scores(self, features: Values, channel: Names, columns: Names = FEATURES) -> Values:
+        """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1.
 
-    def channel_scores(self, features: Values, channel: Names) -> Values:
-        """Return the weighted mean of a dense channel's features, an uncalibrated score, 0 to 1."""
-        weights = np.array([self.weights[name] if name in channel else 0.0 for name in FEATURES])
+        The `columns` are the names of the features that are given.
+        """
+        weights = np.array([self.weights[name] if name in channel else 0.0 for name in columns])
         means: Values = features @ weights / max(weights.sum(), 1e-12)
         return means
 

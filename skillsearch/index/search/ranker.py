@@ -12,6 +12,7 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import (
     FEATURES,
+    LEXICAL,
     READER,
     UNVETTED,
     UNVETTED_IN_RANKING,
@@ -195,7 +196,7 @@ def rank(
         scores = calibration.contributions(features).sum(axis=1)
         scores -= UNVETTED_IN_RANKING * np.isin(documents, doubted)
     else:
-        lexical = calibration.lexical_scores(found.lexical)
+        lexical = calibration.channel_scores(found.lexical, LEXICAL, LEXICAL)
         first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
         # Each dense channel judges its share: the sum of both stays between 0 and 1.
         dense = first + second
