@@ -163,7 +163,7 @@ def audit_command(asked: Asked) -> int:
     stuffing               keywords instead of sentences
     off-topic-description  the body does not do what the description says
     heads-many             a first hit for requests of many unrelated skills
-    hub                    made of what people ask for in general, which ranks it lower
+    hub                    made of what people ask for in general; it ranks lower
     instructs-agent        metadata that tells the agent what to use
     """  # noqa: D301 - click reads the control character, not its escape
     from skillsearch.reports.audit import audit
