@@ -137,7 +137,8 @@ class Skill:
     """One skill as read: its frontmatter in regular form, and the Markdown after it.
 
     The `doc_id` is stable and unique in a corpus; `path` is the SKILL.md file, `root` the folder it
-    was found under, and `content_hash` the sha256 of the file's bytes.
+    was found under, and `content_hash` the sha256 of the file's bytes. If the body is a stub that
+    was read on into other files of the skill, `continuation` is what those say, else None.
     """
 
     doc_id: str
@@ -146,6 +147,7 @@ class Skill:
     path: Path
     root: Path
     content_hash: str
+    continuation: str | None = None
 
     @property
     def name(self) -> str:
@@ -156,6 +158,11 @@ class Skill:
     def description(self) -> str:
         """The skill's description."""
         return self.metadata.description
+
+    @property
+    def text(self) -> str:
+        """The body, and its continuation if it has one."""
+        return f"{self.body}\n\n{self.continuation}" if self.continuation else self.body
 
 
 @dataclass(frozen=True, slots=True)

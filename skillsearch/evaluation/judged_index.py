@@ -40,12 +40,14 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.setting_values import DEFAULT_READER
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
+from skillsearch.text.prose import first_paragraph
 from skillsearch.types import Languages, Progress, System
 
 logger = logging.getLogger(__name__)
 
-_SKILLS = "skills"  # folder of the written skills; rename it if their form changes
+_SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
 """Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
 _READ_BY_ANY = frozenset({"en", ""})
@@ -104,7 +106,11 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
 def _skill_md(document: JudgedDocument) -> bytes:
     """Return a document as a SKILL.md, cut to what that can hold."""
     head = b""
-    description = document.description.strip() or document.name
+    description = (
+        document.description.strip()
+        or first_paragraph(document.body, MAX_DESCRIPTION_CHARS)
+        or document.name
+    )
     for key, text in (("name", document.name), ("description", description)):
         while len(data := _as_yaml(text)) > _MAX_FIELD_BYTES:
             text = text[: len(text) * 9 // 10]

@@ -12,6 +12,7 @@ import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.index.hubness import hubness
+from skillsearch.skills.stubs import digest_of
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description
 from skillsearch.text.languages import language_of
@@ -21,7 +22,7 @@ from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 7
+VERSION = 8
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -65,6 +66,7 @@ class Document:
         excluded: What the metadata says that it is not for.
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
         hubness: How far it is near whatever is asked, mostly 0.
+        continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
     """
 
     doc_id: str
@@ -84,6 +86,7 @@ class Document:
     excluded: str = ""
     sketch: str = ""
     hubness: float = 0.0
+    continuation_hash: str = ""
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
@@ -106,6 +109,7 @@ class Document:
             trust=0.0,
             version=skill.metadata.version,
             requires=skill.metadata.requires,
+            continuation_hash=digest_of(skill.continuation),
         )
 
     @property
@@ -168,7 +172,7 @@ def field_texts(
     language = language_of(f"{metadata}\n{head}")
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
-    body_terms = document_terms(skill.body[:_BODY_CHARS], language)
+    body_terms = document_terms(skill.text[:_BODY_CHARS], language)
     metadata_terms = name_terms + about_terms
     full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
@@ -183,7 +187,7 @@ def field_texts(
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     # White space does not count.
-    plain = " ".join(skill.body.split())
+    plain = " ".join(skill.text.split())
     digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     document = replace(
         Document.listed(skill),
@@ -235,7 +239,7 @@ def _sentences(skill: Skill) -> tuple[str, str]:
 
 
 def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
-    head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
+    head = skill.text[:_BODY_HEAD_CHARS] if with_body else ""
     return EmbeddedTexts(f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}", head)
 
 

@@ -134,7 +134,7 @@ class _Watch:
 
 
 class _Sieve:
-    """Tells which changed paths matter: a SKILL.md, or a folder that comes or goes."""
+    """Tells which changed paths matter: a Markdown file, or a folder that comes or goes."""
 
     def __init__(self, roots: Sequence[Path], leave_out: Path | None) -> None:
         self._roots, self._leave_out = roots, leave_out
@@ -150,7 +150,7 @@ class _Sieve:
             return True
         was_folder = path in self._folders
         self._folders.discard(path)
-        return was_folder or path.name.lower() == "skill.md"
+        return was_folder or path.suffix.lower() == ".md"
 
     def _reaches(self, root: Path, path: Path) -> bool:
         out = self._leave_out

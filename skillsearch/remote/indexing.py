@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from skillsearch.remote.rows import FOREVER, Addition, Generation, key_of, name_
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.skills.stubs import continuation_of, digest_of
 from skillsearch.types import Diagnostic, IndexReport, Progress, Skill, SkillFile
 
 _SAMPLE = 2_000  # skills that are read to find out which languages they are in
@@ -153,7 +155,9 @@ class Indexing:
         for file in files:
             with self._reporting(file):
                 data, _ = read_skill_md(file.path)
-                state = state_of(content_hash(data), file.path, file.root.path)
+                more = continuation_of(file.path, data)
+                digest = digest_of(more.text if more else None)
+                state = state_of(content_hash(data), file.path, file.root.path, digest)
                 found = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
                 name = states.name_key(*found)
                 named[name_key(_parse(file, data)[0].name) if name is None else name].append(file)
@@ -180,6 +184,8 @@ class Indexing:
                 with self._reporting(file):
                     data, _ = read_skill_md(file.path)
                     skill, diagnostics = _parse(file, data)
+                    if more := continuation_of(file.path, data):
+                        skill = replace(skill, continuation=more.text)
                     texts = field_texts(skill, scripts, with_body=self._request.with_body)
                     self._diagnostics += diagnostics
                     writer.add(Addition(texts, data, *new[file.doc_id]))

@@ -217,9 +217,9 @@ def name_key(name: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def state_of(content_hash: str, path: Path, root: Path) -> str:
+def state_of(content_hash: str, path: Path, root: Path, continuation_hash: str = "") -> str:
     """Return a digest of all that determines a row besides the settings of the index."""
-    return key_of(f"{content_hash}\0{path}\0{root}")
+    return key_of(f"{content_hash}{continuation_hash}\0{path}\0{root}")
 
 
 class Addition(NamedTuple):
@@ -260,7 +260,12 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "id": f"{key}-{since}",
         "root": document.alias[:ROOT_CHARS].encode("utf-8", "replace").decode("utf-8"),
         "key": key,
-        "state": state_of(document.content_hash, Path(document.path), Path(document.root)),
+        "state": state_of(
+            document.content_hash,
+            Path(document.path),
+            Path(document.root),
+            document.continuation_hash,
+        ),
         "since": since,
         "until": FOREVER,
         "name_key": name_key(document.name),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from skillsearch.errors import ParseError, VersionConstraintError
 from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue, Severity, SkillMetadata
 
@@ -42,22 +43,27 @@ _CONSTRAINT_KEYS = ("version", "constraint")
 _OPERATOR = re.compile(r"[<>=~^]|!=")
 
 
-def regular_metadata(frontmatter: Fields, folder: str) -> tuple[SkillMetadata, tuple[Finding, ...]]:
+def regular_metadata(
+    frontmatter: Fields, folder: str, body: str
+) -> tuple[SkillMetadata, tuple[Finding, ...]]:
     """Return the regular form of a frontmatter, and its oddities.
 
     Field names are compared without case, hyphens and underscores. A field is looked up at the top,
     then in ``metadata``, then in the mappings inside it (``metadata.hermes.tags``). `folder` names
-    the skill if the frontmatter does not. Without a description, `ParseError` is raised.
+    the skill if the frontmatter does not, and the first paragraph of the body describes it. If
+    nothing does, `ParseError` is raised.
     """
     levels = _levels(frontmatter)
     described = levels[0].get("description")
     description = clean(as_text(described))
-    if not description:
-        raise ParseError(
-            "The frontmatter has no description; say what the skill does and when to use it.",
-            code="description-missing",
-        )
     findings = []
+    if not description:
+        code, message = "description-missing", "The frontmatter has no description; "
+        description = first_paragraph(clean(body), MAX_DESCRIPTION_CHARS)
+        if not description:
+            raise ParseError(f"{message}say what the skill does and when to use it.", code=code)
+        message += "the first paragraph stands for it, but some hosts leave out the skill."
+        findings.append(Finding(code, message))
     if isinstance(described, (list, dict)):
         message = "The description is a list or mapping; it was joined, write it as one string."
         findings.append(Finding("description-not-text", message))

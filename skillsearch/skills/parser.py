@@ -41,12 +41,13 @@ def parse_skill(
     """Parse a SKILL.md, repairing what can be repaired; linear in the size of `data`.
 
     A file whose description a person can read becomes a skill; every repair and guess comes back as
-    a diagnostic. The folder of `path` names the skill if the frontmatter does not. Without
-    frontmatter or description, or with YAML that was written to do harm, `ParseError` is raised.
+    a diagnostic. The folder of `path` names the skill if the frontmatter does not, and the first
+    paragraph describes it. Without frontmatter or either description, or with YAML that was written
+    to do harm, `ParseError` is raised.
     """
     text, findings = decode_skill_md(data)
     frontmatter, body, repairs = read_sections(text)
-    metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name)
+    metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name, body)
     findings += [*repairs, *oddities]
     skill = Skill(doc_id, metadata, body.strip(), path, root, content_hash(data))
     if chunk_findings := parse_chunks(skill.body).findings:
@@ -56,7 +57,10 @@ def parse_skill(
 
 
 def read_skill(path: Path, *, doc_id: str, root: Path, known: Skill | None = None) -> Skill:
-    """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`."""
+    """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`.
+
+    A stub is not read on.
+    """
     data, _ = read_skill_md(path)
     if known and (known.doc_id, known.content_hash) == (doc_id, content_hash(data)):
         return known

@@ -164,15 +164,23 @@ def read_file(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> bytes:
     """Read a file of a skill whole, as `open_in_skill` opens it, up to `limit` bytes."""
+    return read_with_status(skill_dir, relative, limit=limit, folders=folders)[0]
+
+
+def read_with_status(
+    skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
+) -> tuple[bytes, os.stat_result]:
+    """Read as `read_file` does; return also the status of the opened file."""
     with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
         try:
-            data = _read_up_to(fd, os.fstat(fd), limit)
+            status = os.fstat(fd)
+            data = _read_up_to(fd, status, limit)
         except OSError as error:
             message = f"The file {shown(relative)} cannot be read: {error.strerror}."
             raise SkillError(message) from error
     if data is None:
         raise SkillError(f"The file {shown(relative)} is larger than {limit} bytes; split it up.")
-    return data
+    return data, status
 
 
 def script_path(skill_dir: Path, script: str) -> Path:

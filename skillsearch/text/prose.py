@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from skillsearch.text import markdown
 from skillsearch.text.languages import FUNCTION_WORDS, language_of
+from skillsearch.text.safe_text import shorten
 
 _ANALYTIC = ("ca", "da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "sv")
 """Languages of which a third of the words are function words; others have fewer."""
@@ -61,6 +62,11 @@ def prose(body: str) -> Iterator[str]:
         kept = "\n".join(line for line in lines if not _NO_SENTENCE.match(line))
         if kept:
             yield _NO_WORDS.sub(" ", kept)
+
+
+def first_paragraph(body: str, most: int) -> str:
+    """Return the first paragraph of a Markdown text that is prose, in one line; "" without one."""
+    return shorten(" ".join(next(prose(body), "").split()), most)
 
 
 def _is_latin(text: str) -> bool:

@@ -29,7 +29,7 @@ _STACKED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0edc-\u0eff\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
 )
 """Thai, Lao, Burmese, Khmer: vowels, tones and subscripts are stacked on a consonant."""
-_BIGRAM_SCRIPTS = (
+BIGRAM_SCRIPTS = (
     "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana
     "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
@@ -41,9 +41,9 @@ _BIGRAM_SCRIPTS = (
 _TOKEN = re.compile(
     # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
     rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
-    rf"|(?P<bigrams>[{_BIGRAM_SCRIPTS}]+)"
+    rf"|(?P<bigrams>[{BIGRAM_SCRIPTS}]+)"
     r"|(?P<symbolic>(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b))"
-    rf"|(?P<word>(?:(?![{_BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
+    rf"|(?P<word>(?:(?![{BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
 )
 _RUN_PARTS = re.compile(
     rf"(?P<stacked>[{_STACKED}]+)|(?P<hiragana>[\u3041-\u3096][\u3041-\u309f\u30fc]*)"

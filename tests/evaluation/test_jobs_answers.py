@@ -79,15 +79,15 @@ def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_pa
     found = answer(*SYSTEMS)
     (folder,) = (tmp_path / "work").glob("*/index-*")
     index = SkillIndex.open(folder)
-    numbers = {f"skills:{place:05}": key for place, key in enumerate(TEXTS)}
+    numbers = {f"documents:{place:05}": key for place, key in enumerate(TEXTS)}
     assert [system.name for system in found.systems] == list(SYSTEMS)
     for system in found.systems:
         for query in COLLECTION.queries:
-            left_out = ["skills:00002"] if query.query_id == "q2" else []
+            left_out = ["documents:00002"] if query.query_id == "q2" else []
             expected = []
             for hit in index.search(query.text, DEPTH, 0, system=system.name, exclude=left_out):
                 for path in (hit.path, *hit.duplicates):
-                    expected.append((numbers[f"skills:{Path(path).parent.name}"], hit.score))
+                    expected.append((numbers[f"documents:{Path(path).parent.name}"], hit.score))
             assert system.answers[query.query_id] == tuple(expected)
         assert "coffee" not in ids(system.answers["q2"])
 

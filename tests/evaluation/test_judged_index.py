@@ -60,7 +60,7 @@ def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
     """Another collection of that name lies beside it; the same documents lie there already."""
     folders = write_skills(collect(), tmp_path)
     assert folders.work == tmp_path / f"drinks-{digest(DOCUMENTS)}"
-    assert folders.ids["skills:00003"] == "tea/2"
+    assert folders.ids["documents:00003"] == "tea/2"
     assert list(folders.ids.values()) == [document.doc_id for document in DOCUMENTS]
     skill = read(folders, 0)
     assert (skill.name, skill.description, skill.body) == (
@@ -105,7 +105,7 @@ def test_skills_are_written_once(tmp_path):
     stamps = {path: path.stat() for path in first.roots[0].rglob("SKILL.md")}
     assert write_skills(collect(), tmp_path) == first
     assert {path: path.stat() for path in first.roots[0].rglob("SKILL.md")} == stamps
-    assert sorted(path.name for path in first.work.iterdir()) == ["lock", "skills"]
+    assert sorted(path.name for path in first.work.iterdir()) == ["documents", "lock"]
 
 
 def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
@@ -115,7 +115,7 @@ def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
     (folders.roots[0] / "00001" / "SKILL.md").write_text("cut off")
     write_skills(collect(), tmp_path)
     assert [read(folders, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
-    assert sorted(path.name for path in folders.work.iterdir()) == ["lock", "skills"]
+    assert sorted(path.name for path in folders.work.iterdir()) == ["documents", "lock"]
 
 
 def test_several_at_once_write_the_same(tmp_path):
@@ -143,7 +143,7 @@ def test_answers_equal_those_of_the_index(open_index, tmp_path):
     judged = open_index()
     (folder,) = (tmp_path / "work").glob("*/index-*")
     index = SkillIndex.open(folder)
-    ids = {f"skills:{n:05}": one.doc_id for n, one in enumerate(DOCUMENTS)}
+    ids = {f"documents:{n:05}": one.doc_id for n, one in enumerate(DOCUMENTS)}
     for system in ("hybrid", "bm25", "dense", "rrf"):
         ranking, seconds = judged.rank("green tea, please", 50, system=system)
         result = index.search("green tea, please", 50, 0.0, system=system)

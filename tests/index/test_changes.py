@@ -251,6 +251,16 @@ def edits(tree):
     def folder():
         return some("SKILL.md").parent
 
+    def prose():
+        return f"leaf{rng.random()} " * rng.choice([10, 600])
+
+    def document(place):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"notes{next(numbers)}.md").write_text(prose())
+
+    def documents():
+        return rng.sample(found := sorted(tree.root.rglob("notes*.md")), min(2, len(found)))
+
     numbers = tree.numbers
     return {
         "write": lambda: tree.write(str(folder().relative_to(tree.root))),
@@ -262,7 +272,9 @@ def edits(tree):
         "move": lambda: folder().rename(tree.root / f"moved{next(numbers)}"),
         "break": lambda: some("SKILL.md").write_text("---\nname: [\n---\n"),
         "other case": lambda: (folder() / "skill.md").write_text("---\ndescription: x\n---\nx"),
-        "document": lambda: (folder() / f"notes{next(numbers)}.md").write_text("notes"),
+        "document": lambda: document(folder() / rng.choice(["", "references", "n/m"])),
+        "other document": lambda: [path.write_text(prose()) for path in documents()],
+        "no document": lambda: [path.unlink() for path in documents()],
         "machinery": lambda: tree.write(f"node_modules/m{next(numbers)}"),
         "link": lambda: (tree.root / f"l{next(numbers)}").symlink_to(
             rng.choice([folder(), tree.root.parent])
@@ -293,6 +305,7 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
         seen, expected = (Snapshot.load(one.folder) for one in (index, new))
         assert dict(seen.folders) == dict(expected.folders)
         assert dict(seen.files.items()) == dict(expected.files.items())
+        assert dict(seen.continued.items()) == dict(expected.continued.items())
         assert index.is_current()
         shutil.rmtree(new.folder)
     assert False in ways

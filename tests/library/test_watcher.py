@@ -111,7 +111,7 @@ def test_any_spelling_of_the_file_counts(start, root):
 def test_other_files_do_not_count(start, root, make_skill):
     """Neither when they come, nor when they change, nor when they go."""
     watched = start(root)
-    notes = root / "steep-tea" / "notes.md"
+    notes = root / "steep-tea" / "notes.txt"
     notes.write_text("a")
     watched.wait(1)
     notes.write_text("b")

@@ -51,6 +51,24 @@ def test_sound_skill_is_read_without_a_word():
     assert skill.metadata.frontmatter == {"name": "tea-timer", "description": "Times tea."}
 
 
+@pytest.mark.parametrize(
+    "line", ["", "description:\n", "description: ' '\n", "description: null\n"]
+)
+def test_without_a_description_the_first_paragraph_stands_for_it(line):
+    """Not a heading, a list, code or a comment; in one line, and with a warning."""
+    body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
+    skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
+    assert skill.description == "Brews tea for guests."
+    assert [(one.code, one.severity) for one in diagnostics] == [("description-missing", "warning")]
+
+
+def test_a_paragraph_that_stands_for_a_description_is_as_short_as_one():
+    """Cut as for any reader."""
+    skill, _ = parse("---\nname: tea-timer\n---\n" + "steep " * 1_000)
+    assert len(skill.description) <= 1024
+    assert skill.description.startswith("steep steep")
+
+
 REFUSED = {
     "nothing": (b"", "frontmatter-missing"),
     "only Markdown": (b"# Tea\n\nSteep.", "frontmatter-missing"),
@@ -58,11 +76,11 @@ REFUSED = {
         b"# Doc\n```\n---\nname: a\ndescription: b\n---\n```",
         "frontmatter-missing",
     ),
-    "no description": (b"---\nname: tea\n---\nBody", "description-missing"),
-    "empty description": (b"---\nname: tea\ndescription:\n---\nBody", "description-missing"),
-    "blank description": (b"---\ndescription: ' \t '\n---\nBody", "description-missing"),
-    "null description": (b"---\ndescription: null\n---\nBody", "description-missing"),
-    "empty frontmatter": (b"---\n---\nBody", "description-missing"),
+    "no description": (b"---\nname: tea\n---\n# Body", "description-missing"),
+    "empty description": (b"---\nname: tea\ndescription:\n---\n# Body", "description-missing"),
+    "blank description": (b"---\ndescription: ' \t '\n---\n# Body", "description-missing"),
+    "null description": (b"---\ndescription: null\n---\n# Body", "description-missing"),
+    "empty frontmatter": (b"---\n---\n# Body", "description-missing"),
     "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
     "merge bomb": (
         b"---\ndescription: x\na: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: {<<: [*b, *b]}\n---\n",

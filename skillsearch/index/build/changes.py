@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 
 from skillsearch.files.openat import UNKNOWN_STAT
@@ -113,8 +113,7 @@ class FileChanges:
         read, changed = self.reader.files, []
         for path, is_kept in zip(self._paths, self.is_kept, strict=True):
             seen, again = self.known.get(path), read.get(path)
-            is_other = again is None or (seen and again.seen.content_hash != seen.content_hash)
-            if seen and not is_kept and is_other:
+            if seen and not is_kept and (again is None or again.seen[1:] != seen[1:]):
                 changed.append(path)
         added = set(self._paths) - self.known.keys()
         lost = tuple(f"{root}/" for root in missing_roots)
@@ -151,7 +150,12 @@ class FileChanges:
             for path, file in zip(self._paths, self.files, strict=True)
         )
         files = SeenFiles.of(self._paths, seen)
-        return Snapshot(generation, folders, files).without_racy(self.seen_at_ns)
+        found = (self.reader.continued.get(path, ()) for path in self._paths)
+        stats = dict(chain.from_iterable(found))
+        continued = SeenFiles.of(
+            list(stats), (SeenFile(stat, "", False) for stat in stats.values())
+        )
+        return Snapshot(generation, folders, files, continued).without_racy(self.seen_at_ns)
 
     def save_snapshot(self, folder: Path, generation: str) -> None:
         """Save the state of the disk, unless folders not looked at have an unknown one."""
@@ -194,8 +198,15 @@ class ChangeDetector:
         return not self.verify and self.snapshot is not None and not any(self._other_stats)
 
     def at(self, paths: Iterable[Path]) -> FileChanges | None:
-        """Look at SKILL.md files and folders, maybe gone; None if only a walk can tell."""
-        return self._look_at(scopes_at(self.roots, paths))
+        """Look at files and folders, maybe gone; None if only a walk can tell."""
+        if self.snapshot is None:
+            return None
+        found = {path: None for path in paths}
+        for path in list(found):
+            real = f"{os.path.realpath(path.parent)}/{path.name}"
+            around = self.snapshot.folders_of_skills(real)
+            found |= {Path(folder, "SKILL.md"): None for folder in around}
+        return self._look_at(scopes_at(self.roots, found))
 
     def by_stat(self) -> FileChanges | None:
         """Look where a folder or a file has another stat; None if only a walk can tell."""
@@ -216,7 +227,8 @@ class ChangeDetector:
         known, tops = self.snapshot.folders, {str(root.path) for root in self.roots}
         if _needs_walk(known, tops, reported, frozenset(folders)):
             return None
-        places = {_parent(path): False for path in files}
+        around = map(self.snapshot.folders_of_skills, (*folders, *files))
+        places = dict.fromkeys((*map(_parent, files), *chain.from_iterable(around)), False)
         try:
             for folder in folders:
                 if os.path.lexists(folder):
@@ -277,7 +289,9 @@ class ChangeDetector:
         for place, file in enumerate(files if known else ()):
             seen = known.get(str(file.path))
             if seen and seen.is_indexed:
-                is_kept[place] = is_same(file, seen, verify=self.verify)
+                is_kept[place] = is_same(file, seen, verify=self.verify) and reader.continues(
+                    file, seen
+                )
             elif seen and reader.read(file) is None:
                 refused.add(place)
             if self.progress:
@@ -316,7 +330,10 @@ def _parent(path: str) -> str:
 
 
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
-    return {one.path: SeenFile(UNKNOWN_STAT, one.content_hash) for one in documents}
+    return {
+        one.path: SeenFile(UNKNOWN_STAT, one.content_hash, continuation_hash=one.continuation_hash)
+        for one in documents
+    }
 
 
 def _subfolders(folder: str) -> list[str]:

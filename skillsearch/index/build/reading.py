@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, FileStat, is_racy
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.skills.stubs import continuation_in, continuation_of, digest_of
 from skillsearch.types import Diagnostic, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
@@ -33,31 +34,42 @@ _MOST_KEPT = 1_000
 """Skills that a `FileReader` keeps: enough for a delta segment, too few to fill the memory."""
 _FILE = "snapshot.bin"
 _ROW = np.dtype(
-    [("size", "<i8"), ("mtime_ns", "<i8"), ("inode", "<u8"), ("hash", "V32"), ("kind", "u1")]
+    [
+        *(("size", "<i8"), ("mtime_ns", "<i8"), ("inode", "<u8")),
+        *(("hash", "V32"), ("continuation", "V16"), ("kind", "u1")),
+    ]
 )
 """A file besides its path."""
 _INODES = 1 << 64
-_HAS_HASH, _IS_INDEXED = 1, 2
+_HAS_HASH, _IS_INDEXED, _IS_STUB = 1, 2, 4
 
 
 class SeenFile(NamedTuple):
-    """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read."""
+    """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read.
+
+    The `continuation_hash` is as in `Document`.
+    """
 
     stat: FileStat
     content_hash: str
     is_indexed: bool = True
+    continuation_hash: str = ""
 
 
 class ReadFile(NamedTuple):
-    """A SKILL.md that was read; `skill` is None if it cannot be indexed."""
+    """A SKILL.md that was read; `skill` is None if it cannot be indexed.
+
+    A stub was read on into other `files` of its skill.
+    """
 
     seen: SeenFile
     skill: Skill | None
     diagnostics: Sequence[Diagnostic]
+    files: Sequence[tuple[str, FileStat]] = ()
 
 
 def read_file(file: SkillFile) -> ReadFile:
-    """Read a SKILL.md; problems with it become diagnostics."""
+    """Read a SKILL.md, a stub with its continuation; problems with it become diagnostics."""
     # Importing the parser takes a tenth of a run that finds nothing changed.
     from skillsearch.skills.parser import parse_skill
 
@@ -74,7 +86,11 @@ def read_file(file: SkillFile) -> ReadFile:
             # Permissions do not change the stat, so an unreadable file is tried again each time.
             seen = seen._replace(stat=UNKNOWN_STAT)
         return ReadFile(seen, None, [Diagnostic(exc.code, "error", str(exc), path, exc.line)])
-    return ReadFile(seen._replace(is_indexed=True), skill, diagnostics)
+    seen = seen._replace(is_indexed=True)
+    if (more := continuation_of(file.path, data)) is None:
+        return ReadFile(seen, skill, diagnostics)
+    seen = seen._replace(continuation_hash=digest_of(more.text))
+    return ReadFile(seen, replace(skill, continuation=more.text), diagnostics, more.files)
 
 
 def is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
@@ -96,10 +112,14 @@ def stat_of(file: SkillFile) -> FileStat:
 
 
 class FileReader:
-    """Reads files, and keeps how they looked, by path, and the first skills."""
+    """Reads files, and keeps how they looked, by path, and the first skills.
+
+    The `continued` are the other files that stubs were read on into, by the path of the SKILL.md.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, ReadFile] = {}
+        self.continued: dict[str, Sequence[tuple[str, FileStat]]] = {}
 
     def read(self, file: SkillFile) -> Skill | None:
         """Return the skill of a file, None if it cannot be indexed."""
@@ -109,7 +129,16 @@ class FileReader:
             found = read_file(file)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = found if is_kept else found._replace(skill=None)
+            self.continued[path] = found.files
         return found.skill
+
+    def continues(self, file: SkillFile, seen: SeenFile) -> bool:
+        """Return whether a file, unless it is no stub, still has the continuation it had."""
+        if not seen.continuation_hash:
+            return True
+        more = continuation_in(file.path.parent)
+        self.continued[str(file.path)] = more.files
+        return digest_of(more.text) == seen.continuation_hash
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
@@ -131,7 +160,7 @@ def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
 
 
 class SeenFiles(Mapping[str, SeenFile]):
-    """Files by path, each once, in rows of 57 bytes besides the path."""
+    """Files by path, each once, in rows of 73 bytes besides the path."""
 
     def __init__(self, paths: list[str], rows: NDArray[Any]) -> None:
         """Take the paths and a row for each; a ValueError unless there are as many."""
@@ -147,9 +176,10 @@ class SeenFiles(Mapping[str, SeenFile]):
                 *stat[:2],
                 stat.inode % _INODES,
                 bytes.fromhex(content_hash) or bytes(32),
-                _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed,
+                bytes.fromhex(more) or bytes(16),
+                _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed | _IS_STUB * bool(more),
             )
-            for stat, content_hash, is_indexed in files
+            for stat, content_hash, is_indexed, more in files
         )
         return cls(paths, np.fromiter(rows, _ROW, len(paths)))
 
@@ -160,11 +190,12 @@ class SeenFiles(Mapping[str, SeenFile]):
         return iter(self.paths)
 
     def __getitem__(self, path: str) -> SeenFile:
-        size, mtime_ns, inode, digest, kind = self.rows[self.places[path]].item()
+        size, mtime_ns, inode, digest, more, kind = self.rows[self.places[path]].item()
         return SeenFile(
             FileStat(size, mtime_ns, inode) if size != UNKNOWN_STAT.size else UNKNOWN_STAT,
             digest.hex() if kind & _HAS_HASH else "",
             bool(kind & _IS_INDEXED),
+            more.hex() if kind & _IS_STUB else "",
         )
 
     @cached_property
@@ -172,14 +203,41 @@ class SeenFiles(Mapping[str, SeenFile]):
         """The row of each path."""
         return {path: place for place, path in enumerate(self.paths)}
 
+    def changed(self) -> Iterator[str]:
+        """Yield the files whose stat differs, deleted ones included."""
+        look = os.stat
+        columns: Iterator[Any] = (self.rows[name].copy() for name in FileStat._fields)
+        stats = (memoryview(column) for column in columns)
+        for path, size, mtime_ns, inode in zip(self.paths, *stats, strict=True):
+            try:
+                now = look(path)
+            except OSError:
+                yield path
+                continue
+            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
+                yield path
 
-@dataclass(frozen=True, slots=True)
+    def without_racy(self, seen_at_ns: int) -> SeenFiles:
+        """Return these files with unknown stats for what changed just before `seen_at_ns`."""
+        rows = self.rows.copy()
+        mtimes_ns: Any = rows["mtime_ns"]
+        racy = is_racy(mtimes_ns, seen_at_ns)
+        for name, value in UNKNOWN_STAT._asdict().items():
+            rows[name][racy] = value % _INODES if name == "inode" else value
+        return SeenFiles(self.paths, rows)
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """The time of each folder and every SKILL.md below some roots, by path, for a generation."""
+    """The time of each folder and every SKILL.md below some roots, by path, for a generation.
+
+    The `continued` are the other files that stubs were read on into.
+    """
 
     generation: str
     folders: Mapping[str, int]
     files: SeenFiles
+    continued: SeenFiles = field(default_factory=lambda: SeenFiles.of([], ()))
 
     def is_current(self) -> bool:
         """Return whether every folder and file still has its recorded stat."""
@@ -198,17 +256,21 @@ class Snapshot:
 
     def changed_files(self) -> Iterator[str]:
         """Yield the files whose stat differs, deleted ones included."""
-        look = os.stat
-        columns: Iterator[Any] = (self.files.rows[name].copy() for name in FileStat._fields)
-        stats = (memoryview(column) for column in columns)
-        for path, size, mtime_ns, inode in zip(self.files, *stats, strict=True):
-            try:
-                now = look(path)
-            except OSError:
+        return chain(self.files.changed(), self.continued.changed())
+
+    def folders_of_skills(self, path: str) -> Iterator[str]:
+        """Yield the folders around a file or folder, itself too, that have a SKILL.md, inner first.
+
+        A change there can change what the skill of each says, if that is a stub.
+        """
+        while path:
+            if path in self._with_skill:
                 yield path
-                continue
-            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
-                yield path
+            path = path.rpartition("/")[0]
+
+    @cached_property
+    def _with_skill(self) -> frozenset[str]:
+        return frozenset(path.rpartition("/")[0] for path in self.files)
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
         """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
@@ -216,12 +278,8 @@ class Snapshot:
             path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
             for path, mtime in self.folders.items()
         }
-        rows = self.files.rows.copy()
-        mtimes_ns: Any = rows["mtime_ns"]
-        racy = is_racy(mtimes_ns, seen_at_ns)
-        for name, value in UNKNOWN_STAT._asdict().items():
-            rows[name][racy] = value % _INODES if name == "inode" else value
-        return Snapshot(self.generation, folders, SeenFiles(self.files.paths, rows))
+        seen = (one.without_racy(seen_at_ns) for one in (self.files, self.continued))
+        return Snapshot(self.generation, folders, *seen)
 
     def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
         """Return this snapshot with what is below some folders replaced by a newer snapshot."""
@@ -231,15 +289,23 @@ class Snapshot:
         kept = [at for at, one in enumerate(paths) if one not in replaced and not is_gone(one)]
         rows = np.concatenate([self.files.rows[kept], newer.files.rows])
         files = SeenFiles([*(paths[at] for at in kept), *newer.files], rows)
-        return Snapshot(newer.generation, folders | dict(newer.folders), files)
+        left = {path.rpartition("/")[0] for path in files.paths[: len(kept)]}
+        continued = self.continued
+        owners = [next(self.folders_of_skills(path), "") for path in continued.paths]
+        kept = [at for at, owner in enumerate(owners) if owner in left]
+        rows = np.concatenate([continued.rows[kept], newer.continued.rows])
+        continued = SeenFiles([*(continued.paths[at] for at in kept), *newer.continued], rows)
+        return Snapshot(newer.generation, folders | dict(newer.folders), files, continued)
 
     def save(self, folder: Path) -> None:
         """Replace the snapshot of an index folder; if that fails, the next run takes longer."""
         parts = (
             "\0".join(self.folders).encode("utf-8", "surrogatepass"),
             "\0".join(self.files).encode("utf-8", "surrogatepass"),
+            "\0".join(self.continued).encode("utf-8", "surrogatepass"),
             np.array(list(self.folders.values()), "<i8").tobytes(),
             self.files.rows.tobytes(),
+            self.continued.rows.tobytes(),
         )
         header = {"generation": self.generation, "sizes": list(map(len, parts))}
         data = b"".join((json.dumps(header).encode(), b"\n", *parts))
@@ -262,12 +328,13 @@ class Snapshot:
             for size in header["sizes"]:
                 parts.append(rest[:size])
                 rest = rest[size:]
-            folders, files, mtimes, rows = parts
+            folders, *paths, mtimes, rows, more_rows = parts
             times = np.frombuffer(mtimes, "<i8").tolist()
+            seen = zip(map(_split, paths), (rows, more_rows), strict=True)
             return cls(
                 name,
                 dict(zip(_split(folders), times, strict=True)),
-                SeenFiles(_split(files), np.frombuffer(rows, _ROW)),
+                *(SeenFiles(names, np.frombuffer(of_files, _ROW)) for names, of_files in seen),
             )
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Judged, Ranked, best_first
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.setting_values import READING
+from skillsearch.skills.stubs import continuation_in
 from skillsearch.text.passages import best_passage, passage_text
 from skillsearch.text.scripts import is_legible
 
@@ -97,11 +99,17 @@ def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | Non
 
 
 def body_of(document: Document) -> str:
-    """Return the body of a skill as it is on disk now, empty if it cannot be read any more."""
+    """Return the body of a skill as it is on disk now, a stub with its continuation.
+
+    Empty if it cannot be read any more.
+    """
     try:
-        return skill_of(document).body
+        body = skill_of(document).body
     except ParseError:
         return ""
+    if document.continuation_hash:
+        body += f"\n\n{continuation_in(Path(document.path).parent).text}"
+    return body
 
 
 def reordered(
