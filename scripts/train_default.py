@@ -1,14 +1,19 @@
-"""Train the embedder that skillsearch ships, from all-MiniLM-L6-v2 and the texts of many skills.
+"""Train the embedder that skillsearch ships, from all-MiniLM-L6-v2, texts of skills, and requests.
 
 Needs the extra ``train``. The texts are JSON lines, plain or gzipped, a skill each with ``name``,
-``description`` and ``body``; they are not part of this repository, the recipe is. ::
+``description`` and ``body``; a request has ``text``, ``cluster``, ``kind``, ``lang``, ``rows``
+(line numbers, from 0, of the skills that were judged) and ``grades`` (row → 2 or 1). They are not
+part of this repository, the recipe is. ::
 
-    python scripts/train_default.py SKILLS.jsonl.gz --base FOLDER --work WORK --out WEIGHTS
+    python scripts/train_default.py SKILLS.jsonl.gz --base FOLDER --work FIRST --out TEXTS
+    python scripts/train_default.py SKILLS.jsonl.gz --base TEXTS --work SECOND --out WEIGHTS
+        --requests REQUESTS.jsonl.gz --without 0-99,700-749
     python scripts/build_model.py --tuned WEIGHTS ...
 
-BASE is the folder of the official weights (see ``scripts/build_model.py``). An interrupted run goes
-on from its last checkpoint in WORK, which is made every few minutes. No query of a judged
-collection is used.
+BASE is the folder of the official weights (see ``scripts/build_model.py``), then that of the
+weights that have learned from texts; ``onnx`` begins with the packaged ones. An interrupted run
+goes on from its last checkpoint in the folder of ``--work``, which is made every few minutes. No
+query of a judged collection is used if ``--without`` leaves out the clusters that are measured.
 """
 
 from __future__ import annotations
@@ -18,19 +23,34 @@ import gzip
 import hashlib
 import importlib.metadata
 import json
+import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.training.bert_weights import BertWeights, average, read_hugging_face
+from skillsearch.training.bert_weights import (
+    BertWeights,
+    average,
+    begin_weights,
+    read_hugging_face,
+)
 from skillsearch.training.contrastive import TorchEncoder, train
-from skillsearch.training.plan import TrainingSettings, distinct_skills, make_plan, neighbours
-from skillsearch.training.queries import SkillText
+from skillsearch.training.plan import (
+    JUDGED,
+    Batch,
+    TrainingSettings,
+    distinct_skills,
+    make_plan,
+    neighbours,
+)
+from skillsearch.training.queries import MinedSkill, Pair, SkillText
 
 SETTINGS = TrainingSettings(
     steps=420,
@@ -42,7 +62,18 @@ SETTINGS = TrainingSettings(
     save_every=20,
     seed=1,
 )
-"""How the shipped model was trained."""
+"""How the shipped model was trained with texts."""
+WITH_REQUESTS = replace(SETTINGS, steps=220, batch_size=64, learning_rate=4e-5)
+"""And then with requests, which make the other half of each batch."""
+REQUESTS = 64
+TOGETHER = 4
+"""Requests of a cluster in a batch, at most."""
+BESIDE = 3
+"""Other skills of the cluster in a batch, at most: hard negatives."""
+HEAD_SHARE = 0.15
+"""Share of the requests that are paired with the head of a body."""
+KINDS = frozenset("spto")
+"""Kinds of requests that some skill fits: short, plain, long tasks, odd ones."""
 SHARE = 0.75
 """Share of the trained weights in the model; the rest is the official ones. With 1 the sets
 that are least like skills lose a little, with 0.75 none does, and the mean is higher."""
@@ -66,6 +97,112 @@ def read_skills(path: Path) -> Iterator[SkillText]:
         for line in file:
             record = json.loads(line)
             yield SkillText(record["name"], record["description"], record["body"])
+
+
+def read_requests(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file of graded requests."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def clusters(text: str) -> set[int]:
+    """Read ranges such as ``0-199,450-549``."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return found
+
+
+class Request(NamedTuple):
+    """A request, the rows of the skills that were judged for it, and the grades of some."""
+
+    text: str
+    rows: tuple[int, ...]
+    grades: Mapping[int, int]
+
+
+def requests_of(
+    path: Path, left_out: Collection[int], rows: Mapping[int, int], most: int | None = None
+) -> list[list[Request]]:
+    """Return English requests by cluster, those of some clusters left out; in random order.
+
+    Args:
+        path: The file.
+        left_out: Numbers of clusters.
+        rows: The row of each skill by its line; requests without a skill among them are left out.
+        most: No more clusters are taken once there are so many requests.
+
+    Returns:
+        The requests of each cluster.
+    """
+    found: defaultdict[int, list[Request]] = defaultdict(list)
+    for one in read_requests(path):
+        if one["cluster"] in left_out or one["lang"] != "en" or one["kind"] not in KINDS:
+            continue
+        judged = tuple(dict.fromkeys(rows[line] for line in one["rows"] if line in rows))
+        grades = {rows[int(k)]: grade for k, grade in one["grades"].items() if int(k) in rows}
+        if grades:
+            found[one["cluster"]].append(Request(one["text"], judged, grades))
+    numbers, taken, count = sorted(found), [], 0
+    for number in random.Random(7).sample(numbers, len(numbers)):
+        if most is not None and count >= most:
+            break
+        taken.append(found[number])
+        count += len(found[number])
+    return taken
+
+
+def pairs_of_cluster(
+    requests: Sequence[Request], skills: Sequence[SkillText], chance: random.Random
+) -> list[tuple[int, Pair]]:
+    """Draw pairs from a cluster, none of whose documents helps with the query of another.
+
+    Args:
+        requests: The requests of the cluster.
+        skills: All skills.
+        chance: Its state decides.
+
+    Returns:
+        Rows of skills with a pair: requests with a skill that fits best, then other skills of the
+        cluster with a query from their own texts, whose metadata are hard negatives.
+    """
+    drawn: list[tuple[int, Pair]] = []
+    right: set[int] = set()
+    graded: set[int] = set()
+    for one in chance.sample(requests, len(requests)):
+        best = max(one.grades.values())
+        row = chance.choice([row for row, grade in one.grades.items() if grade == best])
+        if row in graded or right & one.grades.keys():
+            continue
+        head = skills[row].head()
+        document = head if head and chance.random() < HEAD_SHARE else skills[row].metadata()
+        drawn.append((row, Pair(one.text, document, JUDGED)))
+        right.add(row)
+        graded |= one.grades.keys()
+        if len(drawn) == TOGETHER:
+            break
+    others = [row for row in dict.fromkeys(requests[0].rows) if row not in graded]
+    for row in chance.sample(others, min(BESIDE, len(others))):
+        if pair := MinedSkill.mine(skills[row]).draw(chance):
+            drawn.append((row, Pair(pair.query, skills[row].metadata(), pair.kind)))
+    return drawn
+
+
+def with_requests(
+    plan: Sequence[Batch], by_cluster: Sequence[Sequence[Request]], skills: Sequence[SkillText]
+) -> list[Batch]:
+    """Add pairs of `REQUESTS` to each batch of a plan, of clusters in random order."""
+    chance = random.Random(SETTINGS.seed)
+    found = []
+    for batch in plan:
+        added: list[tuple[int, Pair]] = []
+        for requests in chance.sample(by_cluster, len(by_cluster)):
+            added += pairs_of_cluster(requests, skills, chance)
+            if len(added) >= REQUESTS:
+                break
+        found.append((*batch, *added[:REQUESTS]))
+    return found
 
 
 def metadata_vectors(
@@ -110,15 +247,30 @@ def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("skills", type=Path)
-    parser.add_argument("--base", type=Path, required=True, help="folder of the official weights")
+    parser.add_argument("--base", required=True, help="folder of weights, or a packaged model")
     parser.add_argument("--work", type=Path, required=True, help="keeps vectors and checkpoints")
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
+    parser.add_argument("--requests", type=Path, help="learn from graded requests as well")
+    parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
+    parser.add_argument("--most", type=int, help="requests at most, for a learning curve")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    base = read_hugging_face(options.base)
-    skills, _ = distinct_skills(list(read_skills(options.skills)), SCRIPTS)
+    folder = Path(options.base)
+    base = read_hugging_face(folder) if folder.is_dir() else begin_weights(options.base)
+    skills, rows = distinct_skills(list(read_skills(options.skills)), SCRIPTS)
     vectors = metadata_vectors(skills, base, options.work)
-    plan = make_plan(skills, neighbours(vectors), SETTINGS)
+    settings = WITH_REQUESTS if options.requests else SETTINGS
+    plan = make_plan(skills, neighbours(vectors), settings)
+    learned: dict[str, Any] = {}
+    if options.requests:
+        left_out = clusters(options.without)
+        by_cluster = requests_of(options.requests, left_out, rows, options.most)
+        plan = with_requests(plan, by_cluster, skills)
+        learned = {
+            "requests_sha256": hashlib.sha256(options.requests.read_bytes()).hexdigest(),
+            "requests": sum(map(len, by_cluster)),
+            "left_out": options.without,
+        }
     began = time.monotonic()
 
     def tell(_stage: str, done: int, total: int) -> None:
@@ -126,12 +278,13 @@ def main() -> None:
         print(f"step {done} of {total}, {time.monotonic() - began:.0f} s", file=sys.stderr)
 
     trained = train(
-        base, plan, SETTINGS, vectors=vectors, checkpoints=options.work / "run", progress=tell
+        base, plan, settings, vectors=vectors, checkpoints=options.work / "run", progress=tell
     )
     record = {
-        "settings": asdict(SETTINGS),
+        "settings": asdict(settings),
         "texts_sha256": hashlib.sha256(options.skills.read_bytes()).hexdigest(),
         "skills": len(skills),
+        **learned,
         "steps": trained.steps,
         "share": SHARE,
         "versions": {name: importlib.metadata.version(name) for name in _LIBRARIES},

@@ -18,7 +18,6 @@ the skills of collections that have their own.
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import math
@@ -34,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from train_default import read_skills, save_weights
+from train_default import clusters, read_requests, read_skills, save_weights
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -158,12 +157,6 @@ def written(path: Path, texts: Texts, left_out: Collection[int]) -> Iterator[tup
         yield from ((key[0], group) for group in alone)
 
 
-def read_requests(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file of graded requests."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def drawn(texts: Texts, left_out: Collection[int], most: int) -> Iterator[Group]:
     """Yield queries drawn from the texts of skills, each read with its skill and with others.
 
@@ -259,15 +252,6 @@ def measured_rows(
     }
     found = enumerate(texts.skills)
     return rows | {row for row, skill in found if fold_blanks(skill[1])[:_NEAR_CHARS] in known}
-
-
-def clusters(text: str) -> set[int]:
-    """Read ranges such as ``0-199,450-549``."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
 
 
 def pair_auroc(read: Read, groups: Sequence[Group]) -> float:
