@@ -38,7 +38,7 @@ class PackagedModel(NamedTuple):
 TUNED = PackagedModel(
     "skillsearch-minilm",
     "model",
-    "e9b504246696ad54d87505ccea3ed739855cbca91e0a7cf4f9a6e50d51550293",
+    "d7733ad6caa7d2bccf223593244490e1bbe2d5bd3c9d1c82a69443f4305b613a",
 )
 UNTUNED = PackagedModel(
     "all-MiniLM-L6-v2",

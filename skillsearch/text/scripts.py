@@ -1,7 +1,7 @@
 """The writing systems of a text, so that an embedder is not asked about those it cannot read.
 
 An English-only embedder maps Korean to noise that looks alike. So letters it cannot read are
-removed before a text is embedded, and its verdict is trusted by the share of the text that is left.
+removed before a text is embedded, and its verdict is trusted by the share of letters left.
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-# From this share of readable text on, an embedder is trusted in full.
+# From this share of readable letters on, an embedder is trusted in full.
 TRUSTED_SHARE = 0.5
-# A text with a larger share of other text cannot be read as a whole.
+# A text with a larger share of other letters cannot be read as a whole.
 ILLEGIBLE_SHARE = 0.1
-# Scripts of which a letter, a syllable or half a word, says as much as three of an alphabet.
-_DENSE = frozenset({"Cjk", "Hangul", "Hiragana", "Katakana"})
-_LETTERS_EACH = 3
 # Letters whose names do not begin with their script; after NFKC they are plain letters.
 _WIDE_FORMS = {"FULLWIDTH": "Latin", "FEMININE": "Latin", "MASCULINE": "Latin", "MICRO": "Latin"}
 
@@ -23,25 +20,19 @@ _WIDE_FORMS = {"FULLWIDTH": "Latin", "FEMININE": "Latin", "MASCULINE": "Latin", 
 def trust(text: str, scripts: frozenset[str] | None) -> float:
     """Return how far an embedder that reads some scripts, or all (None), can judge a text.
 
-    It is the share of the text in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without any
-    letters.
+    It is the share of letters in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without any.
     """
-    return min(_share_read(text, scripts) / TRUSTED_SHARE, 1.0)
+    foreign = _foreign_letters(text, scripts)
+    if not foreign:
+        return 1.0
+    letters = sum(map(str.isalpha, text))
+    return min((letters - sum(map(text.count, foreign))) / letters / TRUSTED_SHARE, 1.0)
 
 
 def is_legible(text: str, scripts: frozenset[str] | None) -> bool:
-    """Return whether at most `ILLEGIBLE_SHARE` of a text is in scripts other than these."""
-    return _share_read(text, scripts) >= 1.0 - ILLEGIBLE_SHARE
-
-
-def _share_read(text: str, scripts: frozenset[str] | None) -> float:
-    """Return the share of a text that is in some scripts, by letters."""
-    counts = {char: text.count(char) for char in _foreign_letters(text, scripts)}
-    if not counts:
-        return 1.0
-    known = sum(map(str.isalpha, text)) - sum(counts.values())
-    other = sum(n * (_LETTERS_EACH if script(c) in _DENSE else 1) for c, n in counts.items())
-    return known / (known + other)
+    """Return whether at most `ILLEGIBLE_SHARE` of the letters are in scripts other than these."""
+    foreign = sum(map(text.count, _foreign_letters(text, scripts)))
+    return foreign <= ILLEGIBLE_SHARE * sum(map(str.isalpha, text))
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:

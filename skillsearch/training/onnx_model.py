@@ -365,7 +365,7 @@ class BertGraph:
 
 
 def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """Return the weights among the constants of a graph, as they were before the export."""
+    """Return the weights among the constants of a graph, as they may have been before."""
     tensors = {}
     for name, value in constants.items():
         plain = name.removesuffix(_QUANTISED)
@@ -374,7 +374,8 @@ def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
             continue
         if plain != name:
             zero, scale = constants[f"{plain}_zero_point"], constants[f"{plain}_scale"]
-            value = (value.astype(np.float32) - zero.astype(np.float32)) * scale
+            value = value.astype(np.float32) - zero.astype(np.float32)
+            value = (_unrounded(value, plain) if plain.endswith(".T") else value) * scale
         if plain == _FIRST_TYPE:
             plain, value = plain.replace("first", "weight"), value[None]
         elif plain.endswith(".T"):
@@ -383,3 +384,15 @@ def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
             value = value * constants[smooth] if smooth in constants else value
         tensors[plain] = value
     return tensors
+
+
+def _unrounded(whole: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    """Return numbers at random that round to those of a matrix, the same for a name each time.
+
+    Training changes most weights by less than half a step of 8 bits: rounded again, they would be
+    what they were, and nothing learned. The largest of a column stay, since they make its scale.
+    """
+    chance = np.random.default_rng(list(name.encode()))
+    away = chance.uniform(-0.49, 0.49, whole.shape).astype(np.float32)
+    largest = np.abs(whole).max(axis=0, keepdims=True)
+    return np.where(np.abs(whole) < largest, whole + away, whole)

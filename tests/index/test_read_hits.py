@@ -173,7 +173,7 @@ def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_sk
     order = names(ask(tools, NOT_READ, calibrated()))
     name, tool = order[0], order[0].removesuffix("-tool")
     about = tools.find(name).description
-    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물", "Water.")
+    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물", "Water the plants.")
     tools.refresh()
     before = names(ask(tools, NOT_READ, calibrated()))
     place = before.index(name)

@@ -42,17 +42,14 @@ def test_a_letter_belongs_to_the_script_of_its_name(char, expected):
         ("한국어", None, 1.0),
         ("한국어", frozenset({"Hangul"}), 1.0),
         ("abc", frozenset({"Hangul"}), 0.0),
-        ("ab жж", LATIN, 1.0),
-        ("a жжж", LATIN, 0.5),
-        ("abcdef 한국", LATIN, 1.0),
-        ("abc 한국어", LATIN, 0.5),
-        ("在 Miner 上查，我的 token 是", LATIN, 20 / 28),
-        ("かな カナ abcd", LATIN, 0.5),
+        ("ab 한국", LATIN, 1.0),
+        ("a 한국어", LATIN, 0.5),
+        ("a 한국어 한국어말", LATIN, 0.25),
     ],
 )
-def test_trust_is_the_readable_share_of_the_text_doubled(text, scripts, expected):
-    """Half is enough for full trust; a syllable or an ideograph counts as three letters."""
-    assert trust(text, scripts) == pytest.approx(expected)
+def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expected):
+    """Half of the letters is enough for full trust; only letters count."""
+    assert trust(text, scripts) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,9 +84,8 @@ def test_what_is_readable_is_trusted_in_full(text):
         ("", LATIN, True),
         ("123 !? 🚀", LATIN, True),
         ("plain words", LATIN, True),
-        ("ninesigns ж", LATIN, True),
-        ("eightlet ж", LATIN, False),
-        ("ninesigns 한", LATIN, False),
+        ("ninesigns 한", LATIN, True),
+        ("eightlet 한", LATIN, False),
         ("한국어", LATIN, False),
         ("한국어", None, True),
         ("한국어", frozenset({"Hangul"}), True),
@@ -97,8 +93,8 @@ def test_what_is_readable_is_trusted_in_full(text):
         ("déjà vu", LATIN, True),
     ],
 )
-def test_a_text_is_legible_if_little_of_it_is_foreign(text, scripts, expected):
-    """A tenth at most; one letter of ten is, one of nine is not, nor is a syllable of ten."""
+def test_a_text_is_legible_if_few_of_its_letters_are_foreign(text, scripts, expected):
+    """A tenth of them at most; one of ten is, one of nine is not."""
     assert is_legible(text, scripts) is expected
 
 

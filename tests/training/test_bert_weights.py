@@ -171,14 +171,28 @@ def test_an_exported_model_is_read_within_a_step_of_its_weights(make_bert, expor
         else:
             np.testing.assert_array_equal(read.tensors[name], tensor[: len(read.tensors[name])])
             continue
-        assert (np.abs(read.tensors[name] - tensor) <= 0.501 * step + 1e-7).all(), name
+        furthest = (0.501 if name == WORDS else 0.991) * step
+        assert (np.abs(read.tensors[name] - tensor) <= furthest + 1e-7).all(), name
 
 
 def test_what_was_read_is_exported_again_as_the_same_bytes(exported, tmp_path):
-    """Dequantised weights lie on the steps, so that nothing more is lost."""
+    """Each matrix is read as numbers that round to its integers."""
     export(read_exported(exported), tmp_path / "again", name="tiny")
     for name in ("model.onnx", "model.onnx_data", "model.json", "tokenizer.json"):
         assert (tmp_path / "again" / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_what_training_changes_a_little_is_not_rounded_away(exported, tmp_path):
+    """On average: changes by a fifth of a step change a fifth of the integers by one."""
+    read = read_exported(exported)
+    name = "encoder.layer.0.intermediate.dense.weight"
+    before = read.tensors[name]
+    step = np.abs(before).max(axis=1, keepdims=True) / 64
+    moved = np.where(np.abs(before) < 50 * step, before + step / 5, before).astype(np.float32)
+    tuned = dataclasses.replace(read, tensors={**read.tensors, name: moved})
+    export(tuned, tmp_path / "again", name="tiny")
+    changes = (read_exported(tmp_path / "again").tensors[name] - before) / step
+    assert np.abs(changes.mean() - (moved - before).mean() / step.mean()) < 0.03
 
 
 @pytest.mark.parametrize("stem", ["model", "untuned"])
