@@ -291,7 +291,7 @@ def test_indexes_are_kept_in_the_users_cache(cli, drinks_collection, home, monke
     """Unless another folder is named."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     assert cli("eval", drinks_collection, "--system", "bm25").exit_code == 0
-    assert list((home / "cache").glob("skillsearch/evaluation/drinks-*/skills/00000/SKILL.md"))
+    assert list((home / "cache").glob("skillsearch/evaluation/drinks-*/documents/00000/SKILL.md"))
 
 
 @pytest.mark.parametrize(

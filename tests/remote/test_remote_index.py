@@ -63,6 +63,22 @@ def test_only_what_changed_is_embedded(build, root, make_skill):
     assert names(index.search("olive oil", threshold=0.0))[0] == "fry-eggs"
 
 
+def test_a_stub_follows_its_other_files(build, root, make_skill):
+    """It is found by what they say, and sent again when they change."""
+    make_skill(root, "kitchen", "Helps at home.", "See the guide.")
+    guide = root / "kitchen" / "guide.md"
+    guide.write_text("Boil quince marmalade. " * 200)
+    index, _ = build()
+    assert names(index.search("marmalade of quinces", threshold=0, system="bm25"))[:1] == [
+        "kitchen"
+    ]
+    guide.write_text("Pickle gherkins. " * 300)
+    index, report = build()
+    assert report.reused == 5
+    assert not names(index.search("marmalade of quinces", threshold=0, system="bm25"))
+    assert build()[1].reused == 6
+
+
 def test_a_skill_that_is_gone_from_disk_goes(build, root):
     """With the terms that it alone had."""
     build()

@@ -696,6 +696,8 @@ def test_three_hundred_skills_take_linear_time(tmp_path, make_skill, monkeypatch
     for number in range(300):
         path = make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
         os.utime(path, (1_000_000, 1_000_000))
+        os.utime(path.parent, (1_000_000, 1_000_000))
+    os.utime(tmp_path / "s", (1_000_000, 1_000_000))
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "s")
     monkeypatch.setattr(os, "open", None)
