@@ -72,7 +72,7 @@ def options(root, model, tmp_path):
     lines = [
         {"query": f"{verb} crate{one} of depot{one}", "skill": f"sorter-{one}"}
         for one in range(COUNT)
-        for verb in ("see to", "handle")
+        for verb in ("see to", "handle", "mind", "sort out")
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
     return reader_tuning.ReaderOptions(
