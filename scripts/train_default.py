@@ -75,8 +75,8 @@ HEAD_SHARE = 0.15
 KINDS = frozenset("spto")
 """Kinds of requests that some skill fits: short, plain, long tasks, odd ones."""
 SHARE = 0.75
-"""Share of the trained weights in the model; the rest is the official ones. With 1 the sets
-that are least like skills lose a little, with 0.75 none does, and the mean is higher."""
+"""Share of the trained weights in the model; the rest is those that training began with. With 1 the
+sets that are least like skills lose a little, with 0.75 none does, and the mean is higher."""
 SCRIPTS = frozenset({"Latin"})
 """Writing systems that the model reads."""
 _NEIGHBOUR_CHARS = 400
@@ -205,6 +205,12 @@ def with_requests(
     return found
 
 
+def weights_of(base: str) -> BertWeights:
+    """Read the weights of a folder, as libraries of Hugging Face save them, or a packaged model."""
+    folder = Path(base)
+    return read_hugging_face(folder) if folder.is_dir() else begin_weights(base)
+
+
 def metadata_vectors(
     skills: Sequence[SkillText], base: BertWeights, work: Path
 ) -> NDArray[np.float32]:
@@ -255,8 +261,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, help="requests at most, for a learning curve")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    folder = Path(options.base)
-    base = read_hugging_face(folder) if folder.is_dir() else begin_weights(options.base)
+    base = weights_of(options.base)
     skills, rows = distinct_skills(list(read_skills(options.skills)), SCRIPTS)
     vectors = metadata_vectors(skills, base, options.work)
     settings = WITH_REQUESTS if options.requests else SETTINGS

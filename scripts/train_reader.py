@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from train_default import clusters, read_requests, read_skills, save_weights
+from train_default import clusters, read_requests, read_skills, save_weights, weights_of
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -43,7 +43,6 @@ from skillsearch.text.passages import best_passage, passage_text
 from skillsearch.text.requests import fold_blanks
 from skillsearch.text.scripts import trust
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.training.bert_weights import begin_weights, read_hugging_face
 from skillsearch.training.cross_encoder import (
     Group,
     Read,
@@ -321,12 +320,11 @@ def main() -> None:
             spent = time.monotonic() - began
             print(f"step {done} of {total}, {spent:.0f} s", file=sys.stderr, flush=True)
 
-    folder = Path(options.begin)
-    begin = read_hugging_face(folder) if folder.is_dir() else begin_weights(options.begin)
+    begin = weights_of(options.begin)
     trained = train_reader(begin, groups, settings, check=check if watched else None, progress=tell)
     record: dict[str, Any] = {
         "settings": asdict(settings),
-        "begin": options.begin if not folder.is_dir() else "weights of an earlier run",
+        "begin": options.begin if not Path(options.begin).is_dir() else "weights of an earlier run",
         "texts_sha256": hashlib.sha256(options.requests.read_bytes()).hexdigest(),
         "learned_from": "queries drawn from texts" if options.texts else "graded requests",
         "requests": len(groups),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,12 +103,12 @@ def body_of(document: Document) -> str:
     Empty if it cannot be read any more.
     """
     try:
-        body = skill_of(document).body
+        skill = skill_of(document)
     except ParseError:
         return ""
     if document.continuation_hash:
-        body += f"\n\n{continuation_in(Path(document.path).parent).text}"
-    return body
+        skill = replace(skill, continuation=continuation_in(skill.path.parent).text)
+    return skill.text
 
 
 def reordered(
