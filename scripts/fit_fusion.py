@@ -205,12 +205,13 @@ def fit_ranking(
     while step > 1.05:
         moved = False
         for place, name in enumerate(FEATURES):
-            for factor in (step, 1 / step, 0.0):
+            # A weight that fell to 0 may come back.
+            for value in (weights[place] * step, weights[place] / step, 0.0, start[name]):
                 tried = weights.copy()
-                tried[place] *= factor
-                if name in held or (value := goodness(data, tried)) <= best + 1e-5:
+                tried[place] = value
+                if name in held or (found := goodness(data, tried)) <= best + 1e-5:
                     continue
-                best, weights, moved = value, tried, True
+                best, weights, moved = found, tried, True
         if not moved:
             step = 1 + (step - 1) / 2
     return weights

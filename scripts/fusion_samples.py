@@ -40,7 +40,7 @@ Item = TypeVar("Item")
 FAMILIES = {
     "salesforce-variants": "salesforce",
     "metatool-multi": "metatool",
-    "authors-tasks": "authors",
+    **{f"authors-{part}": "authors" for part in ("tasks", "zh", "ko", "ja")},
     **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "languages")},
 }
 """Collections over the same documents, or of the same making: neither may see the other."""

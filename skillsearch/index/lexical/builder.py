@@ -34,14 +34,14 @@ from skillsearch.text.tokenizer import term_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Terms in a run, repeats included: some 100 MB while it is sorted.
-RUN_TERMS = 1 << 22
+# Terms in a run, repeats included: some 25 MB of words, and as much while they are sorted.
+RUN_TERMS = 1 << 20
 # For the place of a document in its run, sorted below the rank of a term.
 _PLACE_BITS = 32
 _LEAST_MEAN_LENGTH = 1e-9
 # Postings merged at a time, unless a single term has more, and terms of all runs: rank, document
 # and frequency fit 17, 31 and 16 bits.
-BLOCK = (1 << 21, 1 << 17)
+BLOCK = (1 << 20, 1 << 17)
 _FREQUENCY_BITS = 16
 MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
 _RANGES = 1 << 12
