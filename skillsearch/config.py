@@ -13,7 +13,7 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_type_hints
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError
-from skillsearch.types import LANGUAGES, JsonValue, Languages
+from skillsearch.types import LANGUAGES, SELECTING, JsonValue, Languages, Selection
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class Settings:
             `setting_values.READING`, or the model of one, which then always reads.
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
+        selection: What include, exclude, tags and in_roots say, each source beside all others.
+        profile: Name of a table ``[profiles.NAME]`` of a file, which is laid over both files.
         allowed_commands: The only commands of skills that may be run; empty for all.
         sources: Where each setting that is not a default came from.
     """
@@ -94,6 +96,8 @@ class Settings:
     daemon: Annotated[str, values.choice("auto", "off")] = "auto"
     allowed_commands: Annotated[tuple[str, ...], values.parse_words] = ()
     denied_commands: Annotated[tuple[str, ...], values.parse_words] = ()
+    profile: Annotated[str, values.text()] = ""
+    selection: Selection = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -132,8 +136,9 @@ class Settings:
 _PARSERS: Mapping[str, values.Parser] = {
     key: hint.__metadata__[0]
     for key, hint in get_type_hints(Settings, include_extras=True).items()
-    if key != "sources"
-}
+    if key not in ("selection", "sources")
+} | dict.fromkeys(SELECTING, values.parse_words)
+_PROFILED = frozenset({"n", "threshold", *SELECTING})
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in _PARSERS) | OTHER_VARIABLES
 
 
@@ -158,9 +163,14 @@ def load_settings(
     own, project = user_file(), project_file(here)
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
     settings = _with_file(settings, own)
+    files, chosen = [own], [settings.profile]
     if project not in (None, own):
         settings = _with_file(settings, project)
         _check_project(settings, project)
+        files, chosen = [own, project], [*chosen, settings.profile]
+    given = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
+    for name in filter(None, dict.fromkeys([given] if given else chosen)):
+        settings = _with_profile(settings, name, files)
     named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
     lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
     settings = _with_values(settings, named | lists, here, source="environment")
@@ -181,8 +191,7 @@ def default_index_dir() -> Path:
 
 def user_index_dir() -> Path:
     """Return the folder of the user's own index, whatever a project, variable or flag names."""
-    own = Settings(index_dir=default_index_dir())
-    return _with_file(own, user_file()).index_dir
+    return _with_file(Settings(index_dir=default_index_dir()), user_file()).index_dir
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:
@@ -209,8 +218,7 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
     given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
     reason = f"named by {given.get(source, source)}" if source else "the default"
     why = f" ({reason})" if is_meant else ""
-    root = "" if has_roots else " FOLDER"
-    command = f"skillsearch index{root}{index_option(folder, settings)}"
+    command = f"skillsearch index{'' if has_roots else ' FOLDER'}{index_option(folder, settings)}"
     text = f"There is no index in {folder}{why}. Make it: {command}"
     if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
         text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
@@ -279,20 +287,25 @@ def mcp_token(file: Path | None = None) -> str:
 @cache
 def _warn_of_unknown(name: str) -> None:
     """Warn once about a variable of ours that is not a setting, and name the one it resembles."""
+    if name.startswith(PREFIX):
+        logger.warning("The variable %s is unknown and ignored%s", name, _near(name, _VARIABLES))
+
+
+def _near(name: str, known: Collection[str]) -> str:
     import difflib
 
-    if name.startswith(PREFIX):
-        near = difflib.get_close_matches(name, _VARIABLES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        logger.warning("The variable %s is unknown and ignored%s", name, hint)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
-    """Return the settings of a TOML file; of a pyproject.toml only ``[tool.skillsearch]``."""
+    """Return the settings of a TOML file, if there is one; in pyproject.toml a table holds them."""
+    if not path.is_file():
+        return {}
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES)
-        if path.name == "pyproject.toml" and b"[tool.skillsearch]" not in data:
+        if path.name == "pyproject.toml" and b"[tool.skillsearch" not in data:
             return {}
         content = tomllib.loads(data.decode())
     except RecursionError as exc:
@@ -303,11 +316,30 @@ def _table(path: Path) -> dict[str, JsonValue]:
     table = tool.get(APP, {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
+    profiles = table.get("profiles", {})
+    if not isinstance(profiles, dict) or any(type(one) is not dict for one in profiles.values()):
+        raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
     return table
 
 
+def _with_profile(settings: Settings, name: str, files: Sequence[Path]) -> Settings:
+    """Add the settings of a profile, from each file that has one of its name."""
+    profiles = [(path, _table(path).get("profiles", {})) for path in files]
+    known = sorted({one for _, tables in profiles for one in tables})
+    if name not in known:
+        near = _near(name, known) or f"; there are: {', '.join(known) or 'none'}"
+        places = " or ".join(map(str, files))
+        raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
+    for path, tables in profiles:
+        source, table = f"{path}: profiles.{name}", tables.get(name, {})
+        if unknown := sorted(table.keys() - _PROFILED):
+            raise ConfigError(f"{source}: {unknown[0]!r} is none of {sorted(_PROFILED)}")
+        settings = _with_values(settings, table, path.parent, source=source)
+    return settings
+
+
 def _with_file(settings: Settings, path: Path) -> Settings:
-    table = _table(path) if path.is_file() else {}
+    table = {key: value for key, value in _table(path).items() if key != "profiles"}
     return _with_values(settings, table, path.parent, source=str(path))
 
 
@@ -333,7 +365,9 @@ def _with_values(
             written = spellings.get(source, f"{source}: {key} = {value!r}")
             raise ConfigError(f"{written} {exc}") from exc
     sources = {**settings.sources, **dict.fromkeys(parsed, source)}
-    return replace(settings, **parsed, sources=sources)
+    tests = ((key, parsed.pop(key, ())) for key in SELECTING)
+    selection = settings.selection + tuple(test for test in tests if test[1])
+    return replace(settings, **parsed, selection=selection, sources=sources)
 
 
 def _check_project(settings: Settings, path: Path) -> None:

@@ -169,6 +169,10 @@ class QueryError(SkillSearchError, ValueError):
     """A query, number of hits or threshold that cannot be searched."""
 
 
+class SelectionError(QueryError):
+    """A selection leaves out what was asked for, or names a root that is not there."""
+
+
 class DaemonError(SkillSearchError):
     """The daemon cannot be used or cannot answer; final if the same would fail without it."""
 

@@ -94,10 +94,10 @@ def parse_switch(value: JsonValue, base: Path) -> bool:
 
 
 def parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
-    """Parse a list of commands: a list, or a text separated by blanks or commas."""
+    """Parse a list of words: a list, or a text separated by blanks or commas."""
     words = _WORD.findall(value) if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError("must be a list of commands")
+        raise ValueError("must be a list of words")
     return tuple(words)
 
 

@@ -39,6 +39,13 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 """Who vouches for the skills of a root. vetted: the user, who named the folder or owns it; project:
 nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
 
+SELECTING = ("include", "exclude", "tags", "in_roots")
+Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+"""Which skills to search, all that pass each test: one of `SELECTING`, and the values it takes.
+include, exclude: patterns (``*``, ``?``, ``[a-z]``), one or none of which stands for the skill's
+name or its folder below the root, with the root's alias and a colon before it or without; tags: it
+has one of them; in_roots: it is in one of them, named by alias, path or URL."""
+
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
 
@@ -251,10 +258,11 @@ class Hit(Record):
 
     It stands for its `family`, if it has near-copies; the `duplicates` are the paths of those
     listed there. `chunk` is the id of the chunk of the skill that fits the query best, or empty.
-    Trust and origin are its root's.
+    Trust and origin are its root's. The `handle` names it alone: ``root:name`` if another skill has
+    its name, else empty.
     """
 
-    OPTIONAL = ("explain", "chunk", "family", "origin")
+    OPTIONAL = ("explain", "chunk", "family", "origin", "handle")
 
     rank: int
     name: str
@@ -269,6 +277,7 @@ class Hit(Record):
     family: Family | None = None
     trust: Trust = "vetted"
     origin: str = ""
+    handle: str = ""
 
     def with_family(self, family: Family | None) -> Hit:
         """Return the same hit in another family."""

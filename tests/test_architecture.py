@@ -23,6 +23,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "index.families",
         "index.names",
         "index.relatives",
+        "index.selecting",
     },
     {"index.search"},
     {"index.build"},

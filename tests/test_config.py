@@ -457,7 +457,7 @@ def test_lists_of_commands_are_words_or_lists(tmp_path, value):
 @pytest.mark.parametrize("value", [3, [""], [1]])
 def test_what_is_no_list_of_commands_is_refused(tmp_path, value):
     """An empty entry would mean nothing."""
-    with pytest.raises(ConfigError, match="must be a list of commands"):
+    with pytest.raises(ConfigError, match="must be a list of words"):
         config.load_settings(tmp_path, denied_commands=value)
 
 

@@ -253,7 +253,13 @@ def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> _
 def configured(opened: OpenIndexes[SkillLibrary]) -> LibraryTools:
     """Return the tools over the index that the settings name, kept among those opened."""
     settings = load_settings()
-    return LibraryTools(lambda: opened.get(settings.index_dir.absolute()), settings.threshold)
+
+    def library() -> SkillLibrary:
+        found = opened.get(settings.index_dir.absolute())
+        found.selection = settings.selection
+        return found
+
+    return LibraryTools(library, settings.threshold)
 
 
 _OPEN = OpenIndexes(SkillLibrary.open, limit=4)

@@ -43,6 +43,7 @@ _FORMS: dict[type, tuple[str, ...]] = {
         "skill-not-found",
         "Use one of `nearest` if there is any, or search for the task.",
     ),
+    errors.SelectionError: ("selection", _TELL_USER),
     errors.VersionNotFoundError: (
         "version-not-found",
         "Use one of `versions`, or the name without a version.",

@@ -19,6 +19,7 @@ from skillsearch.cli.output import (
     say,
     show_rows,
 )
+from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_index
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from skillsearch.index.documents import Document
     from skillsearch.skills.chunks import Chunk
 
-_ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden")
+_ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "tags")
 _SOURCE = ("trust", "origin")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
 WINDOW = 200_000
@@ -51,12 +52,13 @@ HEADS = {
 
 
 @command("list")
+@selecting
 @app.index_dir
 @app.as_json
 def list_command(asked: Asked) -> None:
     """List the skills of the index: name, root and description."""
     index = open_index(asked.settings)
-    documents = list(index.documents())
+    documents = list(index.documents(asked.settings.selection))
     roots = {str(root.path): root for root in index.opened.settings.roots}
     if asked.as_json:
         skills = [_entry(each, roots[each.root]) for each in documents]
@@ -68,6 +70,8 @@ def list_command(asked: Asked) -> None:
             for each in documents
         )
         show_rows(rows, ("name", "root", "description"), is_cut=True)
+    if left_out := len(index) - len(documents):
+        say(f"note: {left_out:,} more skills are left out by options or settings")
     if not documents:
         say("The index holds no skills.")
 

@@ -19,6 +19,7 @@ from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import say
+from skillsearch.cli.selecting import options, selecting
 from skillsearch.config import cache_dir, mcp_token, no_index
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 @app.languages
 @app.trust
 @app.reader
+@selecting
 @option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
 @option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
 @flag("--watch", "Follow changes of the folders; needs watchfiles.")
@@ -206,6 +208,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 @app.index_dir
 @app.languages
 @app.trust
+@selecting
 @option(
     "--http url URL", "URL of a running server: see skillsearch mcp --http.", callback=_check_url
 )
@@ -250,6 +253,7 @@ def _check_config(asked: Asked) -> list[str]:
     trust = asked.settings.trust if asked.flags["trust"] else ()  # its folders are absolute
     given = ["--languages", languages] if languages else []
     given += [part for item in trust for part in ("--trust", item)]
+    given += options(asked.flags)
     given += ["--toolset", asked.toolset] if asked.toolset else []
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
     is_no_start = given and (asked.hook or asked.url)

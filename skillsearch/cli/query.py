@@ -12,6 +12,7 @@ import click
 from skillsearch.cli import app, hook
 from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting_flag
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
+from skillsearch.cli.selecting import selecting
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
@@ -44,6 +45,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @app.threshold
 @app.reader
 @flag("--explain", "Show which channels had a vote, and why each hit has its score.")
+@selecting
 @app.index_dir
 @option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
 @option(
@@ -70,6 +72,7 @@ def query_command(asked: Asked) -> int:
     )
     how: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
     how |= {"system": asked.system, "explain": asked.explain, "reader": settings.reader}
+    how |= {"selection": settings.selection}
     if asked.batch:
         queries, problems = _read_batch(asked.batch)
         found = False
@@ -149,7 +152,7 @@ def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Ans
     (result,) = _search([text], settings, how)
     if result or settings.backend == "milvus" or len(text.split()) > 1:
         return result, ()
-    return result, near_names(open_index(settings), text)
+    return result, near_names(open_index(settings), text, settings.selection)
 
 
 def _search(
@@ -198,7 +201,8 @@ def _say_perhaps(result: SearchResult) -> None:
         say(f"{MAY_FIT if result else ONLY_MAY_FIT}:")
     for hit in result.perhaps:
         tag = f" {source_tag(hit)}" if source_tag(hit) else ""
-        say(one_line(f"{hit.name} ({hit.score:.2f}){tag}: {hit.description}", _LINE_CHARS))
+        name = hit.handle or hit.name
+        say(one_line(f"{name} ({hit.score:.2f}){tag}: {hit.description}", _LINE_CHARS))
 
 
 def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
@@ -208,7 +212,8 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
     """
     for hit in result:
         more = filter(None, (hit.chunk, source_tag(hit)))
-        yield hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *more
+        name = hit.handle or hit.name
+        yield hit.rank, f"{hit.score:.4f}", name, hit.description, hit.path, *more
         if hit.explain:
             from skillsearch.cli.tables import explanation
 
@@ -224,6 +229,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @flag("--all everything", "List every skill, whatever the request.")
 @repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
 @flag("--required", "With --load: add the skills they require, before them.")
+@selecting
 @option("--format form", "Format of the overview.", type=click.Choice(FORMATS), default="xml")
 @app.index_dir
 @app.no_refresh
@@ -266,11 +272,13 @@ def _offer(
     from skillsearch.agents import prompt as prompts
     from skillsearch.library.skill_library import SkillLibrary
 
-    how = {key: getattr(asked.settings, key) for key in ("refresh", "n", "threshold", "reader")}
+    keys = ("refresh", "n", "threshold", "reader", "selection")
+    how = {key: getattr(asked.settings, key) for key in keys}
     how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
     answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
     unvetted = sum(answer.unvetted for answer in answers)
     library = SkillLibrary.of_index(index)
+    library.selection = asked.settings.selection
     found: Sequence[Document | Hit] = list(chain.from_iterable(answers))
     if asked.everything:
         everything = library.list()

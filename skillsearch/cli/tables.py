@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice, zip_longest
 from operator import itemgetter
@@ -58,10 +57,9 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
     table.add_column(justify="right", style="dim")
     table.add_column(justify="right")
     table.add_column(overflow="fold")
-    names = Counter(hit.name for hit in result)
     for hit in result:
         end = [Text()] if hit.rank < len(result) else []
-        parts = [*_hit_lines(hit, console, is_twin=names[hit.name] > 1), *end]
+        parts = [*_hit_lines(hit, console), *end]
         table.add_row(str(hit.rank), Text(f"{hit.score:.2f}", style="cyan"), Group(*parts))
     console.print(table)
 
@@ -82,7 +80,7 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
         score = Text(f"{hit.score:.2f}", style="cyan")
         tag = f"{source_tag(hit)} ".lstrip()
         about = Text.assemble((tag, "yellow"), one_line(hit.description))
-        table.add_row(score, Text(one_line(hit.name), style="bold"), about)
+        table.add_row(score, Text(hit.handle or one_line(hit.name), style="bold"), about)
     console.print(table)
 
 
@@ -199,11 +197,9 @@ def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
         yield from _pieces(piece, width, depth + 1)
 
 
-def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
+def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     room = max(console.width - _HIT_INDENT, 20)
-    name = Text(one_line(hit.name), style="bold")
-    if is_twin:
-        name.append(f"  {one_line(hit.doc_id)}", style="not bold dim")
+    name = Text(hit.handle or one_line(hit.name), style="bold")
     if tag := source_tag(hit):
         name.append(f"  {tag}", style="not bold yellow")
     described = Text(one_line(hit.description)).wrap(console, room)

@@ -45,7 +45,7 @@ _Types = Mapping[str, tuple[type, ...]]
 _SEARCH: _Types = {
     **dict.fromkeys(("index_dir", "query", "system", "reader"), (str,)),
     **dict.fromkeys(("explain", "refresh"), (bool,)),
-    **{"n": (int,), "threshold": (float, int, type(None))},
+    **{"n": (int,), "threshold": (float, int, type(None)), "selection": (list,)},
 }
 _OVERVIEW: _Types = {
     **dict.fromkeys(("prompt", "folder"), (str,)),
@@ -133,7 +133,7 @@ class Answers:
             index = self._warm.get(_absolute(asked.pop("index_dir"))).index
             query = asked.pop("query")
             (result,) = answer_queries(index, [query], notes.append, **asked)
-            nearest = () if result else near_names(index, query)
+            nearest = () if result else near_names(index, query, asked["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -174,6 +174,7 @@ class Answers:
                 reader=settings.reader,
                 include_hidden=False,
                 vetted_only=not asked["include_unvetted"],
+                selection=settings.selection,
             )
             skills = [offered(warm.library, hit) for hit in found]
         return {"text": render_overview(skills), "unvetted": found.unvetted, "notes": notes}

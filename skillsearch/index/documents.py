@@ -22,7 +22,7 @@ from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 8
+VERSION = 9
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -67,6 +67,7 @@ class Document:
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
         hubness: How far it is near whatever is asked, mostly 0.
         continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
+        tags: Those of its metadata, by which a `Selection` may ask for it.
     """
 
     doc_id: str
@@ -87,11 +88,13 @@ class Document:
     sketch: str = ""
     hubness: float = 0.0
     continuation_hash: str = ""
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
+        object.__setattr__(self, "tags", tuple(self.tags))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
@@ -110,6 +113,7 @@ class Document:
             version=skill.metadata.version,
             requires=skill.metadata.requires,
             continuation_hash=digest_of(skill.continuation),
+            tags=skill.metadata.tags,
         )
 
     @property

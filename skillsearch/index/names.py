@@ -6,6 +6,7 @@ import difflib
 import heapq
 import itertools
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from skillsearch.index.documents import Document
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.versions import newest, satisfies, split_requirement
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Skill
+from skillsearch.types import Hit, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
 """Least similarity (difflib's ratio) of a name that is worth suggesting."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
+_MAX_NAME_CHARS = 256
 
 
 def find_by_name(
@@ -137,6 +139,16 @@ def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shado
             if document.doc_id not in meant
         ]
     return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+
+
+def handle_of(found: Document | Hit | Skill, documents: DocumentStore, roots: Sequence[str]) -> str:
+    """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
+    name, alias = one_line(found.name, _MAX_NAME_CHARS), found.doc_id.partition(":")[0]
+    for known in (name, f"{alias}:{name}"):
+        with suppress(LookupError, ValueError):
+            if find_by_name(known, documents, roots, suggest=False).doc_id == found.doc_id:
+                return known
+    return one_line(found.doc_id)
 
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, 
 if TYPE_CHECKING:
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.types import SearchResult
+    from skillsearch.types import SearchResult, Selection
 
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
@@ -115,13 +115,13 @@ def answer_queries(
         yield from index.search_many(some, **options)
 
 
-def near_names(index: SkillIndex, query: str) -> tuple[str, ...]:
+def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tuple[str, ...]:
     """Return names that a query of one word may be a misspelling of; none in a large index."""
     from skillsearch.index.names import nearest_names
 
     if len(query.split()) != 1 or len(index) > MAX_CHECKED_SKILLS:
         return ()
-    return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
+    return nearest_names(query, index.documents(selection), cutoff=_NEAR_CUTOFF)
 
 
 def bring_up_to_date(index: SkillIndex) -> str:

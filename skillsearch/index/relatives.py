@@ -29,7 +29,7 @@ def family_of(
 
     Those with `ranks`, by number, are listed first.
     """
-    others = without(store.families.relatives(number), left_out).tolist()
+    others = without(without(store.families.relatives(number), store.deleted), left_out).tolist()
     if not others:
         return None
     others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))

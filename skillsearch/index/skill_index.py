@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -23,7 +23,8 @@ from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
+from skillsearch.index.search.search import HowToSearch, SearchOptions, SearchRequest, answer
+from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
@@ -35,8 +36,8 @@ from skillsearch.types import (
     Progress,
     Root,
     SearchResult,
+    Selection,
     Skill,
-    System,
 )
 
 if TYPE_CHECKING:
@@ -169,9 +170,10 @@ class SkillIndex:
     def __len__(self) -> int:
         return len(self.opened.corpus.documents)
 
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents in order of their ids."""
-        return iter(self.opened.corpus.documents)
+    def documents(self, selection: Selection = ()) -> Iterator[Document]:
+        """Yield all documents, or those of a selection, in order of their ids."""
+        every, roots = self.opened.corpus.documents, self.opened.settings.roots
+        return iter(selected(every, selection, roots))
 
     def root_of(self, document: Document) -> Root:
         """Return the root of a document."""
@@ -246,13 +248,7 @@ class SkillIndex:
         query: str,
         n: int = 5,
         threshold: float | None = None,
-        *,
-        system: System = "hybrid",
-        explain: bool = False,
-        include_hidden: bool = True,
-        exclude: Collection[str] = (),
-        reader: str | None = None,
-        vetted_only: bool = False,
+        **how: Unpack[HowToSearch],
     ) -> SearchResult:
         """Find the skills that fit a request, or none; nothing is written.
 
@@ -275,24 +271,16 @@ class SkillIndex:
                 which always reads; None to ask the settings.
             vetted_only: Leave out the skills of roots that are not vetted, and say how many of
                 them would have been hits, in `SearchResult.unvetted`.
+            selection: Which skills are searched; all others are left out before ranking.
 
         Raises:
-            QueryError: If the query is empty or too long, or another argument cannot be used.
+            QueryError: If the query is empty or too long, or another argument cannot be used; a
+                SelectionError if the selection leaves nothing or names a root that is not there.
             EmbedderError: If the model cannot be loaded or has changed since the index was built;
                 `refresh` with `verify` helps.
             CacheError: If a part of the index is found to be damaged; names it.
         """
-        return self.search_many(
-            [query],
-            n=n,
-            threshold=threshold,
-            system=system,
-            explain=explain,
-            include_hidden=include_hidden,
-            exclude=exclude,
-            reader=reader,
-            vetted_only=vetted_only,
-        )[0]
+        return self.search_many([query], n=n, threshold=threshold, **how)[0]
 
     def search_many(
         self, queries: Sequence[str], **options: Unpack[SearchOptions]

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
-from skillsearch.index.search.search import Search, SearchRequest, with_provenance
+from skillsearch.index.search.search import HowToSearch, Search, SearchRequest, with_provenance
+from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
@@ -175,24 +177,19 @@ class WordIndex:
         self._corpus = Corpus(store, (postings,), (), (None,))
 
     def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        *,
-        include_hidden: bool = True,
-        reader: str | None = None,
+        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
     ) -> SearchResult:
         """Find the skills that match a request by its words, as `SkillIndex.search` does."""
         started = time.perf_counter()
-        request = SearchRequest(query, n, threshold, include_hidden=include_hidden, reader=reader)
+        request = SearchRequest(query, n, threshold, **how)
         language = language_of(query)
         _, counts, excluded = split_terms(query, language)
         weights = weigh_terms(self._corpus, counts)
         form = QueryForm(query, language, counts, _NO_VOTE, weights, excluded)
         calibration = default_calibration()
-        search = Search(request, self._corpus, calibration)
-        hits = search.hits([form])[0] if len(self._corpus.documents) else ()
+        every, roots = self._corpus.documents, self._roots
+        corpus = replace(self._corpus, documents=selected(every, request.selection, roots))
+        hits = Search(request, corpus, calibration).hits([form])[0] if len(every) else ()
         seconds = time.perf_counter() - started
-        result = with_provenance(request.result(calibration, hits), self._roots)
+        result = with_provenance(request.result(calibration, hits), every, roots)
         return replace(result, seconds=seconds, words_only=True)

@@ -8,20 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import ParseError, SkillError
+from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
-from skillsearch.index.names import Shadowed, find_by_name, find_shadowed
+from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.search import SearchRequest
+from skillsearch.index.search.search import HowToSearch, SearchRequest
+from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.source import IndexSource, ScannedSource
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
-from skillsearch.text.safe_text import one_line
 from skillsearch.types import (
     Diagnostic,
     FileContent,
@@ -30,6 +30,7 @@ from skillsearch.types import (
     Languages,
     Root,
     SearchResult,
+    Selection,
     Skill,
 )
 
@@ -37,20 +38,21 @@ MAX_PRELOADED_SKILLS = 1_000
 MAX_CYCLES = 100
 """Cycles that are reported; hostile skills can have one for every two skills."""
 _KEPT_SKILLS = 32
-_MAX_NAME_CHARS = 256
 
 
 class SkillLibrary:
     """All skills of an environment, as of its creation or its last `refresh`.
 
     What it loads is always read from the disk. If several skills share a name, the first root wins,
-    and within a root the newest version. One library belongs to one thread.
+    and within a root the newest version. One library belongs to one thread. Skills that its
+    `selection`, which may be changed, leaves out are neither found nor listed.
     """
 
     def __init__(self, source: IndexSource | ScannedSource, *, reader: str | None = None) -> None:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source = source
         self._reader = reader
+        self.selection: Selection = ()
         self._kept = _KEPT_SKILLS
         self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
@@ -100,7 +102,7 @@ class SkillLibrary:
         return cls(IndexSource(index))
 
     def __len__(self) -> int:
-        return len(self._source.documents)
+        return len(self._documents)
 
     @property
     def roots(self) -> tuple[Root, ...]:
@@ -136,23 +138,29 @@ class SkillLibrary:
         return self._meant()[0]
 
     def find(self, name: str) -> Document:
-        """Find the skill that a name means, as `SkillIndex.find` does."""
-        return find_by_name(name, self._source.documents, self._root_paths)
+        """Find what a name means, as `SkillIndex.find` does; SelectionError if it is left out."""
+        try:
+            return find_by_name(name, self._documents, self._root_paths)
+        except SkillNotFoundError:
+            with suppress(SkillError):
+                find_by_name(name, self._source.documents, self._root_paths, suggest=False)
+                raise SelectionError(
+                    f"The skill {name!r} is left out by the settings of skillsearch: change "
+                    "include, exclude, tags, in_roots or profile there, or the option of that name."
+                ) from None
+            raise
 
     def in_folder(self, folder: str) -> Document | None:
         """Return the first skill whose folder has a name, in any case; None if there is none."""
         wanted = folder.casefold()
         order = {path: place for place, path in enumerate(self._root_paths)}
-        documents = self._source.documents
+        documents = self._documents
         found = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
         return min(found, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, found: Document | Hit | Skill) -> str:
-        """Return the name to show for a skill, on one line; its id if that name means another."""
-        name = one_line(found.name, _MAX_NAME_CHARS)
-        meant = self._resolve(name)
-        is_meant = meant is not None and meant.doc_id == found.doc_id
-        return name if is_meant else one_line(found.doc_id)
+        """Return the name to show for a skill: one that means it alone, whatever is selected."""
+        return handle_of(found, self._source.documents, self._root_paths)
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now; the same object while its bytes are the same."""
@@ -212,19 +220,19 @@ class SkillLibrary:
         include_hidden: bool = False,
         reader: str | None = None,
     ) -> SearchResult:
-        """Find the skills that match a request, or none, as `SkillIndex.search` does.
+        """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
         A `reader` of None is the library's, or else the one of the settings.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        reader = reader or self._reader
-        request = SearchRequest(query, n, threshold, include_hidden=include_hidden, reader=reader)
-        index = self._source.index()
+        how: HowToSearch = {"include_hidden": include_hidden, "selection": self.selection}
+        how["reader"] = reader or self._reader
+        request, index = SearchRequest(query, n, threshold, **how), self._source.index()
         if index is None:
             return request.result(default_calibration())
-        return index.search(query, n, threshold, include_hidden=include_hidden, reader=reader)
+        return index.search(query, n, threshold, **how)
 
     def is_current(self) -> bool:
         """Return, by the stat of every folder and file, whether the disk still looks the same."""
@@ -273,9 +281,13 @@ class SkillLibrary:
     def _root_paths(self) -> Sequence[str]:
         return [str(root.path) for root in self._source.roots]
 
+    @property
+    def _documents(self) -> DocumentStore:
+        return selected(self._source.documents, self.selection, self.roots)
+
     def _meant(self) -> tuple[tuple[Shadowed, ...], tuple[Document, ...]]:
         """Return the shadowed skills, and the others by name; computed once while none changes."""
-        documents = self._source.documents
+        documents = self._documents
         if self._known is None or self._known[0] is not documents:
             shadowed = find_shadowed(documents, self._root_paths)
             hidden = {item.document.doc_id for item in shadowed}
@@ -287,7 +299,7 @@ class SkillLibrary:
     def _resolve(self, name: str) -> Document | None:
         """Return the skill that a name means, or None; no similar names are looked for."""
         with suppress(SkillError):
-            return find_by_name(name, self._source.documents, self._root_paths, suggest=False)
+            return find_by_name(name, self._documents, self._root_paths, suggest=False)
         return None
 
     def _read(self, document: Document) -> Skill:

@@ -102,6 +102,7 @@ class ServedLibrary:
             # One that is indexing switches to the generation it is writing by itself.
             if library is None or not library.is_indexing:
                 library = self._library = self._opened.get(self.index_dir)
+                library.selection = self.settings.selection
             return library
         if library is None:
             library = self._library = SkillLibrary.from_roots(
@@ -113,6 +114,7 @@ class ServedLibrary:
                 executor=self._indexing,
                 reader=self.settings.reader,
             )
+            library.selection = self.settings.selection
         elif not library.roots:
             library.refresh()
         if not library.roots:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import SearchRequest, answer
+from skillsearch.index.search.search import HowToSearch, SearchRequest, answer
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.reader import Readers
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
@@ -35,7 +35,7 @@ from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResult, Skill, System
+from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResult, Skill
 
 Read = TypeVar("Read")
 
@@ -179,21 +179,17 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         query: str,
         n: int = 5,
         threshold: float | None = None,
-        *,
-        system: System = "hybrid",
-        explain: bool = False,
-        include_hidden: bool = True,
-        exclude: Collection[str] = (),
-        reader: str | None = None,
+        **how: Unpack[HowToSearch],
     ) -> SearchResult:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
-        With `explain`, a section of a body is only named if its file is on this machine.
+        With `explain`, a section of a body is only named if its file is on this machine. All skills
+        are searched: a QueryError if only vetted or selected ones are asked for.
         """
         started = time.perf_counter()
-        request = SearchRequest(
-            query, n, threshold, system, explain, include_hidden, frozenset(exclude), reader
-        )
+        request = SearchRequest(query, n, threshold, **how)
+        if request.vetted_only or request.selection:
+            raise errors.QueryError("Milvus searches all skills; leave out what selects some.")
 
         def read(view: View) -> SearchResult | None:
             result = self._answer(request, view)

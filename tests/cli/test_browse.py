@@ -49,6 +49,7 @@ def test_list_as_json_is_one_object(indexed, drinks):
         "root": str(drinks),
         "path": str(drinks / "brew-coffee" / "SKILL.md"),
         "hidden": False,
+        "tags": [],
         "trust": "vetted",
         "origin": "",
     }
@@ -398,17 +399,18 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
 
 
 def test_hits_of_one_name_are_told_apart():
-    """By their ids, which `show` takes; a name that stands alone needs none."""
-    found = [("pdf", "r:a/pdf"), ("pdf", "r:b/pdf"), ("tea", "r:tea")]
+    """By what `show` takes; a name that stands alone needs nothing."""
+    found = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
+    places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
     hits = [
-        Hit(rank=n, name=name, description="x", score=0.5, path="/r/p", root="/r", doc_id=doc_id)
-        for n, (name, doc_id) in enumerate(found)
+        Hit(rank=n, name=name, description="x", score=0.5, handle=handle, **places)
+        for n, (name, handle) in enumerate(found)
     ]
     file = io.StringIO()
     result = SearchResult("q", 0.3, tuple(hits), False, 0.0)
     print_hits(result, Console(file=file, width=80, highlight=False))
     lines = [line.split()[2:] for line in file.getvalue().splitlines() if "0.50" in line]
-    assert lines == [["pdf", "r:a/pdf"], ["pdf", "r:b/pdf"], ["tea"]]
+    assert lines == [["r:a/pdf"], ["s:pdf"], ["tea"]]
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, ""])

@@ -217,7 +217,14 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
     os.kill(pid, signal.SIGSTOP)
     asked = []
     settings = load_settings(index_dir=index_dir)
-    options = {"n": 5, "threshold": None, "system": "hybrid", "explain": False, "reader": "off"}
+    options = {
+        "n": 5,
+        "threshold": None,
+        "system": "hybrid",
+        "explain": False,
+        "reader": "off",
+        "selection": [],
+    }
     try:
         if trouble == "full":  # Nobody takes the connections that wait.
             import socket

@@ -19,6 +19,7 @@ def question(indexed, index_dir):
             "explain": False,
             "reader": "off",
             "refresh": False,
+            "selection": [],
             **changes,
         }
 

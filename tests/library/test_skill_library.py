@@ -384,7 +384,8 @@ def test_no_skill_takes_the_id_of_another_as_its_name(library, project, make_ski
     library.refresh()
     assert library.get("user:steep-tea").body == "Use 96 C."
     (decoy,) = [d for d in library.list() if d.description == "Not tea."]
-    assert library.handle(decoy) == "project:x/decoy"
+    assert library.handle(decoy) == "project:user:steep-tea"
+    assert library.find("project:user:steep-tea") == decoy
 
 
 def test_a_broken_skill_stops_no_other(library, project):

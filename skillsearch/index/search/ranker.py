@@ -21,7 +21,7 @@ from skillsearch.index.search.calibration import (
 from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import union, without
+from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
@@ -94,10 +94,7 @@ def find_candidates(
     left_out, unseen = store.left_out, store.uncounted
     if len(excluded):
         left_out = union(left_out, excluded)
-        # Members speak for a family if its leader is left out.
-        families = store.families
-        waiting = families.members[~np.isin(families.leaders, left_out)]
-        unseen = union(left_out, waiting)
+        unseen = union(left_out, store.families.waiting(left_out))
     k = max(_MIN_CANDIDATES, 4 * n)
     near: list[list[Numbers]] = [[] for _ in queries]
     for number, channel in enumerate(corpus.dense):
@@ -120,9 +117,10 @@ def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) 
         return documents
     leaders = union(families.leaders_of(documents))
     found = [leaders]
-    for leader in leaders[families.are_leading(leaders)].tolist():
+    leading = leaders[families.are_leading(leaders)]
+    are_gone = find_sorted(left_out, leading) >= 0
+    for leader, is_gone in zip(leading.tolist(), are_gone.tolist(), strict=True):
         members, are_peers = families.followers(leader)
-        is_gone = leader in left_out
         found.append((members if is_gone else members[are_peers])[:_MOST_MEMBERS])
     return union(*found)
 

@@ -13,6 +13,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.names import handle_of
 from skillsearch.index.relatives import family_of
 from skillsearch.index.search.calibration import READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
@@ -28,8 +29,11 @@ from skillsearch.index.search.ranker import (
     rank,
 )
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
+from skillsearch.index.selecting import selected
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.setting_values import MAX_N, parse_reader
-from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, System
+from skillsearch.text.safe_text import one_line
+from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,17 +46,23 @@ MOST_PERHAPS = 5
 _LEAST_JUDGED = 10
 
 
-class SearchOptions(TypedDict, total=False):
-    """The arguments of `SkillIndex.search` beside the query; it explains them."""
+class HowToSearch(TypedDict, total=False):
+    """The keyword arguments of `SkillIndex.search`; it explains them."""
 
-    n: int
-    threshold: float | None
     system: System
     explain: bool
     include_hidden: bool
     exclude: Collection[str]
     reader: str | None
     vetted_only: bool
+    selection: Selection
+
+
+class SearchOptions(HowToSearch, total=False):
+    """All arguments of `SkillIndex.search` beside the query."""
+
+    n: int
+    threshold: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ class SearchRequest:
     exclude: Collection[str] = ()
     reader: str | None = None
     vetted_only: bool = False
+    selection: Selection = ()
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -129,7 +140,7 @@ class Search:
     ) -> list[tuple[Hit, ...]]:
         """Return what fits or may fit each query, best first, ties by document id."""
         documents = self.corpus.documents
-        named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
+        named = map(documents.number_of, self.request.exclude)
         excluded = np.array([number for number in named if number is not None], np.int64)
         excluded = np.concatenate([excluded, left_out])
         if not self.request.include_hidden:
@@ -257,15 +268,19 @@ def unvetted_beside_vetted(roots: Sequence[Root]) -> list[str]:
     return unvetted if len(unvetted) < len(roots) else []
 
 
-def with_provenance(result: SearchResult, roots: Sequence[Root]) -> SearchResult:
-    """Say of each hit what its root is."""
+def with_provenance(
+    result: SearchResult, documents: DocumentStore, roots: Sequence[Root]
+) -> SearchResult:
+    """Say of each hit what its root is, and by which name it is meant alone."""
     by_path = {str(root.path): root for root in roots}
 
-    def completed(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        pairs = [(hit, by_path[hit.root]) for hit in hits]
-        return tuple(replace(hit, trust=root.trust, origin=root.origin) for hit, root in pairs)
+    def completed(hit: Hit) -> Hit:
+        root, handle = by_path[hit.root], handle_of(hit, documents, list(by_path))
+        handle = "" if handle == one_line(hit.name) else handle
+        return replace(hit, trust=root.trust, origin=root.origin, handle=handle)
 
-    return replace(result, hits=completed(result.hits), perhaps=completed(result.perhaps))
+    hits, perhaps = (tuple(map(completed, some)) for some in (result.hits, result.perhaps))
+    return replace(result, hits=hits, perhaps=perhaps)
 
 
 def answer(
@@ -278,15 +293,16 @@ def answer(
     """Answer requests that differ in their query alone; without skills there are no forms."""
     if not forms:
         return [request.result(calibration) for request in requests]
-    first, roots = requests[0], opened.settings.roots
-    doubted = opened.corpus.documents.of_roots(unvetted_beside_vetted(roots))
-    search = Search(first, opened.corpus, calibration, reading, doubted)
+    first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
+    corpus = replace(opened.corpus, documents=selected(every, first.selection, roots))
+    doubted = every.of_roots(unvetted_beside_vetted(roots))
+    search = Search(first, corpus, calibration, reading, doubted)
     if first.vetted_only:
         results = vetted_results(search, requests, forms, roots)
     else:
         found = zip(requests, search.hits(forms), strict=True)
         results = [one.result(calibration, hits) for one, hits in found]
-    results = [with_provenance(result, roots) for result in results]
+    results = [with_provenance(result, every, roots) for result in results]
     if not first.explain or first.system != "hybrid":
         return results
     pairs = zip(results, forms, strict=True)

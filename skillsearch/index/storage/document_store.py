@@ -25,11 +25,16 @@ from skillsearch.index.storage.numbering import (
     numbered,
     run_starts,
     union,
+    within,
     without,
 )
 from skillsearch.text.tokenizer import term_hash
+from skillsearch.types import Selection
 
-_FIELDS = tuple(field.name for field in fields(Document))
+# What tells which skill a record is stands first, by itself, so that it can be read alone.
+_LABEL = ("doc_id", "name", "tags")
+_FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
+_DECODER = json.JSONDecoder()
 _ROW = np.dtype(
     [
         *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
@@ -86,7 +91,8 @@ class DocumentStore(Iterable[Document]):
         self.families = families or FamilyTable()
         self._root_counts: dict[int, int] = {}
         self._of_roots: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._guard: DamageGuard | nullcontext[None] = guard or nullcontext()
+        self.selections: dict[Selection, DocumentStore] = {}  # what each was found to leave
+        self.guard: DamageGuard | nullcontext[None] = guard or nullcontext()
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
@@ -106,7 +112,7 @@ class DocumentStore(Iterable[Document]):
         """Numbers of the documents that are not deleted, in order of their ids, int64."""
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
-            with self._guard:
+            with self.guard:
                 numbers = np.insert(numbers, self.places, np.arange(len(numbers), self.size))
         return without(numbers, self.deleted)
 
@@ -152,11 +158,20 @@ class DocumentStore(Iterable[Document]):
     def __getitem__(self, number: int) -> Document:
         """Read one document, maybe deleted; raises IndexError if there is no such number."""
         at, place = locate(self.segments, number)
-        with self._guard:
+        with self.guard:
             return self.segments[at].read(place)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
+
+    def labels(self, numbers: NDArray[np.int64]) -> Iterator[tuple[str, str, list[str]]]:
+        """Yield id, name and tags of some documents, ascending, without reading them whole."""
+        with self.guard:
+            for first, segment in numbered(self.segments):
+                records, starts = segment.records.data, segment.starts.tolist()
+                for place in (numbers[within(numbers, first, segment)] - first).tolist():
+                    text = str(records[starts[place] : starts[place + 1]], "ascii")
+                    yield tuple(_DECODER.raw_decode(text, 1)[0])
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a key for each number that sorts documents by their ids, int64."""
@@ -170,7 +185,7 @@ class DocumentStore(Iterable[Document]):
 
     def named(self, name: str) -> list[int]:
         """Return the documents with a name, ignoring case, hyphens and spaces."""
-        with self._guard:
+        with self.guard:
             found = np.concatenate(
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
@@ -179,7 +194,7 @@ class DocumentStore(Iterable[Document]):
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the living document with an id, or None."""
-        with self._guard:
+        with self.guard:
             for first, segment in numbered(self.segments):
                 place = segment.number_of(doc_id)
                 if place is not None and not self.is_deleted(first + place):
@@ -196,7 +211,7 @@ class DocumentStore(Iterable[Document]):
     def with_prefix(self, prefix: str) -> Iterator[Document]:
         """Yield the living documents whose ids begin with a prefix, segment by segment."""
         for first, segment in numbered(self.segments):
-            with self._guard:
+            with self.guard:
                 begin = segment.place_of(prefix)
             for number in range(first + begin, first + segment.size):
                 document = self[number]
@@ -208,15 +223,16 @@ class DocumentStore(Iterable[Document]):
     def count_roots(self, leader: int) -> int:
         """Return in how many roots the family of a leader is, counted once: it may be large."""
         if leader not in self._root_counts:
-            members = self.families.followers(leader)[0].tolist()
-            self._root_counts[leader] = len({self[one].root for one in (leader, *members)})
+            family = (leader, *self.families.followers(leader)[0].tolist())
+            roots = {self[one].root for one in family if not self.is_deleted(one)}
+            self._root_counts[leader] = len(roots)
         return self._root_counts[leader]
 
     def root_places(self, aliases: Sequence[str]) -> NDArray[np.int16]:
         """Return for each document the place of its root among some, by their aliases."""
         found = np.full(self.size, len(aliases), np.int16)
         for first, segment in numbered(self.segments):
-            with self._guard:
+            with self.guard:
                 for place, alias in enumerate(aliases):
                     # The character after a colon ends all ids that begin with an alias.
                     begin, end = map(segment.place_of, (f"{alias}:", f"{alias};"))
@@ -274,7 +290,8 @@ class DocumentSegment(ArrayTable):
         """Read one document by its number; raises CacheError if its record has an unknown form."""
         record = self.records[self.starts[number] : self.starts[number + 1]].tobytes()
         try:
-            return Document(*json.loads(record))
+            (doc_id, name, tags), *values = json.loads(record)
+            return Document(*(doc_id, name, *values, tags))
         except (TypeError, ValueError) as exc:
             raise CacheError(f"document {number} has an unknown form") from exc
 
@@ -330,7 +347,8 @@ class DocumentWriter:
 def _record(document: Document, rows: bytearray) -> bytes:
     """Return the record of a document, and append its `_ROW`."""
     # `astuple` would copy everything, which takes longer than all else here.
-    record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
+    label, *values = ([getattr(document, name) for name in some] for some in (_LABEL, _FIELDS))
+    record = json.dumps([label, *values[0]]).encode()
     numbers = (document.trust, document.fluency, document.hubness)
     flags = (document.hidden, bool(document.excluded))
     text = term_hash(f"{document.name}\0{document.description}")

@@ -43,6 +43,10 @@ class FamilyTable:
         places = find_sorted(self.members, numbers)
         return np.where(places >= 0, np.append(self.leaders, 0)[places], numbers)
 
+    def waiting(self, left_out: Numbers) -> Numbers:
+        """Return the members whose leader speaks for them, since it is not left out."""
+        return self.members[find_sorted(left_out, self.leaders) < 0]
+
     def are_leading(self, numbers: Numbers) -> Flags:
         """Return whether each of some documents stands for others."""
         found = self._by_leader[0]

@@ -1,0 +1,36 @@
+"""Options that say which skills a command searches, offers or lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skillsearch.cli.app import Decorated, setting
+from skillsearch.types import JsonValue
+
+_OPTIONS = (
+    (
+        "--include",
+        "include",
+        "PATTERN",
+        "Only skills whose name or ROOT:NAME fits; * is any text.",
+    ),
+    ("--exclude", "exclude", "PATTERN", "No skills whose name or ROOT:NAME fits."),
+    ("--tag", "tags", "TAG", "Only skills with this tag."),
+    ("--root", "in_roots", "ROOT", "Only skills of this root: its alias, path or URL."),
+)
+
+
+def selecting(function: Decorated) -> Decorated:
+    """Add ``--include``, ``--exclude``, ``--tag``, ``--root`` and ``--profile``."""
+    function = setting("--profile NAME", "Add the settings of [profiles.NAME].")(function)
+    for name, key, kind, text in reversed(_OPTIONS):
+        add = setting(f"{name} {key} {kind}", f"{text} Repeatable.", multiple=True)
+        function = add(function)
+    return function
+
+
+def options(flags: Mapping[str, JsonValue]) -> list[str]:
+    """Return the words of a command line that say the same as some flags."""
+    pairs = [(name, value) for name, key, *_ in _OPTIONS for value in flags[key]]
+    pairs += [("--profile", flags["profile"])] if flags["profile"] else []
+    return [word for pair in pairs for word in pair]

@@ -1,0 +1,103 @@
+"""What a selection leaves of the documents of a corpus."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+
+import numpy as np
+
+from skillsearch.errors import SelectionError
+from skillsearch.index.names import shadowed_numbers
+from skillsearch.index.request import key_of
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import find_sorted, union, without
+from skillsearch.text.safe_text import listed, one_line, visible
+from skillsearch.text.tokenizer import normalized
+from skillsearch.types import SELECTING, Root, Selection
+
+# Selections whose documents are kept with an opened index.
+_MOST_KEPT = 8
+_SHOWN_TAGS, _SHOWN_CHARS = 20, 500
+_HYPHENS = str.maketrans("_ ", "--")
+
+
+def selected(
+    documents: DocumentStore, selection: Selection, roots: Sequence[Root]
+) -> DocumentStore:
+    """Return the documents that a selection leaves, as if all others had been deleted.
+
+    So what only one of those shadowed is found. The statistics stay those of all documents, and so
+    does every feature of a skill. The answer is kept with the documents: finding it reads all
+    names. A SelectionError if a root is not there, or nothing is left.
+    """
+    if not selection or not len(documents):
+        return documents
+    key = tuple((kind, tuple(given)) for kind, given in selection)  # JSON gave lists
+    if unknown := [kind for kind, _ in key if kind not in SELECTING]:
+        raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
+    if key not in documents.selections:
+        found = _select(documents, key, roots)
+        if len(documents.selections) >= _MOST_KEPT:
+            documents.selections.clear()
+        documents.selections[key] = found
+    return documents.selections[key]
+
+
+def _select(documents: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
+    numbers = without(np.arange(documents.size), documents.deleted)
+    for given in (given for kind, given in selection if kind == "in_roots"):
+        of_roots = documents.of_roots([_alias(name, roots) for name in given])
+        numbers = numbers[find_sorted(of_roots, numbers) >= 0]
+    tests = [(kind, _pattern(kind, given)) for kind, given in selection if kind != "in_roots"]
+    if tests:
+        numbers = numbers[[_passes(tests, *label) for label in documents.labels(numbers)]]
+    if not len(numbers):
+        raise SelectionError(_nothing(documents, selection))
+    families, gone = documents.families, without(np.arange(documents.size), numbers)
+    left = DocumentStore(documents.segments, gone, documents.places, families=families)
+    left.guard = documents.guard
+    left.shadowed = shadowed_numbers(left, [str(root.path) for root in roots])
+    left.uncounted = union(left.left_out, families.waiting(left.left_out))
+    left.mean_trust, left.other_share = documents.mean_trust, documents.other_share
+    return left
+
+
+def _alias(name: str, roots: Sequence[Root]) -> str:
+    """Return the alias of the root that is named by it, by its path or by its URL."""
+    for root in roots:
+        if name in (root.alias, root.origin, str(root.path)) or key_of(name) == str(root.path):
+            return root.alias
+    there_are = ", ".join(root.alias for root in roots)
+    raise SelectionError(f"There is no root {one_line(name, 200)!r}; there are: {there_are}.")
+
+
+def _pattern(kind: str, given: Sequence[str]) -> re.Pattern[str]:
+    folded = (_folded(one if ":" in one or kind == "tags" else f"*:{one}") for one in given)
+    return re.compile("|".join(map(translate, folded)))
+
+
+def _passes(
+    tests: Sequence[tuple[str, re.Pattern[str]]], doc_id: str, name: str, tags: Sequence[str]
+) -> bool:
+    names = [_folded(f"{doc_id.partition(':')[0]}:{name}"), _folded(doc_id)]
+    for kind, pattern in tests:
+        texts = map(_folded, tags) if kind == "tags" else names
+        if any(map(pattern.match, texts)) == (kind == "exclude"):
+            return False
+    return True
+
+
+def _folded(text: str) -> str:
+    """Return a text as `find` compares names: case, hyphens and hidden characters do not count."""
+    return normalized(visible(text)).casefold().translate(_HYPHENS)
+
+
+def _nothing(documents: DocumentStore, selection: Selection) -> str:
+    said = "; ".join(f"{kind}: {', '.join(given)}" for kind, given in selection)
+    text = f"No skill is selected by {one_line(said, _SHOWN_CHARS)}."
+    if "tags" in dict(selection):
+        there = {one_line(tag) for document in documents for tag in document.tags}
+        text += f" Tags there are: {listed(sorted(there), _SHOWN_TAGS) or 'none'}."
+    return f"{text} Change the options, settings or profile that say so."
