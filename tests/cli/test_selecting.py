@@ -1,0 +1,198 @@
+"""Choosing skills on the command line: options, settings, variables and profiles, in every face."""
+
+import json
+
+import pytest
+
+from skillsearch.config import load_settings, user_file
+from skillsearch.daemon.answers import Answers
+from skillsearch.environ import variables
+
+TEA = "steep green tea at the right temperature"
+
+
+@pytest.fixture
+def work(cli, tmp_path, make_skill, drinks, monkeypatch):
+    """Index drinks and the skills of a colleague, one of the same name, and return the folder."""
+    for name, value in {"MODEL": "hashing", "DAEMON": "off", "THRESHOLD": "0"}.items():
+        monkeypatch.setenv(f"SKILLSEARCH_{name}", value)
+    make_skill(tmp_path / "theirs", "steep-tea", "Steep black tea for three minutes.", tags=["hot"])
+    make_skill(tmp_path / "theirs", "mix-tea", "Mix green tea with juice.", tags=["cold", "Party"])
+    assert cli("index", drinks, tmp_path / "theirs").exit_code == 0
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def names(cli, work):
+    """Run a query and return the third column: the names of the hits."""
+
+    def run(*args, command=("query", TEA)):
+        result = cli(*command, *args)
+        assert result.exit_code == 0, result.stderr
+        column = 0 if command[0] == "list" else 2
+        return [line.split("\t")[column] for line in result.stdout.splitlines()]
+
+    return run
+
+
+def settle(path, text):
+    """Write a file of settings."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ([], {"steep-tea", "mix-tea"}),
+        (["--exclude", "STEEP*"], {"mix-tea"}),
+        (["--exclude", "drinks:*"], {"theirs:steep-tea", "mix-tea"}),
+        (["--include", "mix-*", "--include", "squeeze*"], {"mix-tea"}),
+        (["--include", "*-tea", "--exclude", "mix-tea"], {"steep-tea"}),
+        (["--root", "theirs"], {"theirs:steep-tea", "mix-tea"}),
+        (["--root", "../theirs", "--tag", "HOT"], {"theirs:steep-tea"}),
+        (["--tag", "party", "--tag", "hot"], {"theirs:steep-tea", "mix-tea"}),
+    ],
+)
+def test_options_choose_what_is_found(names, cli, args, expected):
+    """Also what is listed; and `show` takes each name for the same skill."""
+    assert set(names(*args, "-n", "20")) & {"steep-tea", "mix-tea", "theirs:steep-tea"} == expected
+    result = json.loads(cli("query", TEA, *args, "-n", "20", "--json").stdout)
+    for hit in result["hits"]:
+        shown = json.loads(cli("show", hit.get("handle", hit["name"]), "--json").stdout)
+        assert shown["path"] == hit["path"]
+    listed = json.loads(cli("list", "--json", *args).stdout)["skills"]
+    assert {hit["path"] for hit in result["hits"]} <= {skill["path"] for skill in listed}
+
+
+def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal):
+    """As a hit and as one that may fit."""
+    terminal()
+    found = cli("query", TEA, "--root", "theirs").stdout
+    assert "theirs:steep-tea" in found
+    perhaps = cli("query", TEA, "--root", "theirs", "--threshold", "0.999").stdout
+    assert "theirs:steep-tea" in perhaps
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["query", TEA, "--root", "nope"], "There is no root 'nope'; there are: drinks, theirs."),
+        (["query", TEA, "--tag", "nope"], "Tags there are: Party, cold, hot."),
+        (["query", TEA, "--include", "nope"], "No skill is selected by include: nope."),
+        (["list", "--exclude", "*"], "No skill is selected by exclude: *."),
+        (["prompt", TEA, "--exclude", "*"], "No skill is selected by exclude: *."),
+        (["query", TEA, "--profile", "x"], "There is no profile 'x' ([profiles.x] in "),
+        (["query", TEA, "--include", ""], "must be a list of words"),
+    ],
+)
+def test_what_selects_nothing_is_an_error(cli, work, args, message):
+    """Not the answer that no skill fits."""
+    result = cli(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_settings_of_all_sources_add_up(names, work, monkeypatch):
+    """What the user excludes, no project, variable or flag brings back."""
+    assert "mix-tea" in names()
+    settle(user_file(), 'exclude = ["steep-tea"]\n')
+    assert "steep-tea" not in names()
+    assert "mix-tea" in names()
+    settle(work / "skillsearch.toml", 'include = ["*tea*"]\nexclude = []\n')
+    assert names("-n", "20") == ["mix-tea"]
+    assert names(command=("list",)) == ["mix-tea"]
+    monkeypatch.setenv("SKILLSEARCH_TAGS", "cold, hot")
+    assert names("-n", "20") == ["mix-tea"]
+    assert load_settings().selection == (
+        ("exclude", ("steep-tea",)),
+        ("include", ("*tea*",)),
+        ("tags", ("cold", "hot")),
+    )
+
+
+def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
+    """The user's or the project's, chosen by flag, variable or file, in this order."""
+    own = '[profiles.guest]\nexclude = ["mix-*"]\nn = 1\n[profiles.cold]\ntags = ["cold"]\n'
+    settle(user_file(), own)
+    settle(work / "skillsearch.toml", 'n = 20\n[profiles.cold]\nexclude = ["drinks:*"]\n')
+    assert names("--profile", "guest") == ["steep-tea"]
+    assert names("--profile", "cold") == ["mix-tea"]
+    monkeypatch.setenv("SKILLSEARCH_PROFILE", "guest")
+    assert names() == ["steep-tea"]
+    assert names("--profile", "cold") == ["mix-tea"]
+    assert len(names("--profile", "guest", "-n", "3")) > 1
+    monkeypatch.delenv("SKILLSEARCH_PROFILE")
+    settle(work / "skillsearch.toml", 'profile = "guest"\nn = 20\n')
+    assert names() == ["steep-tea"]
+    assert "did you mean guest?" in cli("query", TEA, "--profile", "guset").stderr
+
+
+def test_a_project_cannot_undo_the_users_profile(names, work):
+    """By choosing another one of the user's: both hold."""
+    profiles = '[profiles.safe]\nexclude = ["steep-tea"]\n[profiles.all]\nexclude = []\n'
+    settle(user_file(), f'profile = "safe"\n{profiles}')
+    settle(work / "skillsearch.toml", 'profile = "all"\n')
+    found = names("-n", "20")
+    assert "mix-tea" in found
+    assert "steep-tea" not in found
+    assert "steep-tea" in names("--profile", "all", "-n", "20")
+
+
+def test_an_offer_leaves_out_what_the_settings_exclude(cli, work, index_dir):
+    """In a prompt, in a list of all, and in what the daemon answers a hook."""
+    settle(user_file(), 'exclude = ["drinks:steep-tea"]\n')
+    for args in ([TEA], ["--all"]):
+        offered = json.loads(cli("prompt", *args, "--json", "-n", "20").stdout)["skills"]
+        assert "theirs:steep-tea" in offered
+        assert "mix-tea" in offered
+        assert "steep-tea" not in offered
+    refused = cli("prompt", "--load", "drinks:steep-tea")
+    assert refused.exit_code == 2
+    assert "is left out by the settings of skillsearch: change include, excl" in refused.stderr
+    asked = {"prompt": TEA, "n": 20, "folder": str(work), "index_dir": None}
+    given = {name: text for name, text in variables().items() if name != "SKILLSEARCH_DAEMON"}
+    text = Answers().overview({**asked, "variables": given, "include_unvetted": False})["text"]
+    assert "theirs:steep-tea" in text
+    assert "<name>\nsteep-tea\n" not in text
+
+
+def test_the_daemon_gives_the_same_answer(cli, work, serve, monkeypatch):
+    """To the byte but for the time; and it says nothing of names that are left out."""
+    args = ("--exclude", "drinks:*", "--json")
+    alone = [json.loads(cli("query", text, *args).stdout) for text in (TEA, "steeptea")]
+    monkeypatch.delenv("SKILLSEARCH_DAEMON")
+    serve()
+    served = [json.loads(cli("query", text, *args).stdout) for text in (TEA, "steeptea")]
+    near = json.loads(cli("query", "mixtea", "--exclude", "mix*", "--json").stdout)
+    for one in (*alone, *served):
+        del one["seconds"]
+    assert served == alone
+    assert "mix-tea" not in near.get("nearest", [])
+
+
+def test_a_host_gets_the_same_options(cli, work):
+    """`mcp-config` hands them on to the server, each with its value."""
+    args = (
+        "--include",
+        "a*",
+        "--include",
+        "b*",
+        "--tag",
+        "x",
+        "--root",
+        "theirs",
+        "--profile",
+        "p",
+    )
+    settle(work / "skillsearch.toml", "[profiles.p]\nn = 3\n")
+    server = json.loads(cli("mcp-config", "claude-code", *args).stdout)["mcpServers"]["skillsearch"]
+    assert server["args"][-len(args) :] == list(args)
+
+
+def test_names_in_a_batch_and_on_stderr_are_chosen_too(cli, work):
+    """One selection for all queries."""
+    lines = b'{"_id": "1", "text": "steep tea"}\n{"_id": "2", "text": "mix tea"}\n'
+    result = cli("query", "--batch", "-", "--tag", "cold", stdin=lines)
+    for line in result.stdout.splitlines():
+        assert {hit["name"] for hit in json.loads(line)["hits"]} <= {"mix-tea"}

@@ -1,0 +1,261 @@
+"""What a selection leaves: nothing else is found or listed, and what is left ranks as before."""
+
+import random
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import SelectionError
+from skillsearch.index import selecting
+from skillsearch.index.documents import Document
+from skillsearch.index.names import find_shadowed
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
+from skillsearch.library.skill_library import SkillLibrary
+
+WORDS = "pdf form field video clip cut key secret rotate tea kettle steep query table plan".split()
+QUERIES = ("fill the pdf form", "rotate the secret key", "steep tea", "plan", "cut", "pdf-form-1")
+TAGS = ("Web", "data science", "home", "büro")
+LONG = "A body that is long enough to tell it from others. " * 8
+
+
+def write(root, folder, name, description, body="", tags=()):
+    """Write a skill below a root."""
+    path = root / folder / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    text = (
+        f"---\nname: {name}\ndescription: {description}\ntags: [{', '.join(tags)}]\n---\n{body}\n"
+    )
+    path.write_text(text, encoding="utf-8")
+
+
+def describe(number):
+    """Return six words, other ones for each number."""
+    return " ".join(random.Random(number).sample(WORDS, 6))
+
+
+@pytest.fixture(scope="module")
+def distinct(tmp_path_factory):
+    """Index 30 skills that neither shadow nor copy each other, in three roots."""
+    folder = tmp_path_factory.mktemp("distinct")
+    roots = [folder / name for name in ("work", "home", "old")]
+    for number in range(30):
+        name = f"{WORDS[number % 15]}-{WORDS[number * 2 % 15]}-{number}"
+        tags = [TAGS[number % 4], TAGS[number % 3]][: number % 3]
+        about = f"{describe(number)}. Number {number}."
+        write(roots[number % 3], f"g{number % 2}/{name}", name, about, f"# {number}", tags)
+    return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """Index skills of which some shadow and some copy others, in three roots."""
+    folder = tmp_path_factory.mktemp("crowded")
+    roots = [folder / name for name in ("work", "home", "old")]
+    for place, root in enumerate(roots):
+        for number in range(6):
+            name = WORDS[number] if number % 2 else f"{WORDS[number]}-{root.name}"
+            about = describe(number if number < 4 else number + 9 * place)
+            write(root, name, name, about, f"{LONG}{number}", TAGS[place : place + 2])
+    return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
+
+
+patterns = st.sampled_from(
+    ["*", "pdf*", "*-1?", "tea", "KEY*", "work:*", "Home:*e*", "old:g0/*", "[a-f]*", "none", "*_1?"]
+)
+tests = st.one_of(
+    st.tuples(st.sampled_from(["include", "exclude"]), st.lists(patterns, min_size=1, max_size=3)),
+    st.tuples(
+        st.just("tags"), st.lists(st.sampled_from([*TAGS, "WEB", "data_science"]), min_size=1)
+    ),
+    st.tuples(st.just("in_roots"), st.lists(st.sampled_from(["work", "home"]), min_size=1)),
+)
+selections = st.lists(tests.map(lambda one: (one[0], tuple(one[1]))), max_size=3).map(tuple)
+
+
+def is_selected(document, selection):
+    """Decide by the definition, one document at a time."""
+
+    def folded(text):
+        return text.lower().replace("_", "-").replace(" ", "-")
+
+    def fits(pattern):
+        pattern = folded(pattern)
+        names = [f"{document.alias}:{document.name}", document.doc_id]
+        bare = [name.partition(":")[2] for name in names]
+        return any(fnmatchcase(folded(n), pattern) for n in (names if ":" in pattern else bare))
+
+    for kind, values in selection:
+        tags = set(map(folded, document.tags))
+        passed = {
+            "include": any(map(fits, values)),
+            "exclude": not any(map(fits, values)),
+            "tags": not tags.isdisjoint(map(folded, values)),
+            "in_roots": document.alias in values,
+        }
+        if not passed[kind]:
+            return False
+    return True
+
+
+def chosen(index, selection):
+    """Return the ids that a selection leaves by definition."""
+    return [one.doc_id for one in index.documents() if is_selected(one, selection)]
+
+
+@given(selections)
+def test_a_selection_leaves_what_its_definition_says(distinct, selection):
+    """In order of the ids; that nothing is left is an error."""
+    expected = chosen(distinct, selection)
+    if expected:
+        assert [one.doc_id for one in distinct.documents(selection)] == expected
+    else:
+        with pytest.raises(SelectionError, match="No skill is selected by"):
+            distinct.documents(selection)
+
+
+@given(selections, st.sampled_from(QUERIES), st.sampled_from(["hybrid", "bm25", "dense"]))
+def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, system):
+    """The others are missing, and nothing else has changed: not even a score of one channel."""
+    expected = chosen(distinct, selection)
+    if not expected:
+        return
+    how = {"n": 100, "threshold": 0.0, "system": system, "reader": "off"}
+    every = [hit for hit in distinct.search(query, **how) if hit.doc_id in expected]
+    found = distinct.search(query, **how, selection=selection)
+    assert [hit.doc_id for hit in found] == [hit.doc_id for hit in every]
+    if system != "hybrid":
+        assert [hit.score for hit in found] == [hit.score for hit in every]
+
+
+@given(selections, st.sampled_from(QUERIES), st.booleans(), st.sampled_from([0.0, 0.9]))
+def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, threshold):
+    """Neither as a hit, nor as one that may fit, nor in a family; and each handle is understood."""
+    expected = set(chosen(crowded, selection))
+    if not expected:
+        return
+    how = {"n": 50, "threshold": threshold, "selection": selection, "vetted_only": vetted_only}
+    result = crowded.search(query, **how)
+    paths = {one.path for one in crowded.documents() if one.doc_id in expected}
+    library = SkillLibrary.of_index(crowded)
+    library.selection = selection
+    for hit in (*result.hits, *result.perhaps):
+        members = hit.family.members if hit.family else ()
+        assert {hit.path, *hit.duplicates, *(one.path for one in members)} <= paths
+        assert crowded.find(hit.handle or hit.name).doc_id == hit.doc_id
+        assert library.find(library.handle(hit)).doc_id == hit.doc_id
+    listed = [one.doc_id for one in library.list(include_hidden=True)]
+    hidden = {one.document.doc_id for one in library.shadowed()}
+    assert {*listed, *hidden} == expected
+    assert len(library) == len(expected)
+
+
+@given(selections)
+def test_every_name_that_is_left_is_found(crowded, selection):
+    """Also where another skill of that name, which is left out, would come first."""
+    expected = chosen(crowded, selection)
+    if not expected:
+        return
+    store = selecting.selected(
+        crowded.opened.corpus.documents, selection, crowded.opened.settings.roots
+    )
+    paths = crowded.opened.settings.root_paths
+    shadowed = {one.document.doc_id for one in find_shadowed(store, paths)}
+    for doc_id in set(expected) - shadowed:
+        name = crowded.find(doc_id).name
+        found = crowded.search(name, 50, 0.0, selection=selection, reader="off")
+        told = {path for hit in found for path in (hit.path, *hit.duplicates)}
+        assert crowded.find(doc_id).path in told
+
+
+def test_a_skill_is_found_where_what_shadows_it_is_left_out(crowded):
+    """Under a name that means it alone, while `find` without a selection takes the first root's."""
+    assert crowded.find("form").doc_id == "work:form"
+    before = crowded.search("form", 50, 0.0)
+    assert "home:form" not in [hit.doc_id for hit in before]
+    (hit,) = [
+        hit
+        for hit in crowded.search("form", 50, 0.0, selection=(("in_roots", ("home",)),))
+        if hit.name == "form"
+    ]
+    assert (hit.doc_id, hit.handle) == ("home:form", "home:form")
+    assert hit.to_dict()["handle"] == "home:form"
+    assert all("handle" not in one.to_dict() for one in before)
+
+
+def test_of_a_family_the_best_that_is_left_is_shown(crowded):
+    """It names those that are left, and counts the roots of these alone."""
+    first = crowded.search("pdf-work", 1, 0.0, reader="off")[0]
+    assert (first.doc_id, first.family.size, first.family.roots) == ("work:pdf-work", 2, 3)
+    rest = crowded.search("pdf-work", 1, 0.0, reader="off", selection=(("exclude", ("work:*",)),))
+    assert rest[0].doc_id in ("home:pdf-home", "old:pdf-old")
+    assert (rest[0].family.size, rest[0].family.roots) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ((("in_roots", ("nope",)),), "There is no root 'nope'; there are: work, home, old."),
+        ((("tags", ("nope",)),), "Tags there are: Web, büro, data science, home."),
+        ((("tag", ("web",)),), "'tag' selects nothing; use one of include, exclude, tags, in_ro"),
+        ((("include", ("x",)), ("exclude", ("y",))), "selected by include: x; exclude: y. Change"),
+    ],
+)
+def test_a_selection_that_cannot_be_used_says_why(crowded, selection, message):
+    """The value, and what there is instead."""
+    with pytest.raises(SelectionError) as caught:
+        crowded.search("tea", selection=selection)
+    assert message in str(caught.value)
+
+
+def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
+    """In any spelling of the path."""
+    home = next(root.path for root in crowded.opened.settings.roots if root.alias == "home")
+    monkeypatch.chdir(home.parent)
+    for name in ("home", str(home), f"{home}/../home", "./home"):
+        found = {one.alias for one in crowded.documents((("in_roots", (name,)),))}
+        assert found == {"home"}
+
+
+@pytest.mark.parametrize(
+    "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
+)
+def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, name):
+    """As with `find`: case, width, hyphens and hidden characters do not count."""
+    write(tmp_path / "r", "x", f'"{name}"', "Steep tea.")
+    write(tmp_path / "r", "y", "pdf", "Fill forms.")
+    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    assert [one.name for one in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
+
+
+def test_a_selection_is_made_once_and_few_are_kept(crowded):
+    """Finding it reads all names, so a warm process does that once a generation."""
+    store, roots = crowded.opened.corpus.documents, crowded.opened.settings.roots
+    first = selecting.selected(store, (("exclude", ("tea",)),), roots)
+    assert selecting.selected(store, [["exclude", ["tea"]]], roots) is first
+    for number in range(30):
+        selecting.selected(store, (("exclude", (str(number),)),), roots)
+        assert len(store.selections) <= 8
+    assert selecting.selected(store, (), roots) is store
+
+
+def test_labels_are_read_through_both_segments():
+    """Id, name and tags, as the documents have them."""
+    more = {"root": "/r", "content_hash": "", "body_hash": "", "keys": (), "trust": 1.0}
+    more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
+    made = [
+        Document(doc_id=f"r:{n}", name=f'"n[{n}', tags=tags, **more)
+        for n, tags in enumerate([(), ("a]", 'b"'), ("ü",), ("c",), ()])
+    ]
+    segments = [DocumentSegment.build(made[:3]), DocumentSegment.build(made[3:])]
+    store = DocumentStore(segments, np.array([1]), np.array([3, 3]))
+    found = [
+        (doc_id, name, tuple(tags)) for doc_id, name, tags in store.labels(np.array([0, 2, 4]))
+    ]
+    assert found == [(made[n].doc_id, made[n].name, made[n].tags) for n in (0, 2, 4)]
+    assert [store[number] for number in range(5)] == made
+    left = selecting.selected(store, (("include", ("*[24]",)),), ())
+    assert [one.doc_id for one in left] == ["r:2", "r:4"]
