@@ -8,12 +8,7 @@ from skillsearch.cli.app import Decorated, setting
 from skillsearch.types import JsonValue
 
 _OPTIONS = (
-    (
-        "--include",
-        "include",
-        "PATTERN",
-        "Only skills whose name or ROOT:NAME fits; * is any text.",
-    ),
+    ("--include", "include", "PATTERN", "Only skills whose name or ROOT:NAME fits; * is any text."),
     ("--exclude", "exclude", "PATTERN", "No skills whose name or ROOT:NAME fits."),
     ("--tag", "tags", "TAG", "Only skills with this tag."),
     ("--root", "in_roots", "ROOT", "Only skills of this root: its alias, path or URL."),

@@ -23,44 +23,42 @@ _SHOWN_TAGS, _SHOWN_CHARS = 20, 500
 _HYPHENS = str.maketrans("_ ", "--")
 
 
-def selected(
-    documents: DocumentStore, selection: Selection, roots: Sequence[Root]
-) -> DocumentStore:
+def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     """Return the documents that a selection leaves, as if all others had been deleted.
 
     So what only one of those shadowed is found. The statistics stay those of all documents, and so
     does every feature of a skill. The answer is kept with the documents: finding it reads all
     names. A SelectionError if a root is not there, or nothing is left.
     """
-    if not selection or not len(documents):
-        return documents
+    if not selection or not len(store):
+        return store
     key = tuple((kind, tuple(given)) for kind, given in selection)  # JSON gave lists
     if unknown := [kind for kind, _ in key if kind not in SELECTING]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
-    if key not in documents.selections:
-        found = _select(documents, key, roots)
-        if len(documents.selections) >= _MOST_KEPT:
-            documents.selections.clear()
-        documents.selections[key] = found
-    return documents.selections[key]
+    if key not in store.selections:
+        found = _select(store, key, roots)
+        if len(store.selections) >= _MOST_KEPT:
+            store.selections.clear()
+        store.selections[key] = found
+    return store.selections[key]
 
 
-def _select(documents: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
-    numbers = without(np.arange(documents.size), documents.deleted)
+def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
+    numbers = without(np.arange(store.size), store.deleted)
     for given in (given for kind, given in selection if kind == "in_roots"):
-        of_roots = documents.of_roots([_alias(name, roots) for name in given])
+        of_roots = store.of_roots([_alias(name, roots) for name in given])
         numbers = numbers[find_sorted(of_roots, numbers) >= 0]
     tests = [(kind, _pattern(kind, given)) for kind, given in selection if kind != "in_roots"]
     if tests:
-        numbers = numbers[[_passes(tests, *label) for label in documents.labels(numbers)]]
+        numbers = numbers[[_passes(tests, *label) for label in store.labels(numbers)]]
     if not len(numbers):
-        raise SelectionError(_nothing(documents, selection))
-    families, gone = documents.families, without(np.arange(documents.size), numbers)
-    left = DocumentStore(documents.segments, gone, documents.places, families=families)
-    left.guard = documents.guard
+        raise SelectionError(_nothing(store, selection))
+    families, gone = store.families, without(np.arange(store.size), numbers)
+    left = DocumentStore(store.segments, gone, store.places, families=families)
+    left.guard = store.guard
     left.shadowed = shadowed_numbers(left, [str(root.path) for root in roots])
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
-    left.mean_trust, left.other_share = documents.mean_trust, documents.other_share
+    left.mean_trust, left.other_share = store.mean_trust, store.other_share
     return left
 
 

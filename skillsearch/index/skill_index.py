@@ -172,8 +172,7 @@ class SkillIndex:
 
     def documents(self, selection: Selection = ()) -> Iterator[Document]:
         """Yield all documents, or those of a selection, in order of their ids."""
-        every, roots = self.opened.corpus.documents, self.opened.settings.roots
-        return iter(selected(every, selection, roots))
+        return iter(selected(self.opened.corpus.documents, selection, self.opened.settings.roots))
 
     def root_of(self, document: Document) -> Root:
         """Return the root of a document."""
@@ -244,11 +243,7 @@ class SkillIndex:
         return report
 
     def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        **how: Unpack[HowToSearch],
+        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
     ) -> SearchResult:
         """Find the skills that fit a request, or none; nothing is written.
 

@@ -26,7 +26,13 @@ from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
-from skillsearch.index.search.search import HowToSearch, Search, SearchRequest, with_provenance
+from skillsearch.index.search.search import (
+    HowToSearch,
+    Search,
+    SearchRequest,
+    vetted_results,
+    with_provenance,
+)
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -189,7 +195,11 @@ class WordIndex:
         calibration = default_calibration()
         every, roots = self._corpus.documents, self._roots
         corpus = replace(self._corpus, documents=selected(every, request.selection, roots))
-        hits = Search(request, corpus, calibration).hits([form])[0] if len(every) else ()
+        result, search = request.result(calibration), Search(request, corpus, calibration)
+        if len(every) and request.vetted_only:
+            (result,) = vetted_results(search, [request], [form], roots)
+        elif len(every):
+            result = request.result(calibration, search.hits([form])[0])
         seconds = time.perf_counter() - started
-        result = with_provenance(request.result(calibration, hits), every, roots)
+        result = with_provenance(result, every, roots)
         return replace(result, seconds=seconds, words_only=True)

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import Changes
@@ -212,23 +213,19 @@ class SkillLibrary:
         return script_path(self._folder(name), script)
 
     def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        *,
-        include_hidden: bool = False,
-        reader: str | None = None,
+        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
     ) -> SearchResult:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
-        A `reader` of None is the library's, or else the one of the settings.
+        A `reader` of None is the library's, or else the one of the settings; `include_hidden` is
+        False by default; a `selection` is beside the library's.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        how: HowToSearch = {"include_hidden": include_hidden, "selection": self.selection}
-        how["reader"] = reader or self._reader
+        how["reader"] = how.get("reader") or self._reader
+        how["include_hidden"] = how.get("include_hidden", False)
+        how["selection"] = (*self.selection, *how.get("selection", ()))
         request, index = SearchRequest(query, n, threshold, **how), self._source.index()
         if index is None:
             return request.result(default_calibration())

@@ -175,11 +175,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return map(document_of, self._view().rows(["record"]))
 
     def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        **how: Unpack[HowToSearch],
+        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
     ) -> SearchResult:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 

@@ -187,14 +187,7 @@ class Search:
         rows = reordered(ranked, rows, read, calibration.reader)
         return judge([evidence[row] for row in rows], rows, calibration)
 
-    def _hit(
-        self,
-        place: int,
-        form: QueryForm,
-        ranked: Ranked,
-        judged: Judged,
-        chunk: str,
-    ) -> Hit:
+    def _hit(self, place: int, form: QueryForm, ranked: Ranked, judged: Judged, chunk: str) -> Hit:
         corpus = self.corpus
         document = corpus.documents[int(ranked.documents[judged.row])]
         why = None

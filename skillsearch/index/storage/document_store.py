@@ -20,14 +20,7 @@ from skillsearch.index.documents import KNOWN, SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import (
-    locate,
-    numbered,
-    run_starts,
-    union,
-    within,
-    without,
-)
+from skillsearch.index.storage.numbering import locate, numbered, run_starts, union, within, without
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Selection
 
