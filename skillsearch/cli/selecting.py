@@ -19,8 +19,7 @@ def selecting(function: Decorated) -> Decorated:
     """Add ``--include``, ``--exclude``, ``--tag``, ``--root`` and ``--profile``."""
     function = setting("--profile NAME", "Add the settings of [profiles.NAME].")(function)
     for name, key, kind, text in reversed(_OPTIONS):
-        add = setting(f"{name} {key} {kind}", f"{text} Repeatable.", multiple=True)
-        function = add(function)
+        function = setting(f"{name} {key} {kind}", f"{text} Repeatable.", multiple=True)(function)
     return function
 
 

@@ -19,12 +19,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.opening import (
-    OpenIndexes,
-    answer_queries,
-    bring_up_to_date,
-    near_names,
-)
+from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date, near_names
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary

@@ -26,9 +26,8 @@ _HYPHENS = str.maketrans("_ ", "--")
 def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     """Return the documents that a selection leaves, as if all others had been deleted.
 
-    So what only one of those shadowed is found. The statistics stay those of all documents, and so
-    does every feature of a skill. The answer is kept with the documents: finding it reads all
-    names. A SelectionError if a root is not there, or nothing is left.
+    The statistics stay those of all, and so does every feature of a skill. The answer is kept with
+    the documents: finding it reads all names. A SelectionError if a root is missing, or all is.
     """
     if not selection or not len(store):
         return store

@@ -38,6 +38,8 @@ CODED_CANDIDATES = 200
 CODED_FACTOR = 3
 CODED_SHARE = 200
 CODED_MOST = 2_500
+# So many times the candidates are scored without codes, if no more documents are left.
+_SCORED_WHOLE = 8
 # Vectors that are scored at a time.
 _BLOCK = 256
 # All bits but the three copies of the sign behind the first, which widening to 32 bits left.
@@ -81,9 +83,12 @@ class DenseFields:
     def _nearest(self, query: Floats, k: int, excluded: Numbers) -> Numbers:
         share = min(self.size // self.coded_share, CODED_MOST)
         wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
-        asked = wanted + min(len(excluded), wanted)
-        found = without(search_codes(self.codes, query, asked), excluded)
-        while len(found) < min(wanted, self.size - len(excluded)) and asked < self.size:
+        asked, left = wanted + min(len(excluded), wanted), self.size - len(excluded)
+        if left <= _SCORED_WHOLE * wanted:
+            found, asked = without(np.arange(self.size), excluded), self.size
+        else:
+            found = without(search_codes(self.codes, query, asked), excluded)
+        while len(found) < wanted and asked < self.size:
             asked *= 4
             found = without(search_codes(self.codes, query, asked), excluded)
         if len(found) <= k:
