@@ -47,6 +47,8 @@ class SessionTools:
                 f"The toolset environment has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
+        if name == "environment" and served.settings.selection:
+            raise ConfigError("The toolset environment cannot select skills; it offers all.")
         self.name = name
         self.served = served
         self.runner = runner

@@ -196,3 +196,13 @@ def test_names_in_a_batch_and_on_stderr_are_chosen_too(cli, work):
     result = cli("query", "--batch", "-", "--tag", "cold", stdin=lines)
     for line in result.stdout.splitlines():
         assert {hit["name"] for hit in json.loads(line)["hits"]} <= {"mix-tea"}
+
+
+def test_a_toolset_that_cannot_select_refuses_to(cli, work):
+    """Rather than offer what the settings exclude."""
+    settle(user_file(), 'exclude = ["steep-tea"]\n')
+    refused = cli("mcp", "--toolset", "environment")
+    assert refused.exit_code == 2
+    assert "cannot select skills" in refused.stderr
+    remote = ("--backend", "milvus", "--uri", "http://127.0.0.1:1")
+    assert cli("query", TEA, *remote).exit_code != 0
