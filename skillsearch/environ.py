@@ -47,6 +47,11 @@ def engine_variables() -> dict[str, str]:
     return _chosen(ENGINE_NAMES, ENGINE_PREFIXES)
 
 
+def host_folders() -> dict[str, str]:
+    """Return the variables by which hosts name the folders of their own settings."""
+    return _chosen(("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"), ())
+
+
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:
     chosen = (name for name in os.environ if name in names or name.startswith(prefixes))
     return {name: os.environ[name] for name in chosen}

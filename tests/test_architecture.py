@@ -95,6 +95,7 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.popen", "os.syst
 DANGEROUS_FLAGS = {"allow_pickle", "shell", "trust_remote_code"}
 PURE = {  # no clock, no files, no logging
     "cli.host_configs",
+    "cli.host_edit",
     "text.languages",
     "text.markdown",
     "agents.prompt",

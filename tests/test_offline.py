@@ -39,6 +39,7 @@ QUICK = {
     "validate": "mkdir s && printf -- '---\\nname: s\\ndescription: d\\n---\\n' > s/SKILL.md"
     " && skillsearch validate s",
     "audit": "skillsearch audit",
+    "setup": "skillsearch setup",
     "mcp-config": "skillsearch mcp-config codex",
     "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
     " && skillsearch daemon status && skillsearch daemon stop",

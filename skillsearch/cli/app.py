@@ -50,6 +50,7 @@ COMMANDS = {
     "audit": "upkeep",
     "watch": "index",
     "mcp": "mcp",
+    "setup": "setup",
     "mcp-config": "mcp",
     "daemon": "upkeep",
     "cache": "upkeep",

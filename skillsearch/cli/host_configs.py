@@ -1,7 +1,7 @@
 """The configuration that makes a host start our MCP server, or ask us at every prompt; texts only.
 
 Everything beyond ASCII is escaped, so a text stays right whatever the encoding of the terminal and
-of the file it is pasted into. Each form was checked in November 2026 against the source above it.
+of the file that it goes into.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
@@ -17,131 +20,120 @@ from skillsearch.types import JsonValue
 
 NAME = "skillsearch"
 """Name of the server in every host."""
-HOOK_SECONDS = 10
-"""Long enough for a hook that has to load the model first."""
+HOSTS = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))
+"""Hosts of our server; the file says what is known of each."""
+HOOK_CLIENTS = tuple(client for client, host in HOSTS.items() if "hook" in host)
+"""Hosts that run a command at every prompt."""
+Steps = tuple[str | int, ...]
+"""Where a value lies: keys of tables, and numbers of what is in lists."""
 
-CLIENTS = {
-    # guides of 2026-10 that quote code.claude.com/docs/en/mcp.
-    "claude-code": ".mcp.json in the project folder",
-    # mintlify.com/openai/codex/configuration/mcp-servers and cli/mcp.
-    "codex": "~/.codex/config.toml",
-    # google-gemini/gemini-cli, docs/tools/mcp-server.md and the source of `gemini mcp add`, which
-    # takes nothing behind "--" for its own option.
-    "gemini": "~/.gemini/settings.json",
-    # code.visualstudio.com/docs/copilot/reference/mcp-configuration.
-    "vscode": ".vscode/mcp.json in the workspace",
-    # opencode.ai/v1/docs/mcp-servers and opencode.ai/docs/migrate-v1: this is the form of version
-    # 1, which version 2 reads too.
-    "opencode": "opencode.json in the project folder, or in ~/.config/opencode",
-    # aaif-goose/goose, documentation/docs/guides/config-files.md.
-    "goose": "~/.config/goose/config.yaml",
-}
-"""Hosts of our server, each with the file of its configuration."""
-HOOK_CLIENTS = {
-    # docs.claude.com/docs/claude-code/hooks: the timeout is in seconds.
-    "claude-code": "~/.claude/settings.json, or .claude/settings.json in the project",
-    # developers.openai.com/codex/hooks and SchemaStore's codex-hooks.json: the timeout is in
-    # seconds, and Codex asks the user to trust a hook before it runs.
-    "codex": "~/.codex/config.toml",
-    # google-gemini/gemini-cli, docs/hooks/reference.md: the timeout is in milliseconds.
-    "gemini": "~/.gemini/settings.json",
-}
-"""Hosts that run a command at every prompt, likewise."""
-
-_EXPANDED = {
-    "claude-code": re.compile(r"\$\{"),
-    "gemini": re.compile(r"\$[\w{]"),
-    "vscode": re.compile(r"\$\{"),
-    "opencode": re.compile(r"\{(env|file):"),
-}
-"""Patterns that a host expands in its configuration, with no way to escape them."""
 _UNSAFE = re.compile("[^ -~]")
 """Characters to write as numbers in a quoted text of TOML or YAML."""
 
 
-def server_config(client: str, server: Sequence[str] | str) -> tuple[str, str]:
-    """Return what makes a host of `CLIENTS` use our server, and the command that puts it there.
+class Entry(NamedTuple):
+    """What is to stand in a host's file, or to leave it if its value is None."""
 
-    The server is the command that starts it, or the URL of one that runs. ConfigError is raised if
-    the host would not get the arguments as they are.
+    client: str
+    path: Steps
+    value: JsonValue
+
+    @property
+    def form(self) -> str:
+        """The form of the file: json, toml or yaml."""
+        return str(HOSTS[self.client]["form"])
+
+    @property
+    def is_hook(self) -> bool:
+        """Whether it is one of several in a list."""
+        return isinstance(self.path[-1], int)
+
+    @property
+    def text(self) -> str:
+        """A file that holds nothing else."""
+        name = ".".join(str(step) for step in self.path if isinstance(step, str))
+        if self.form == "json":
+            return json.dumps(nested(self.path, self.value), indent=2) + "\n"
+        if self.form == "yaml":
+            return f"{self.path[0]}:\n" + yaml_lines(self, "  ")
+        if not self.is_hook:
+            return f"[{name}]\n" + _lines(self.value, "{} = {}\n")
+        (hook,) = self.value["hooks"]
+        return f"[[{name}]]\n\n[[{name}.hooks]]\n" + _lines(hook, "{} = {}\n")
+
+
+def server_entry(client: str, server: Sequence[str] | str | None) -> Entry:
+    """Return what makes a host use our server: the command that starts it, or the URL of one.
+
+    ConfigError is raised if the host would not get the arguments as they are.
     """
-    command = [server] if isinstance(server, str) else server
-    _refuse_expansion(client, command)
-    entry = _entry(client, command, is_url=isinstance(server, str))
-    texts = {
-        "codex": f"[mcp_servers.{NAME}]\n" + _lines(entry, "{} = {}\n"),
-        "vscode": _json({"servers": {NAME: entry}}),
-        "opencode": _json({"$schema": "https://opencode.ai/config.json", "mcp": {NAME: entry}}),
-        "goose": f"extensions:\n  {NAME}:\n" + _lines(entry, "    {}: {}\n"),
-    }
-    text = texts.get(client, _json({"mcpServers": {NAME: entry}}))
-    user = ("mcp", "add", "--scope", "user")
-    if isinstance(server, str):
-        codex = ["--url", server]
-        claude = gemini = [*user, "--transport", "http", NAME, server]
-    else:
-        codex = ["--", *server]
-        claude = [*user, NAME, *codex]
-        gemini = [*user, NAME, server[0], "--", *server[1:]]
-    adding = {
-        "claude-code": ["claude", *claude],
-        "codex": ["codex", "mcp", "add", NAME, *codex],
-        "gemini": ["gemini", *gemini],
-        "vscode": ["code", "--add-mcp", json.dumps({"name": NAME, **entry})],
-    }
-    return text, shlex.join(adding.get(client, ()))
+    kind = "reaches" if isinstance(server, str) else "starts"
+    value = None if server is None else _filled(HOSTS[client][kind], _given(client, server))
+    return Entry(client, (HOSTS[client]["servers"], NAME), value)
 
 
-def _entry(client: str, command: Sequence[str], *, is_url: bool) -> dict[str, JsonValue]:
-    """Return the form of a host for a server that runs at a URL, or that it starts."""
-    program, *args = command
-    plain: dict[str, JsonValue] = {"command": program, "args": args}
-    named: dict[str, JsonValue] = {"name": NAME, "enabled": True, "timeout": 300}
-    forms: dict[str, tuple[dict[str, JsonValue], dict[str, JsonValue]]] = {
-        "codex": ({"url": program}, plain),
-        "gemini": ({"httpUrl": program}, plain),
-        "opencode": (
-            {"type": "remote", "url": program, "enabled": True},
-            {"type": "local", "command": [program, *args], "enabled": True},
-        ),
-        "goose": (
-            {**named, "type": "streamable_http", "uri": program},
-            {**named, "type": "stdio", "cmd": program, "args": args},
-        ),
-    }
-    forms.setdefault(client, ({"type": "http", "url": program}, {"type": "stdio", **plain}))
-    return forms[client][0] if is_url else forms[client][1]
-
-
-def hook_config(client: str, command: Sequence[str]) -> str:
+def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
     """Return what makes a host of `HOOK_CLIENTS` run a command at every prompt, or ConfigError."""
-    _refuse_expansion(client, command)
-    timeout = HOOK_SECONDS * (1000 if client == "gemini" else 1)
-    named = {"name": NAME} if client == "gemini" else {}
-    hook = {"type": "command", **named, "command": shlex.join(command), "timeout": timeout}
-    event = "BeforeAgent" if client == "gemini" else "UserPromptSubmit"
-    text = _json({"hooks": {event: [{"hooks": [hook]}]}})
-    if client == "codex":
-        text = f"[[hooks.{event}]]\n\n[[hooks.{event}.hooks]]\n" + _lines(hook, "{} = {}\n")
-    return text
+    hook = HOSTS[client]["hook"]
+    runs = {"hooks": [_filled(hook["runs"], _given(client, command))]} if command else None
+    return Entry(client, ("hooks", hook["event"], 0), runs)
 
 
-def _refuse_expansion(client: str, arguments: Sequence[str]) -> None:
-    for argument in arguments:
-        if not is_utf8(argument):
+def add_command(client: str, server: Sequence[str] | str) -> str:
+    """Return the host's own command that adds our server, or nothing if it has none."""
+    entry = json.dumps({"name": NAME, **server_entry(client, server).value})
+    words = HOSTS[client].get("add_url" if isinstance(server, str) else "add", [])
+    return shlex.join(_filled(words, {**_given(client, server), "{json}": [entry]}))
+
+
+def is_our_hook(client: str, hook: JsonValue) -> bool:
+    """Return whether a hook runs ``skillsearch hook --client CLIENT``, with whatever options."""
+    command = hook.get("command") if isinstance(hook, dict) else None
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
+        return False
+    starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] == NAME]
+    return any(words[at + 1 : at + 4] == ["hook", "--client", client] for at in starts)
+
+
+def nested(path: Steps, value: JsonValue) -> JsonValue:
+    """Return a value in the tables and lists of its path."""
+    for step in reversed(path):
+        value = {step: value} if isinstance(step, str) else [value]
+    return value
+
+
+def yaml_lines(entry: Entry, indent: str) -> str:
+    """Return the lines of an entry inside its table."""
+    return f"{indent}{entry.path[-1]}:\n" + _lines(entry.value, indent * 2 + "{}: {}\n")
+
+
+def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
+    """Return what the words in braces stand for; ConfigError if a host would change it."""
+    words = [server] if isinstance(server, str) else list(server)
+    expands = HOSTS[client].get("expands")
+    for word in words:
+        if not is_utf8(word):
             raise ConfigError(
-                f"{printable(argument)!r} is not UTF-8, so no configuration can hold it; rename it."
+                f"{printable(word)!r} is not UTF-8, so no configuration can hold it; rename it."
             )
-        pattern = _EXPANDED.get(client)
-        if found := pattern and pattern.search(argument):
+        if found := expands and re.search(expands, word):
             raise ConfigError(
-                f"{client} would expand what follows {found[0]!r} in {printable(argument)!r}; "
+                f"{client} would expand what follows {found[0]!r} in {printable(word)!r}; "
                 "rename the folder, or use a link to it."
             )
+    whole = {"{command}": words, "{line}": [shlex.join(words)]}
+    return {**whole, "{program}": words[:1], "{url}": words[:1], "{args}": words[1:]}
 
 
-def _json(value: JsonValue) -> str:
-    return json.dumps(value, indent=2) + "\n"
+def _filled(form: JsonValue, given: Mapping[str, list[str]]) -> JsonValue:
+    """Return a form of the table of hosts with words in place of those in braces."""
+    if isinstance(form, dict):
+        return {key: _filled(value, given) for key, value in form.items()}
+    if isinstance(form, list):
+        return [word for part in form for word in given.get(part, [part])]
+    return given[form][0] if form in given else form
 
 
 def _lines(entries: Mapping[str, JsonValue], form: str) -> str:

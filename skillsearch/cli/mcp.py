@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import signal
 import sys
 from contextlib import nullcontext, suppress
@@ -16,7 +15,15 @@ import click
 
 from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse
-from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.cli.host_configs import (
+    HOOK_CLIENTS,
+    HOSTS,
+    Entry,
+    add_command,
+    hook_entry,
+    server_entry,
+)
+from skillsearch.cli.host_files import Change, host_file, our_command
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import say
 from skillsearch.cli.selecting import options, selecting
@@ -203,7 +210,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 
 
 @command("mcp-config")
-@click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
+@click.argument("client", type=click.Choice(tuple(HOSTS)), metavar="CLIENT")
 @app.roots(must_exist=True)
 @app.index_dir
 @app.languages
@@ -216,35 +223,72 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 @flag("--watch", "Let the server follow changes of the folders.")
 @flag("--allow-run", "Let the host run commands of skills.")
 @flag("--hook", "Ask skillsearch at every prompt, without a server.")
+@flag("--include-unvetted", "With --hook: offer skills that nobody vouches for too.")
+@flag("--write", "Put it into the host's file; show what changes and keep a copy.")
+@flag("--remove", "Take our server, or with --hook our hook, out of that file.")
+@flag("--project", "Mean the file of the project in this folder, not the user's.")
 def mcp_config_command(asked: Asked) -> None:
-    """Print how to configure a host for the MCP server.
+    """Configure a host for the MCP server, or print how.
 
-    CLIENT is claude-code, codex, gemini, vscode, opencode or goose. Nothing is written: stderr says
-    which file the text belongs in. Without ROOT it names the index in use here and now, so that
-    the host asks that one from any folder.
+    CLIENT is claude-code, codex, gemini, vscode, opencode, goose, cursor, windsurf or zed. Without
+    --write or --remove nothing is written: stderr says which file the text belongs in. Without
+    ROOT it names the index in use here and now, so that the host asks that one from any folder.
+
+    --write and --remove change our entry in that file and keep every other byte of it. What was
+    there stays beside it, as FILE.1.bak. A file that cannot be edited without risk is left alone.
     """
-    index_dir, settings = asked.flags["index_dir"], asked.settings
     given = _check_config(asked)
+    file = host_file(asked.client, hook=asked.hook, project=asked.project)
+    if asked.remove:
+        make = hook_entry if asked.hook else server_entry
+        _change(file, make(asked.client, None), asked)
+        return
+    index_dir, settings = asked.flags["index_dir"], asked.settings
     is_pinned = not asked.url and (index_dir is not None or not asked.roots)
     place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
-    found = shutil.which("skillsearch")
-    ours = [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
     if asked.hook:
-        text = hook_config(asked.client, [*ours, "hook", "--client", asked.client, *place])
-        file, add_command = HOOK_CLIENTS[asked.client], ""
+        asks = [*our_command(), "hook", "--client", asked.client, *place, *given]
+        entry, adding = hook_entry(asked.client, asks), ""
     else:
-        started = [*ours, "mcp", *map(str, asked.roots), *place, *given]
-        text, add_command = server_config(asked.client, asked.url or started)
-        file = CLIENTS[asked.client]
+        started = [*our_command(), "mcp", *map(str, asked.roots), *place, *given]
+        entry = server_entry(asked.client, asked.url or started)
+        adding = "" if asked.project else add_command(asked.client, asked.url or started)
     if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
-    click.echo(text, nl=False)
     if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
         say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
-    say(f"This belongs in {file}, merged with what is there.")
-    if add_command:
+    if asked.write:
+        _change(file, entry, asked)
+        return
+    click.echo(entry.text, nl=False)
+    say(f"This belongs in {file}, merged with what is there; --write does that.")
+    if adding:
         # Not by `say`, which would change blanks in a path.
-        click.echo(f"Or run: {visible(add_command)}", err=True)
+        click.echo(f"Or run: {visible(adding)}", err=True)
+
+
+def _change(file: Path, entry: Entry, asked: Asked) -> None:
+    """Put an entry into a host's file or take it out; if that fails, print what to paste."""
+    try:
+        change = Change.plan(file, [entry], Path.cwd() if asked.project else None)
+        if not change.is_needed:
+            say(f"Nothing to change: {file} {'has' if asked.write else 'does not have'} it.")
+            return
+        show_change(change)
+    except (ConfigError, OSError):
+        if asked.write:
+            click.echo(entry.text, nl=False)
+        raise
+    listing = HOSTS[entry.client].get("list")
+    if asked.write and listing and not asked.hook:
+        say(f"See whether it answers: {listing}")
+
+
+def show_change(change: Change) -> None:
+    """Show a change of a host's file as a diff, and make it."""
+    click.echo(change.diff(), err=True)
+    backup = change.write()
+    say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
 
 
 def _check_config(asked: Asked) -> list[str]:
@@ -256,6 +300,13 @@ def _check_config(asked: Asked) -> list[str]:
     given += options(asked.flags)
     given += ["--toolset", asked.toolset] if asked.toolset else []
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
+    refuse(asked.write and asked.remove, "--write or --remove, not both.")
+    is_idle = asked.remove and (given or asked.roots or asked.url or asked.include_unvetted)
+    refuse(
+        is_idle or (asked.remove and asked.flags["index_dir"] is not None),
+        "--remove takes our entry out, whatever it holds; leave out what a server is to do.",
+    )
+    refuse(asked.include_unvetted and not asked.hook, "--include-unvetted is for --hook.")
     is_no_start = given and (asked.hook or asked.url)
     refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
     refuse(
@@ -275,4 +326,4 @@ def _check_config(asked: Asked) -> list[str]:
         asked.url and (asked.roots or asked.flags["index_dir"] is not None),
         "With --http, ROOT and --index-dir are for the running server.",
     )
-    return given
+    return [*given, *["--include-unvetted"] * asked.include_unvetted]

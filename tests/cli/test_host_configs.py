@@ -10,7 +10,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.cli.host_configs import (
+    HOOK_CLIENTS,
+    HOSTS,
+    add_command,
+    hook_entry,
+    server_entry,
+)
 from skillsearch.errors import ConfigError
 
 COMMAND = ["/opt/skill search/bin/skillsearch", "mcp", "/home/jo/my skills", "--index-dir", "/i"]
@@ -45,36 +51,35 @@ def command_of(client, text):
     if client == "goose":
         entry = parsed["extensions"]["skillsearch"]
         return [entry["cmd"], *entry["args"]]
-    table = {"codex": "mcp_servers", "vscode": "servers"}.get(client, "mcpServers")
-    entry = parsed[table]["skillsearch"]
+    entry = parsed[HOSTS[client]["servers"]]["skillsearch"]
     return [entry["command"], *entry["args"]]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", HOSTS)
 def test_the_host_starts_the_command_as_given(client):
     """Blanks in paths are no ends of arguments."""
-    assert command_of(client, server_config(client, COMMAND)[0]) == COMMAND
+    assert command_of(client, server_entry(client, COMMAND).text) == COMMAND
 
 
 @pytest.mark.parametrize("argument", HOSTILE)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", HOSTS)
 def test_any_character_of_a_path_comes_through(client, argument):
     """Quotes, backslashes, control characters, other scripts, what looks like syntax."""
     command = [f"/bin/{argument}", argument]
-    assert command_of(client, server_config(client, command)[0]) == command
+    assert command_of(client, server_entry(client, command).text) == command
 
 
 @given(plain, plain)
 def test_any_text_comes_through(first, second):
     """Of TOML and YAML, which are written by hand, and JSON."""
-    for client in CLIENTS:
-        assert command_of(client, server_config(client, [first, second])[0]) == [first, second]
+    for client in HOSTS:
+        assert command_of(client, server_entry(client, [first, second]).text) == [first, second]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", HOSTS)
 def test_the_text_is_ascii_and_ends_its_last_line(client):
     """No encoding of a terminal or a file can spoil it, and nothing in it hides."""
-    text = server_config(client, ["/bin/주간", "\u202e"])[0]
+    text = server_entry(client, ["/bin/주간", "\u202e"]).text
     assert set(text) <= set(string.printable) - set("\t\r\x0b\x0c")
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
@@ -82,43 +87,54 @@ def test_the_text_is_ascii_and_ends_its_last_line(client):
 
 def test_claude_code_reads_a_stdio_server():
     """As its documentation writes one."""
-    assert read("claude-code", server_config("claude-code", ["/s", "mcp"])[0]) == {
+    assert read("claude-code", server_entry("claude-code", ["/s", "mcp"]).text) == {
         "mcpServers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_codex_reads_a_table():
     """By the name that codex mcp add would give it."""
-    assert server_config("codex", ["/s", "mcp"])[0] == (
+    assert server_entry("codex", ["/s", "mcp"]).text == (
         '[mcp_servers.skillsearch]\ncommand = "/s"\nargs = ["mcp"]\n'
     )
 
 
 def test_gemini_reads_a_command():
     """Which needs no type."""
-    assert read("gemini", server_config("gemini", ["/s", "mcp"])[0]) == {
+    assert read("gemini", server_entry("gemini", ["/s", "mcp"]).text) == {
         "mcpServers": {"skillsearch": {"command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_vscode_reads_servers():
     """Not mcpServers, and with a type."""
-    assert read("vscode", server_config("vscode", ["/s", "mcp"])[0]) == {
+    assert read("vscode", server_entry("vscode", ["/s", "mcp"]).text) == {
         "servers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_opencode_reads_one_list():
     """Command and arguments together."""
-    assert read("opencode", server_config("opencode", ["/s", "mcp"])[0]) == {
-        "$schema": "https://opencode.ai/config.json",
+    assert read("opencode", server_entry("opencode", ["/s", "mcp"]).text) == {
         "mcp": {"skillsearch": {"type": "local", "command": ["/s", "mcp"], "enabled": True}},
     }
 
 
+def test_cursor_windsurf_and_zed_read_a_command():
+    """Each in its own table."""
+    entry = {"command": "/s", "args": ["mcp"]}
+    forms = {
+        "cursor": {"mcpServers": {"skillsearch": {"type": "stdio", **entry}}},
+        "windsurf": {"mcpServers": {"skillsearch": entry}},
+        "zed": {"context_servers": {"skillsearch": entry}},
+    }
+    for client, form in forms.items():
+        assert read(client, server_entry(client, ["/s", "mcp"]).text) == form
+
+
 def test_goose_reads_an_extension():
     """With its time limit in seconds."""
-    assert read("goose", server_config("goose", ["/s", "mcp"])[0]) == {
+    assert read("goose", server_entry("goose", ["/s", "mcp"]).text) == {
         "extensions": {
             "skillsearch": {
                 "name": "skillsearch",
@@ -140,16 +156,19 @@ def test_goose_reads_an_extension():
         ("gemini", "mcpServers", {"httpUrl": URL}),
         ("vscode", "servers", {"type": "http", "url": URL}),
         ("opencode", "mcp", {"type": "remote", "url": URL, "enabled": True}),
+        ("cursor", "mcpServers", {"url": URL}),
+        ("windsurf", "mcpServers", {"serverUrl": URL}),
+        ("zed", "context_servers", {"url": URL}),
     ],
 )
 def test_a_running_server_is_named_by_its_url(client, path, entry):
     """Each host has its own word for it."""
-    assert read(client, server_config(client, URL)[0])[path] == {"skillsearch": entry}
+    assert read(client, server_entry(client, URL).text)[path] == {"skillsearch": entry}
 
 
 def test_goose_reaches_a_running_server():
     """By what it calls a URI."""
-    entry = read("goose", server_config("goose", URL)[0])["extensions"]["skillsearch"]
+    entry = read("goose", server_entry("goose", URL).text)["extensions"]["skillsearch"]
     assert (entry["type"], entry["uri"]) == ("streamable_http", URL)
 
 
@@ -157,7 +176,7 @@ def test_goose_reaches_a_running_server():
 def test_a_hook_runs_the_command_as_given(client):
     """Hosts hand it to a shell."""
     command = [*COMMAND, "it's", 'a "b"', "back\\slash", "*", "주간"]
-    parsed = read(client, hook_config(client, command))
+    parsed = read(client, hook_entry(client, command).text)
     ((event, (matcher,)),) = parsed["hooks"].items()
     assert event == ("BeforeAgent" if client == "gemini" else "UserPromptSubmit")
     (hook,) = matcher["hooks"]
@@ -176,13 +195,13 @@ def test_a_hook_runs_the_command_as_given(client):
 )
 def test_the_host_can_add_it_by_itself(client, line):
     """Behind "--" no option of ours is taken for one of the host."""
-    _, command = server_config(client, ["/a b/s", "mcp", "--index-dir", "/i"])
+    command = add_command(client, ["/a b/s", "mcp", "--index-dir", "/i"])
     assert command == line
 
 
 def test_vscode_adds_a_server_from_json():
     """The same entry, with its name in it."""
-    *words, entry = shlex.split(server_config("vscode", ["/a b/s", "mcp"])[1])
+    *words, entry = shlex.split(add_command("vscode", ["/a b/s", "mcp"]))
     assert words == ["code", "--add-mcp"]
     assert json.loads(entry) == {
         "name": "skillsearch",
@@ -202,7 +221,7 @@ def test_vscode_adds_a_server_from_json():
 )
 def test_the_host_can_add_a_running_server_by_itself(client, words):
     """By its URL."""
-    assert server_config(client, URL)[1] == f"{words} {URL}"
+    assert add_command(client, URL) == f"{words} {URL}"
 
 
 @pytest.mark.parametrize(
@@ -214,24 +233,26 @@ def test_the_host_can_add_a_running_server_by_itself(client, words):
         ("vscode", "/s/${workspaceFolder}"),
         ("opencode", "/s/{env:HOME}"),
         ("opencode", "/s/{file:x}"),
+        ("cursor", "/s/${env:HOME}"),
+        ("windsurf", "/s/${env:HOME}"),
     ],
 )
 def test_what_the_host_would_replace_is_refused(client, argument):
     """No host has a way to write it as it is."""
     with pytest.raises(ConfigError, match="would expand") as caught:
-        server_config(client, ["/s", argument])
+        server_entry(client, ["/s", argument])
     assert argument in str(caught.value)
 
 
 def test_a_hook_is_checked_as_a_server_is():
     """Its settings are the same file."""
     with pytest.raises(ConfigError, match="would expand"):
-        hook_config("gemini", ["/s/$x"])
+        hook_entry("gemini", ["/s/$x"])
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", HOSTS)
 def test_a_path_that_is_not_utf8_is_refused(client):
     """None of the formats can hold it; the message can be shown."""
     with pytest.raises(ConfigError, match="not UTF-8") as caught:
-        server_config(client, ["/s", "caf\udce9"])
+        server_entry(client, ["/s", "caf\udce9"])
     str(caught.value).encode()

@@ -1,12 +1,16 @@
 """Tests of ``skillsearch mcp-config``."""
 
 import json
+import os
+import shlex
 import sys
 import tomllib
 
 import pytest
 
-from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS
+from skillsearch.cli import hook
+from skillsearch.cli.host_configs import HOOK_CLIENTS, HOSTS
+from skillsearch.cli.host_files import host_file
 from skillsearch.config import cache_dir
 from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder
@@ -29,7 +33,7 @@ def entry(result):
     return json.loads(result.stdout)["mcpServers"]["skillsearch"]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", HOSTS)
 def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
     """So that the output can be put into a file."""
     result = cli("mcp-config", client)
@@ -37,7 +41,7 @@ def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
     assert "skillsearch" in result.stdout
     assert "belongs in" not in result.stdout
     assert "This belongs in " in result.stderr
-    assert ", merged with what is there.\n" in result.stderr
+    assert ", merged with what is there; --write does that.\n" in result.stderr
 
 
 def test_the_program_is_the_one_on_the_path(cli, program):
@@ -171,7 +175,7 @@ def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, client):
     assert matcher["hooks"][0]["command"] == expected
 
 
-@pytest.mark.parametrize("client", sorted(set(CLIENTS) - set(HOOK_CLIENTS)))
+@pytest.mark.parametrize("client", sorted(set(HOSTS) - set(HOOK_CLIENTS)))
 def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
     """Which hosts have one, and the server instead."""
     result = cli("mcp-config", client, "--hook")
@@ -184,7 +188,7 @@ def test_an_unknown_host_is_told_the_known_ones(cli):
     """By click."""
     result = cli("mcp-config", "emacs")
     assert result.exit_code == 2
-    assert all(client in result.stderr for client in CLIENTS)
+    assert all(client in result.stderr for client in HOSTS)
 
 
 def test_what_the_host_would_replace_is_a_wrong_usage(cli, tmp_path):
@@ -221,3 +225,115 @@ def test_options_of_a_server_are_for_one_that_the_host_starts(cli, option, kind)
     result = cli("mcp-config", "claude-code", *option, *kind)
     assert result.exit_code == 2
     assert f"{option[0]} is for a server that the host starts itself" in result.stderr
+
+
+@pytest.mark.parametrize("client", HOSTS)
+def test_a_server_is_written_and_removed(cli, program, home, client):
+    """What is written is what is printed; stdout stays empty, and a second time nothing is done."""
+    printed = cli("mcp-config", client).stdout
+    written = cli("mcp-config", client, "--write")
+    assert (written.exit_code, written.stdout) == (0, "")
+    file = host_file(client)
+    assert file.is_relative_to(home)
+    assert file.read_text() == printed
+    assert f"+++ {file}" in written.stderr
+    assert f"Changed {file}" in written.stderr
+    assert "Nothing to change" in cli("mcp-config", client, "--write").stderr
+    removed = cli("mcp-config", client, "--remove")
+    assert f"Changed {file}; what was there is in {file}.1.bak" in removed.stderr
+    assert "skillsearch" not in file.read_text()
+    assert "does not have it" in cli("mcp-config", client, "--remove").stderr
+
+
+@pytest.mark.parametrize("client", HOOK_CLIENTS)
+def test_a_hook_is_written_and_removed(cli, program, client):
+    """Beside the server, which stays; another index replaces the one that was named."""
+    cli("mcp-config", client, "--write")
+    cli("mcp-config", client, "--hook", "--write", "--index-dir", "one")
+    file = host_file(client, hook=True)
+    cli("mcp-config", client, "--hook", "--write", "--index-dir", "two", "--include-unvetted")
+    text = file.read_text()
+    assert text.count(f"hook --client {client}") == 1
+    assert text.rstrip("\n").count("/two --include-unvetted") == 1
+    cli("mcp-config", client, "--hook", "--remove")
+    assert f"hook --client {client}" not in file.read_text()
+    assert "skillsearch" in host_file(client).read_text()
+
+
+def test_a_hook_of_all_skills_is_one_that_the_command_takes(cli, program):
+    """The option means there what it means here."""
+    (group,) = json.loads(cli("mcp-config", "gemini", "--hook", "--include-unvetted").stdout)[
+        "hooks"
+    ]["BeforeAgent"]
+    _, _, *arguments = shlex.split(group["hooks"][0]["command"])
+    assert hook.parse(arguments)["include_unvetted"] is True
+
+
+def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):
+    """In the working folder; not the user's."""
+    result = cli("mcp-config", "vscode", "--project", "--write")
+    assert result.exit_code == 0
+    file = tmp_path / "work" / ".vscode" / "mcp.json"
+    assert entry_of(file, "servers")["command"] == program
+    assert not host_file("vscode").exists()
+
+
+def entry_of(file, table):
+    """Return our entry in a file."""
+    return json.loads(file.read_text())[table]["skillsearch"]
+
+
+def test_what_cannot_be_written_is_printed_to_paste(cli, program, home):
+    """With the reason, and nothing is changed."""
+    file = host_file("gemini")
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": []}')
+    printed = cli("mcp-config", "gemini").stdout
+    result = cli("mcp-config", "gemini", "--write")
+    assert (result.exit_code, result.stdout) == (2, printed)
+    assert '"mcpServers" as a list, where a table belongs; it was left as it is' in result.stderr
+    assert [one.name for one in file.parent.iterdir()] == ["settings.json"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+def test_a_file_that_cannot_be_read_is_an_error(cli, program):
+    """In one line."""
+    file = host_file("cursor")
+    file.parent.mkdir()
+    file.touch(mode=0)
+    result = cli("mcp-config", "cursor", "--write")
+    assert result.exit_code == 1
+    assert f"Permission denied: {file}" in result.stderr
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error(cli, program, home):
+    """In one line, with what to paste."""
+    (home / ".cursor").touch()
+    result = cli("mcp-config", "cursor", "--write")
+    assert result.exit_code == 1
+    assert "Not a directory" in result.stderr
+    assert "skillsearch" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--write", "--remove"],
+        ["--remove", "."],
+        ["--remove", "--watch"],
+        ["--remove", "--http", "http://h/"],
+        ["--remove", "--index-dir", "i"],
+        ["--include-unvetted"],
+        ["--remove", "--hook", "--include-unvetted"],
+    ],
+)
+def test_options_of_writing_that_do_nothing_together_are_refused(cli, args):
+    """No option is left out in silence."""
+    result = cli("mcp-config", "claude-code", *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_the_help_names_every_host(cli):
+    """By the word that the command takes."""
+    text = " ".join(cli("mcp-config", "--help").stdout.split())
+    assert f"CLIENT is {', '.join(list(HOSTS)[:-1])} or {list(HOSTS)[-1]}." in text

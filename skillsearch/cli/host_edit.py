@@ -1,0 +1,259 @@
+"""Puts an entry into the text of a host's file, or takes it out; every other byte stays.
+
+A pattern finds places where the entry may belong, and the text is spliced there. The real parser
+then reads the new text: unless it holds the old data with exactly this entry changed, the next
+place is tried, and without one the edit is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+
+from skillsearch.cli import host_configs
+from skillsearch.cli.host_configs import Entry, Steps
+from skillsearch.errors import ConfigError, ParseError
+from skillsearch.skills.frontmatter import load_yaml
+from skillsearch.types import JsonValue
+
+_BOM = "\ufeff"
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.S)
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])', re.S)
+_REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_JSON = json.JSONDecoder()
+
+
+class EditError(ConfigError):
+    """A host's file cannot be edited without risk; the message is the reason."""
+
+
+def edit(data: bytes, entry: Entry) -> bytes:
+    """Return the bytes of a file with an entry in it, or without it; the same if it is so already.
+
+    EditError is raised if the file is broken, or written in a way that this cannot edit.
+    """
+    try:
+        text = data.decode()
+        mark = _BOM * text.startswith(_BOM)
+        return (mark + _edited(text.removeprefix(_BOM), entry)).encode()
+    except UnicodeDecodeError as exc:
+        raise EditError(f"is not UTF-8 ({exc})") from exc
+    except RecursionError as exc:
+        raise EditError("is nested too deeply") from exc
+    except (ValueError, ParseError) as exc:
+        raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
+
+
+def _edited(text: str, entry: Entry) -> str:
+    present = list(_present(_parse(entry.form, text), entry))
+    if entry.value is not None and [value for _, value in present] == [entry.value]:
+        return text
+    for path, _ in reversed(present):
+        text = _without(text, entry, path)
+    return text if entry.value is None else _with(text, entry)
+
+
+def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]:
+    """Yield where data hold an entry, and its value; a hook may be there more than once."""
+    table = _at(data, entry.path[:-1])
+    if not entry.is_hook:
+        if isinstance(table, dict) and entry.path[-1] in table:
+            yield entry.path, table[entry.path[-1]]
+        return
+    for number, group in enumerate(table if isinstance(table, list) else ()):
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        for place, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+            if host_configs.is_our_hook(entry.client, hook):
+                path = (*entry.path[:-1], number)
+                is_alone = group == {"hooks": [hook]}
+                yield path if is_alone else (*path, "hooks", place), {"hooks": [hook]}
+
+
+def _with(text: str, entry: Entry) -> str:
+    """Add an entry, where it is not there yet."""
+    data, path = _parse(entry.form, text), entry.path
+    depth = next(n for n in reversed(range(len(path))) if _at(data, path[:n]) is not None)
+    node, kind = _at(data, path[:depth]), dict if isinstance(path[depth], str) else list
+    if not isinstance(node, kind):
+        name, wanted = json.dumps(path[depth - 1]), "table" if kind is dict else "list"
+        raise EditError(f"has {name} as a {type(node).__name__}, where a {wanted} belongs")
+    value = host_configs.nested(path[depth + 1 :], entry.value)
+    is_last = entry.form == "toml" or (entry.form == "yaml" and not depth)
+    if isinstance(node, list):
+        node.insert(len(node) if is_last else 0, value)
+    else:
+        others = dict(node)
+        node.clear()
+        node.update({**others, path[depth]: value} if is_last else {path[depth]: value, **others})
+    add = {"json": _add_json, "toml": _add_toml, "yaml": _add_yaml}[entry.form]
+    return _first(entry.form, add(text, entry, depth), [data])
+
+
+def _without(text: str, entry: Entry, path: Steps) -> str:
+    """Remove what lies at a path, and tables around it that hold nothing else, not even comments.
+
+    These stay if something is to be put there again, unless they have no line of their own.
+    """
+    data, paths = _parse(entry.form, text), [path]
+    may_go = entry.value is None or entry.form == "toml"
+    while may_go and len(path) in (2, 3) and len(_at(data, path[:-1])) == 1:
+        paths.append(path := path[:-1])
+    allowed = [copy.deepcopy(data) for _ in paths]
+    for less, gone in zip(allowed, paths, strict=True):
+        del _at(less, gone[:-1])[gone[-1]]
+    remove = {"json": _remove_json, "toml": _remove_toml, "yaml": _remove_yaml}[entry.form]
+    found = (new for one in reversed(paths) for new in remove(text, data, one, one in paths[1:]))
+    return _first(entry.form, found, allowed)
+
+
+def _at(data: JsonValue, path: Steps) -> JsonValue:
+    for step in path:
+        is_there = step in data if isinstance(data, dict) else isinstance(data, list) and data
+        data = data[step] if is_there else None
+    return data
+
+
+def _first(form: str, texts: Iterator[str], allowed: list[JsonValue]) -> str:
+    """Return the first text that holds data that are allowed; order counts, and 1 is not true."""
+    wanted = set(map(repr, allowed))
+    for text in texts:
+        try:
+            if repr(_parse(form, text)) in wanted:
+                return text
+        except (ValueError, ParseError):
+            continue
+    raise EditError("is written in a way that cannot be edited without risk")
+
+
+def _parse(form: str, text: str) -> JsonValue:
+    if form == "toml":
+        return tomllib.loads(text)
+    if form == "yaml":
+        data, findings = load_yaml(text)
+        if findings:
+            raise ValueError(findings[0].message)
+        return {key: {} if value is None else value for key, value in data.items()}
+    plain = _plain(_bare(text))
+    data = json.loads(plain, object_pairs_hook=_unique) if plain.strip() else {}
+    if not isinstance(data, dict):
+        raise ValueError("it holds no object")
+    return data
+
+
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    names = [name for name, _ in pairs]
+    if twice := [name for name in set(names) if names.count(name) > 1]:
+        raise ValueError(f"the key {twice[0]!r} stands twice")
+    return dict(pairs)
+
+
+def _bare(text: str) -> str:
+    """Return JSON with blanks in place of comments."""
+    return _TOKEN.sub(lambda one: one[0] if one[0][0] == '"' else " " * len(one[0]), text)
+
+
+def _plain(bare: str) -> str:
+    """Return JSON with blanks in place of commas behind the last value."""
+    return _LAST_COMMA.sub(lambda one: " " if one[0] == "," else one[0], bare)
+
+
+def _as_in(text: str, new: str) -> str:
+    return new.replace("\n", "\r\n") if "\r\n" in text else new
+
+
+def _blanks(text: str, at: int = 0, kinds: str | None = " \t") -> str:
+    """Return the blanks from a place on."""
+    return text[at : len(text) - len(text[at:].lstrip(kinds))]
+
+
+def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
+    bare, path = _bare(text), entry.path
+    if not bare.strip():
+        yield text + "\n" * (text[-1:] not in ("", "\n")) + _as_in(text, entry.text)
+    value = host_configs.nested(path[depth + 1 :], entry.value)
+    key = f"{json.dumps(path[depth])}: " if isinstance(path[depth], str) else ""
+    unit = found[1] if (found := re.search(r"\n([ \t]+)\S", text)) else "  "
+    opening = rf"{json.dumps(path[depth - 1])}\s*:\s*[\[{{]" if depth else r"\{"
+    for place in re.finditer(opening, bare):
+        at, comma = place.end(), "" if re.match(r"\s*[\]}]", bare[place.end() :]) else ","
+        outer = _blanks(text, text.rfind("\n", 0, at) + 1)
+        rest = _REST_OF_LINE.match(text, at)
+        new = f"{_blanks(text, at)}{key}{json.dumps(value)}{comma}"
+        if rest or not comma:
+            lines = json.dumps(value, indent=unit).replace("\n", f"\n{outer}{unit}")
+            new = f"\n{outer}{unit}{key}{lines}{comma}" + ("" if rest else f"\n{outer}")
+        at = rest.end() if rest else at
+        yield text[:at] + _as_in(text, new) + text[at:]
+
+
+def _remove_json(text: str, data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+    bare = _bare(text)
+    plain = _plain(bare)
+    key = rf"{json.dumps(path[-1])}\s*:\s*" if isinstance(path[-1], str) else r"(?=\{)"
+    for found in re.finditer(key, bare):
+        try:
+            value, end = _JSON.raw_decode(plain, found.end())
+        except ValueError:
+            continue
+        start = found.start()
+        if value != _at(data, path) or (is_outer and text[start:end] != bare[start:end]):
+            continue
+        begin, kept = len(text[:start].rstrip(" \t")), text
+        begin -= 2 if text[:begin].endswith("\r\n") else text[:begin].endswith("\n")
+        if comma := re.match(r"\s*,", text[end:]):
+            end += comma.end()
+        elif bare[:start].rstrip().endswith(","):
+            last = bare.rindex(",", 0, start)
+            kept = text[:last] + text[last + 1 :]
+            begin, start, end = begin - 1, start - 1, end - 1
+        elif text[:begin].rstrip()[-1] in "[{" and text[end:].lstrip()[0] in "]}":
+            end += len(_blanks(text, end, None))
+        yield kept[:begin] + kept[end:]
+        yield kept[:start] + kept[end:]
+
+
+def _add_toml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
+    lead = "\n" * (bool(text) + (text[-1:] not in ("", "\n")))
+    yield text + _as_in(text, lead + entry.text)
+
+
+def _remove_toml(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+    """Try to leave out the lines from a header that may be ours to another, the shortest first."""
+    lines = [] if is_outer else _LINE.findall(text)  # a table that has no line goes by itself
+    headers = [n for n, line in enumerate(lines) if line.lstrip().startswith("[")]
+    name = next(step for step in reversed(path) if isinstance(step, str))
+    for start in reversed([n for n in headers if name in lines[n]]):
+        blank = start > 0 and not lines[start - 1].strip()
+        for end in [n for n in headers if n > start] + [len(lines)]:
+            while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
+                end -= 1
+            yield "".join(lines[: start - blank] + lines[end:])
+
+
+def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
+    lines = _LINE.findall(text)
+    for at, line in enumerate(lines):
+        if re.match(rf"{entry.path[0]}[ \t]*:[ \t]*(?:\{{[ \t]*\}}[ \t]*)?(?:#|\r?$)", line):
+            opened = re.sub(r":[ \t]*\{[ \t]*\}", ":", line)
+            opened += _as_in(text, "\n") * (not line.endswith("\n"))
+            inner = next((one for one in lines[at + 1 :] if one.split("#")[0].strip()), "")
+            new = host_configs.yaml_lines(entry, _blanks(inner) or "  ")
+            yield "".join([*lines[:at], opened, _as_in(text, new), *lines[at + 1 :]])
+    yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)
+
+
+def _remove_yaml(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+    lines = _LINE.findall(text)
+    for at, line in enumerate(lines):
+        if line.lstrip(" ").startswith(f"{path[-1]}:"):
+            width = len(_blanks(line))
+            inside = (not one.strip() or len(_blanks(one)) > width for one in lines[at + 1 :])
+            end = next((n for n, is_in in enumerate(inside, at + 1) if not is_in), len(lines))
+            while not lines[end - 1].strip():
+                end -= 1
+            if not (is_outer and "#" in "".join(lines[at:end])):
+                yield "".join(lines[:at] + lines[end:])

@@ -1,0 +1,141 @@
+"""A host's own file: where it lies, and how it is changed so that nothing in it is lost."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillsearch.cli.host_configs import HOSTS, Entry
+from skillsearch.cli.host_edit import EditError, edit
+from skillsearch.environ import host_folders
+from skillsearch.errors import ConfigError
+from skillsearch.files.atomic_files import sync_to_disk, written_beside
+from skillsearch.files.openat import using
+from skillsearch.text.safe_text import visible
+
+_MAX_BYTES = 64 << 20
+_SHOWN_CHARS = 300
+"""Of a line in a diff; hosts keep long ones."""
+
+
+def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path:
+    """Return the file of a host that holds servers or hooks, the user's or the project's."""
+    places = HOSTS[client] | (HOSTS[client]["hook"] if hook else {})
+    if project and "project" not in places:
+        raise ConfigError(f"{client} has no file in a project; leave out --project.")
+    variable, folder, name, *mac = places["user"]
+    given = host_folders().get(variable, "")
+    if mac and sys.platform == "darwin":
+        given, folder = "", mac[0]
+    user = Path(given or folder).expanduser() / name
+    path: Path = Path.cwd() / places["project"] if project else user
+    twin = path.with_suffix(".jsonc")
+    if client == "opencode" and twin.exists():
+        path = twin
+    return path.absolute()
+
+
+def our_command() -> list[str]:
+    """Return what starts skillsearch from any folder, with any PATH."""
+    found = shutil.which("skillsearch")
+    return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a file that is still to be made; `before` is None if there is no file yet."""
+
+    path: Path
+    target: Path
+    before: bytes | None
+    after: bytes
+    mode: int
+
+    @classmethod
+    def plan(cls, path: Path, entries: Sequence[Entry], within: Path | None = None) -> Change:
+        """Work out what entries do to a file, which must lie in a folder if one is given.
+
+        A file that cannot be changed without risk raises `ConfigError`, one that cannot be read
+        `OSError`.
+        """
+        target = Path(os.path.realpath(path))
+        if within and not target.is_relative_to(os.path.realpath(within)):
+            raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
+        before, mode = _read(target)
+        after = before or b""
+        try:
+            for entry in entries:
+                after = edit(after, entry)
+        except EditError as exc:
+            raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
+        is_writable = before is None or (mode & 0o222 and os.access(target, os.W_OK))
+        if after != (before or b"") and not is_writable:
+            raise ConfigError(f"{path} is read-only; it was left as it is.")
+        return cls(path, target, before, after, mode or (0o644 if within else 0o600))
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the file is not as it should be already."""
+        return self.after != (self.before or b"")
+
+    def diff(self) -> str:
+        """Return the change as a unified diff, safe to show."""
+        old, new = ((data or b"").decode().splitlines() for data in (self.before, self.after))
+        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), n=1, lineterm="")
+        return "\n".join(visible(line)[:_SHOWN_CHARS] for line in lines)
+
+    def write(self) -> Path | None:
+        """Replace the file in one step; return the copy of what was there, if anything was.
+
+        `ConfigError` is raised if somebody else changed the file since `plan` read it.
+        """
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        with written_beside(self.target, self.after) as temporary:
+            temporary.chmod(self.mode)
+            if self.before is not None and os.name != "nt":
+                owner = self.target.stat()
+                with suppress(OSError):  # only root may give a file away
+                    os.chown(temporary, owner.st_uid, owner.st_gid)
+            if _read(self.target)[0] != self.before:
+                raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
+            backup = None if self.before is None else _back_up(self.target, self.before)
+            temporary.replace(self.target)
+        sync_to_disk(self.target.parent)
+        return backup
+
+
+def _read(path: Path) -> tuple[bytes | None, int]:
+    """Return the bytes and the mode of a file; None and 0 if it is missing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None, 0
+    with using(descriptor):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} is no file of settings; it was left as it is.")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(), stat.S_IMODE(status.st_mode)
+
+
+def _back_up(path: Path, data: bytes) -> Path:
+    """Keep a file under a second name, unless a copy is there already."""
+    for number in itertools.count(1):
+        backup = path.with_name(f"{path.name}.{number}.bak")
+        try:
+            os.link(path, backup)
+        except FileExistsError:
+            if _read(backup)[0] != data:
+                continue
+        except OSError:  # a file system without links
+            shutil.copy2(path, backup)
+        break
+    return backup

@@ -1,0 +1,272 @@
+"""Tests of how a host's file is found, and replaced so that nothing in it can be lost."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from skillsearch.cli.host_configs import HOOK_CLIENTS, HOSTS, server_entry
+from skillsearch.cli.host_files import Change, host_file
+from skillsearch.errors import ConfigError
+
+ENTRY = server_entry("gemini", ["/s", "mcp"])
+GONE = ENTRY._replace(value=None)
+OLD = b'{\n  // mine\n  "a": 1\n}\n'
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME")
+KILL = """
+import os, signal, sys
+from pathlib import Path
+from skillsearch.cli.host_configs import server_entry
+from skillsearch.cli.host_files import Change
+
+change = Change.plan(Path(sys.argv[1]), [server_entry("gemini", ["/s", "mcp"])])
+left = int(sys.argv[2])
+
+def kill(event, arguments):
+    global left
+    if event == "open" or event.startswith("os."):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+change.write()
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Make a file of a host that says what is to be kept."""
+    path = tmp_path / "host" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(OLD)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_folders(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def others(path):
+    """Return the names of what lies beside a file."""
+    return sorted(one.name for one in path.parent.iterdir() if one.name != path.name)
+
+
+def test_each_file_is_where_the_host_looks_for_it(home):
+    """In the home folder, as its documentation says."""
+    assert {client: str(host_file(client).relative_to(home)) for client in HOSTS} == {
+        "claude-code": ".claude.json",
+        "codex": ".codex/config.toml",
+        "gemini": ".gemini/settings.json",
+        "vscode": ".config/Code/User/mcp.json",
+        "opencode": ".config/opencode/opencode.json",
+        "goose": ".config/goose/config.yaml",
+        "cursor": ".cursor/mcp.json",
+        "windsurf": ".codeium/windsurf/mcp_config.json",
+        "zed": ".config/zed/settings.json",
+    }
+    hooks = [str(host_file(client, hook=True).relative_to(home)) for client in HOOK_CLIENTS]
+    assert hooks == [".claude/settings.json", ".codex/config.toml", ".gemini/settings.json"]
+
+
+def test_macos_has_another_folder(home, monkeypatch):
+    """For VS Code; Zed heeds no variable there."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert host_file("vscode") == home / "Library/Application Support/Code/User/mcp.json"
+    assert host_file("zed") == home / ".config/zed/settings.json"
+
+
+@pytest.mark.parametrize(
+    ("variable", "client", "hook", "name"),
+    [
+        ("CLAUDE_CONFIG_DIR", "claude-code", False, ".claude.json"),
+        ("CLAUDE_CONFIG_DIR", "claude-code", True, "settings.json"),
+        ("CODEX_HOME", "codex", False, "config.toml"),
+        ("GEMINI_CLI_HOME", "gemini", True, ".gemini/settings.json"),
+        ("XDG_CONFIG_HOME", "zed", False, "zed/settings.json"),
+    ],
+)
+def test_the_hosts_own_variable_counts(tmp_path, home, monkeypatch, variable, client, hook, name):
+    """Unless it is empty."""
+    default = host_file(client, hook=hook)
+    monkeypatch.setenv(variable, "")
+    assert host_file(client, hook=hook) == default
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert host_file(client, hook=hook) == tmp_path / name
+
+
+def test_the_file_that_opencode_has_is_meant(home):
+    """It reads both."""
+    twin = home / ".config/opencode/opencode.jsonc"
+    twin.parent.mkdir(parents=True)
+    twin.touch()
+    assert host_file("opencode") == twin
+
+
+@pytest.mark.parametrize("client", ["goose", "windsurf"])
+def test_a_host_without_a_file_in_projects_says_so(client):
+    """There is nothing to guess."""
+    with pytest.raises(ConfigError, match=f"{client} has no file in a project"):
+        host_file(client, project=True)
+
+
+def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
+    """Hosts keep secrets there."""
+    path = tmp_path / "a" / "b" / "settings.json"
+    assert Change.plan(path, [ENTRY]).write() is None
+    assert path.read_text() == ENTRY.text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert others(path) == []
+
+
+def test_what_was_there_stays_beside_it_with_its_mode(config):
+    """Each time under another name, unless the same is there already."""
+    config.chmod(0o640)
+    kept = Change.plan(config, [ENTRY]).write()
+    assert kept.read_bytes() == OLD
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (config, kept)] == [0o640, 0o640]
+    written = config.read_bytes()
+    assert Change.plan(config, [GONE]).write().read_bytes() == written
+    assert config.read_bytes() == OLD
+    assert Change.plan(config, [ENTRY]).write() == kept
+    assert others(config) == ["settings.json.1.bak", "settings.json.2.bak"]
+
+
+def test_several_entries_are_one_change(config):
+    """A file with a server and a hook is written once."""
+    other = ENTRY._replace(path=("mcpServers", "other"))
+    Change.plan(config, [ENTRY, other]).write()
+    assert others(config) == ["settings.json.1.bak"]
+    assert not Change.plan(config, [other, ENTRY]).is_needed
+
+
+def test_nothing_is_written_if_nothing_changes(config, tmp_path):
+    """Nor made."""
+    assert not Change.plan(config, [GONE]).is_needed
+    assert not Change.plan(tmp_path / "missing" / "x.json", [GONE]).is_needed
+
+
+def test_a_link_stays_a_link(config, tmp_path):
+    """Files of dot files often lie elsewhere; the copy lies beside the file itself."""
+    link = tmp_path / "link.json"
+    link.symlink_to(config)
+    kept = Change.plan(link, [ENTRY]).write()
+    assert link.is_symlink()
+    assert b'"skillsearch"' in config.read_bytes()
+    assert kept.parent == config.parent
+
+
+def test_a_link_to_nothing_gets_its_file(tmp_path):
+    """In the folder that it names."""
+    link, target = tmp_path / "link.json", tmp_path / "dots" / "settings.json"
+    link.symlink_to(target)
+    Change.plan(link, [ENTRY]).write()
+    assert target.read_text() == ENTRY.text
+    assert link.is_symlink()
+
+
+def test_a_projects_file_is_not_written_through_a_link_out_of_it(config, tmp_path):
+    """A checkout could name any file of its user."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".mcp.json").symlink_to(config)
+    with pytest.raises(ConfigError, match="link out of the project"):
+        Change.plan(project / ".mcp.json", [ENTRY], project)
+    (project / ".vscode").symlink_to(config.parent)
+    with pytest.raises(ConfigError, match="link out of the project"):
+        Change.plan(project / ".vscode" / "mcp.json", [ENTRY], project)
+
+
+def test_a_change_by_another_is_not_overwritten(config):
+    """Hosts write to their files at any time."""
+    change = Change.plan(config, [ENTRY])
+    config.write_bytes(b"{}")
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        change.write()
+    assert config.read_bytes() == b"{}"
+    assert others(config) == []
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
+    """The same for one that was not there."""
+    change = Change.plan(tmp_path / "new.json", [ENTRY])
+    change.path.write_bytes(OLD)
+    with pytest.raises(ConfigError, match="changed meanwhile"):
+        change.write()
+    assert change.path.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "huge"])
+def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
+    """Nothing waits for a pipe, and nothing reads gigabytes."""
+    path = tmp_path / "settings.json"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 32)
+    with pytest.raises(ConfigError, match="no file of settings"):
+        Change.plan(path, [ENTRY])
+
+
+def test_a_read_only_file_is_left_alone(config):
+    """Somebody meant it; and a file that needs no change is none of our business."""
+    config.chmod(0o444)
+    assert not Change.plan(config, [GONE]).is_needed
+    with pytest.raises(ConfigError, match="read-only"):
+        Change.plan(config, [ENTRY])
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to(path), lambda path: path.mkdir()])
+def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
+    """Of the system or our own."""
+    path = tmp_path / "settings.json"
+    make(path)
+    with pytest.raises((OSError, ConfigError)):
+        Change.plan(path, [ENTRY])
+
+
+def test_a_broken_file_is_left_alone(config):
+    """The message names it."""
+    config.write_bytes(b"{")
+    with pytest.raises(ConfigError, match=r"settings.json is not valid JSON.*left as it is"):
+        Change.plan(config, [ENTRY])
+
+
+def test_the_diff_shows_what_changes_and_hides_nothing(config):
+    """No escape reaches the terminal; long lines are cut."""
+    config.write_text('{\n  "a": "\u202e' + "x" * 1000 + '"\n}\n')
+    lines = Change.plan(config, [ENTRY]).diff().splitlines()
+    assert '+    "skillsearch": {' in lines
+    assert max(map(len, lines)) <= 300
+    assert "\u202e" not in "".join(lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(config):
+    """Whole, and the next run does what is left to do."""
+    for step in range(1, 60):
+        for path in config.parent.iterdir():
+            path.unlink()
+        config.write_bytes(OLD)
+        wanted = Change.plan(config, [ENTRY]).after
+        command = [sys.executable, "-c", textwrap.dedent(KILL), str(config), str(step)]
+        code = subprocess.run(command, check=False).returncode
+        assert config.read_bytes() in (OLD, wanted)
+        change = Change.plan(config, [ENTRY])
+        assert not change.is_needed or change.write().read_bytes() == OLD
+        assert config.read_bytes() == wanted
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert code == 0
+    assert step > 5

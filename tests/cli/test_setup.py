@@ -1,0 +1,141 @@
+"""Tests of ``skillsearch setup``."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.cli.host_files import host_file
+
+PLUGIN = Path(skillsearch.__file__).parent / "plugin"
+
+
+@pytest.fixture
+def machine(home, tmp_path, make_skill, monkeypatch):
+    """Make a machine with two hosts, a folder of skills, and our program."""
+    program = tmp_path / "bin" / "skillsearch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    make_skill(home / ".agents" / "skills", "tea-timer")
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("# mine\n")
+    (home / ".cursor").mkdir()
+    return home
+
+
+def files(folder):
+    """Return the contents of all files of hosts."""
+    return {path: path.read_bytes() for path in folder.glob(".c*/*") if path.is_file()}
+
+
+def record(result):
+    """Return what --json prints."""
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):
+    """And says how to do it."""
+    before = files(machine)
+    result = cli("setup")
+    assert result.exit_code == 0
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    index = machine / "cache" / "skillsearch" / "default"
+    assert rows == [
+        ["index", str(machine / ".agents" / "skills"), str(index)],
+        ["codex", "server, hook", str(machine / ".codex" / "config.toml"), "write"],
+        ["cursor", "server", str(machine / ".cursor" / "mcp.json"), "write"],
+    ]
+    assert "skillsearch setup --yes" in result.stderr
+    assert files(machine) == before
+    assert not index.exists()
+
+
+def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
+    """Each file is changed once, and after --remove all is as it was."""
+    before = files(machine)
+    done = record(cli("setup", "--yes", "--json"))
+    assert done["done"]
+    assert done["indexed"]["indexed"] == 1
+    assert [row["state"] for row in done["hosts"]] == ["changed", "changed"]
+    config = (machine / ".codex" / "config.toml").read_text()
+    assert config.startswith("# mine\n")
+    assert config.count(done["index_dir"]) == 2
+    again = record(cli("setup", "--yes", "--json"))
+    assert [row["state"] for row in again["hosts"]] == ["unchanged", "unchanged"]
+    assert cli("query", "tea", "--json").exit_code == 0
+    assert record(cli("setup", "--remove", "--yes", "--json"))["roots"] == []
+    after = {path: data for path, data in files(machine).items() if path.suffix != ".bak"}
+    assert after == {**before, machine / ".cursor" / "mcp.json": b"{}\n"}
+
+
+def test_a_host_is_found_by_its_program(cli, machine, tmp_path):
+    """Its folder may not be there yet."""
+    program = tmp_path / "bin" / "goose"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    found = [row["client"] for row in record(cli("setup", "--json"))["hosts"]]
+    assert found == ["codex", "goose", "cursor"]
+
+
+def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):
+    """It is named with the reason."""
+    (machine / ".codex" / "config.toml").write_text("a = ")
+    result = cli("setup", "--yes")
+    assert result.exit_code == 0
+    assert "refused" in result.stdout
+    assert "config.toml is not valid TOML" in result.stdout
+    assert host_file("cursor").exists()
+
+
+def test_the_users_own_index_is_named_even_in_a_project(cli, machine, tmp_path):
+    """The hosts' files are the user's, and mean the same everywhere."""
+    (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\n')
+    shown = record(cli("setup", "--json"))
+    assert shown["index_dir"] == str(machine / "cache" / "skillsearch" / "default")
+
+
+def test_servers_are_left_out_without_their_extra(cli, machine, monkeypatch):
+    """The hook needs none."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = cli("setup")
+    assert [line.split("\t")[1] for line in result.stdout.splitlines()[1:]] == ["hook"]
+    assert "they need an extra" in result.stderr
+
+
+def test_on_a_terminal_it_asks(cli, machine, tmp_path):
+    """No is an answer."""
+    script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    command = [sys.executable, "-c", script, sys.executable, "-m", "skillsearch", "setup"]
+    before = files(machine)
+    done = subprocess.run(command, input=b"n\n", capture_output=True, timeout=60, check=False)
+    assert b"Do this?" in done.stdout
+    assert files(machine) == before
+
+
+def test_the_plugin_is_this_version_and_its_skill_the_example():
+    """Claude Code reads no link out of a plugin, so there are two of it."""
+    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["version"] == skillsearch.__version__
+    skill = Path("find-skills", "SKILL.md")
+    example = PLUGIN.parent / "examples" / skill
+    assert (PLUGIN / "skills" / skill).read_bytes() == example.read_bytes()
+
+
+def test_the_plugin_configures_what_mcp_config_does(cli, machine):
+    """The same server and the same hook, for the index in use."""
+    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["mcpServers"] == {"skillsearch": {"command": "skillsearch", "args": ["mcp"]}}
+    ((group,),) = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"].values()
+    printed = json.loads(cli("mcp-config", "claude-code", "--hook").stdout)
+    (wanted,) = printed["hooks"]["UserPromptSubmit"][0]["hooks"]
+    start, _, _ = wanted["command"].partition(" --index-dir")
+    assert group["hooks"] == [{**wanted, "command": f"skillsearch {start.split(' ', 1)[1]}"}]
