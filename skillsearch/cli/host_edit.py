@@ -25,6 +25,8 @@ _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])', re.S)
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON = json.JSONDecoder()
+_MAX_LINES = 100
+"""Of an entry of ours, with what its user added."""
 
 
 class EditError(ConfigError):
@@ -40,11 +42,7 @@ def edit(data: bytes, entry: Entry) -> bytes:
         text = data.decode()
         mark = _BOM * text.startswith(_BOM)
         return (mark + _edited(text.removeprefix(_BOM), entry)).encode()
-    except UnicodeDecodeError as exc:
-        raise EditError(f"is not UTF-8 ({exc})") from exc
-    except RecursionError as exc:
-        raise EditError("is nested too deeply") from exc
-    except (ValueError, ParseError) as exc:
+    except (ValueError, ParseError, RecursionError) as exc:  # ValueError: not UTF-8 either
         raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
 
 
@@ -60,10 +58,8 @@ def _edited(text: str, entry: Entry) -> str:
 def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]:
     """Yield where data hold an entry, and its value; a hook may be there more than once."""
     table = _at(data, entry.path[:-1])
-    if not entry.is_hook:
-        if isinstance(table, dict) and entry.path[-1] in table:
-            yield entry.path, table[entry.path[-1]]
-        return
+    if isinstance(table, dict) and entry.path[-1] in table:
+        yield entry.path, table[entry.path[-1]]
     for number, group in enumerate(table if isinstance(table, list) else ()):
         hooks = group.get("hooks") if isinstance(group, dict) else None
         for place, hook in enumerate(hooks if isinstance(hooks, list) else ()):
@@ -86,9 +82,9 @@ def _with(text: str, entry: Entry) -> str:
     if isinstance(node, list):
         node.insert(len(node) if is_last else 0, value)
     else:
-        others = dict(node)
-        node.clear()
-        node.update({**others, path[depth]: value} if is_last else {path[depth]: value, **others})
+        node[path[depth]] = value
+        for key in () if is_last else list(node)[:-1]:
+            node[key] = node.pop(key)
     add = {"json": _add_json, "toml": _add_toml, "yaml": _add_yaml}[entry.form]
     return _first(entry.form, add(text, entry, depth), [data])
 
@@ -105,7 +101,7 @@ def _without(text: str, entry: Entry, path: Steps) -> str:
     allowed = [copy.deepcopy(data) for _ in paths]
     for less, gone in zip(allowed, paths, strict=True):
         del _at(less, gone[:-1])[gone[-1]]
-    remove = {"json": _remove_json, "toml": _remove_toml, "yaml": _remove_yaml}[entry.form]
+    remove = _remove_json if entry.form == "json" else _remove_lines
     found = (new for one in reversed(paths) for new in remove(text, data, one, one in paths[1:]))
     return _first(entry.form, found, allowed)
 
@@ -221,19 +217,6 @@ def _add_toml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
     yield text + _as_in(text, lead + entry.text)
 
 
-def _remove_toml(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
-    """Try to leave out the lines from a header that may be ours to another, the shortest first."""
-    lines = [] if is_outer else _LINE.findall(text)  # a table that has no line goes by itself
-    headers = [n for n, line in enumerate(lines) if line.lstrip().startswith("[")]
-    name = next(step for step in reversed(path) if isinstance(step, str))
-    for start in reversed([n for n in headers if name in lines[n]]):
-        blank = start > 0 and not lines[start - 1].strip()
-        for end in [n for n in headers if n > start] + [len(lines)]:
-            while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
-                end -= 1
-            yield "".join(lines[: start - blank] + lines[end:])
-
-
 def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
     lines = _LINE.findall(text)
     for at, line in enumerate(lines):
@@ -246,14 +229,15 @@ def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
     yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)
 
 
-def _remove_yaml(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+def _remove_lines(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+    """Try to leave out lines from one with our name on, of TOML or YAML, the fewest first."""
     lines = _LINE.findall(text)
-    for at, line in enumerate(lines):
-        if line.lstrip(" ").startswith(f"{path[-1]}:"):
-            width = len(_blanks(line))
-            inside = (not one.strip() or len(_blanks(one)) > width for one in lines[at + 1 :])
-            end = next((n for n, is_in in enumerate(inside, at + 1) if not is_in), len(lines))
-            while not lines[end - 1].strip():
-                end -= 1
-            if not (is_outer and "#" in "".join(lines[at:end])):
-                yield "".join(lines[:at] + lines[end:])
+    name = next(step for step in reversed(path) if isinstance(step, str))
+    for start in reversed([n for n, line in enumerate(lines) if name in line]):
+        is_header = lines[start].lstrip().startswith("[")
+        blank = is_header and start > 0 and not lines[start - 1].strip()
+        for end in range(start + 1, min(start + _MAX_LINES, len(lines)) + 1):
+            if is_outer and "#" in lines[end - 1]:
+                break
+            if lines[end - 1].split("#")[0].strip():
+                yield "".join(lines[: start - blank] + lines[end:])

@@ -17,7 +17,7 @@ from skillsearch.cli.host_configs import HOSTS, Entry
 from skillsearch.cli.host_edit import EditError, edit
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
-from skillsearch.files.atomic_files import sync_to_disk, written_beside
+from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import using
 from skillsearch.text.safe_text import visible
 
@@ -32,15 +32,11 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
     if project and "project" not in places:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")
     variable, folder, name, *mac = places["user"]
-    given = host_folders().get(variable, "")
-    if mac and sys.platform == "darwin":
-        given, folder = "", mac[0]
-    user = Path(given or folder).expanduser() / name
-    path: Path = Path.cwd() / places["project"] if project else user
+    given = host_folders().get(variable) or folder
+    user = Path(mac[0] if mac and sys.platform == "darwin" else given).expanduser() / name
+    path = Path(places["project"] if project else user).absolute()
     twin = path.with_suffix(".jsonc")
-    if client == "opencode" and twin.exists():
-        path = twin
-    return path.absolute()
+    return twin if client == "opencode" and twin.exists() else path
 
 
 def our_command() -> list[str]:
@@ -100,16 +96,15 @@ class Change:
         self.target.parent.mkdir(parents=True, exist_ok=True)
         with written_beside(self.target, self.after) as temporary:
             temporary.chmod(self.mode)
-            if self.before is not None and os.name != "nt":
+            with suppress(OSError):  # only root may give a file away
                 owner = self.target.stat()
-                with suppress(OSError):  # only root may give a file away
-                    os.chown(temporary, owner.st_uid, owner.st_gid)
+                os.chown(temporary, owner.st_uid, owner.st_gid)
+            backup = self.before and _back_up(self.target, self.before, self.mode)
             if _read(self.target)[0] != self.before:
                 raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
-            backup = None if self.before is None else _back_up(self.target, self.before)
             temporary.replace(self.target)
         sync_to_disk(self.target.parent)
-        return backup
+        return backup or None
 
 
 def _read(path: Path) -> tuple[bytes | None, int]:
@@ -126,16 +121,10 @@ def _read(path: Path) -> tuple[bytes | None, int]:
             return file.read(), stat.S_IMODE(status.st_mode)
 
 
-def _back_up(path: Path, data: bytes) -> Path:
-    """Keep a file under a second name, unless a copy is there already."""
-    for number in itertools.count(1):
-        backup = path.with_name(f"{path.name}.{number}.bak")
-        try:
-            os.link(path, backup)
-        except FileExistsError:
-            if _read(backup)[0] != data:
-                continue
-        except OSError:  # a file system without links
-            shutil.copy2(path, backup)
-        break
+def _back_up(path: Path, data: bytes, mode: int) -> Path:
+    """Keep what a file holds beside it, unless a copy is there already."""
+    names = (path.with_name(f"{path.name}.{number}.bak") for number in itertools.count(1))
+    backup = next(name for name in names if _read(name)[0] in (None, data))
+    write_atomically(backup, data)
+    backup.chmod(mode)
     return backup

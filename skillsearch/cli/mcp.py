@@ -13,16 +13,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from skillsearch.cli import app
+from skillsearch.cli import app, host_configs
 from skillsearch.cli.app import Asked, command, flag, option, refuse
-from skillsearch.cli.host_configs import (
-    HOOK_CLIENTS,
-    HOSTS,
-    Entry,
-    add_command,
-    hook_entry,
-    server_entry,
-)
+from skillsearch.cli.host_configs import HOOK_CLIENTS, HOSTS, Entry
 from skillsearch.cli.host_files import Change, host_file, our_command
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import say
@@ -237,38 +230,36 @@ def mcp_config_command(asked: Asked) -> None:
     --write and --remove change our entry in that file and keep every other byte of it. What was
     there stays beside it, as FILE.1.bak. A file that cannot be edited without risk is left alone.
     """
-    given = _check_config(asked)
-    file = host_file(asked.client, hook=asked.hook, project=asked.project)
+    given, client = _check_config(asked), asked.client
+    make = host_configs.hook_entry if asked.hook else host_configs.server_entry
     if asked.remove:
-        make = hook_entry if asked.hook else server_entry
-        _change(file, make(asked.client, None), asked)
+        _change(make(client, None), asked)
         return
     index_dir, settings = asked.flags["index_dir"], asked.settings
     is_pinned = not asked.url and (index_dir is not None or not asked.roots)
     place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
-    if asked.hook:
-        asks = [*our_command(), "hook", "--client", asked.client, *place, *given]
-        entry, adding = hook_entry(asked.client, asks), ""
-    else:
-        started = [*our_command(), "mcp", *map(str, asked.roots), *place, *given]
-        entry = server_entry(asked.client, asked.url or started)
-        adding = "" if asked.project else add_command(asked.client, asked.url or started)
+    kind = ["hook", "--client", client] if asked.hook else ["mcp", *map(str, asked.roots)]
+    server = asked.url or [*our_command(), *kind, *place, *given]
+    entry = make(client, server)
     if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
     if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
         say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
     if asked.write:
-        _change(file, entry, asked)
+        _change(entry, asked)
         return
+    file = host_file(client, hook=asked.hook, project=asked.project)
     click.echo(entry.text, nl=False)
     say(f"This belongs in {file}, merged with what is there; --write does that.")
-    if adding:
+    is_addable = not (asked.hook or asked.project)
+    if adding := is_addable and host_configs.add_command(client, server):
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(adding)}", err=True)
 
 
-def _change(file: Path, entry: Entry, asked: Asked) -> None:
+def _change(entry: Entry, asked: Asked) -> None:
     """Put an entry into a host's file or take it out; if that fails, print what to paste."""
+    file = host_file(entry.client, hook=asked.hook, project=asked.project)
     try:
         change = Change.plan(file, [entry], Path.cwd() if asked.project else None)
         if not change.is_needed:
@@ -279,8 +270,7 @@ def _change(file: Path, entry: Entry, asked: Asked) -> None:
         if asked.write:
             click.echo(entry.text, nl=False)
         raise
-    listing = HOSTS[entry.client].get("list")
-    if asked.write and listing and not asked.hook:
+    if asked.write and not asked.hook and (listing := HOSTS[entry.client].get("list")):
         say(f"See whether it answers: {listing}")
 
 
@@ -301,9 +291,9 @@ def _check_config(asked: Asked) -> list[str]:
     given += ["--toolset", asked.toolset] if asked.toolset else []
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
     refuse(asked.write and asked.remove, "--write or --remove, not both.")
-    is_idle = asked.remove and (given or asked.roots or asked.url or asked.include_unvetted)
+    place = asked.roots or asked.url or asked.flags["index_dir"] is not None
     refuse(
-        is_idle or (asked.remove and asked.flags["index_dir"] is not None),
+        asked.remove and (given or place or asked.include_unvetted),
         "--remove takes our entry out, whatever it holds; leave out what a server is to do.",
     )
     refuse(asked.include_unvetted and not asked.hook, "--include-unvetted is for --hook.")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import io
-import json
 import shutil
 import sys
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
@@ -24,9 +22,6 @@ from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.types import JsonValue
 
-Planned = tuple[dict[str, JsonValue], Change | None]
-"""What is to become of a host's file, as a row of the plan; no change if it is fine, or refused."""
-
 
 @command("setup")
 @flag("--yes", "Do it without asking.")
@@ -40,37 +35,34 @@ def setup_command(asked: Asked) -> int:
     nothing unless --yes is given. Files of hosts are changed as by mcp-config --write.
     """
     settings = asked.settings
-    index_dir = user_index_dir() if settings.is_project_index else settings.index_dir
+    index_dir = user_index_dir() if settings.is_project_index else settings.index_dir.absolute()
     roots = [] if asked.remove else list(map(str, standard_roots()))
-    planned = [plan for client in HOSTS for plan in _plan(client, index_dir.absolute(), asked)]
-    hosts = [row for row, _ in planned]
-    record = {"roots": roots, "index_dir": str(index_dir.absolute()), "hosts": hosts, "done": False}
+    files = {file: plan for client in HOSTS for file, plan in _files(client, index_dir, asked)}
+    hosts = [_handle(file, *plan, do=False) for file, plan in files.items()]
     if not asked.as_json:
         emit_rows([("index", root, index_dir) for root in roots])
         emit_rows([list(row.values()) for row in hosts])
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
     can_ask = sys.stdin.isatty() and sys.stderr.isatty()
-    if asked.yes or (can_ask and click.confirm("Do this?", err=True)):
-        with redirect_stdout(io.StringIO()) if asked.as_json else nullcontext() as printed:
+    done = asked.yes or (can_ask and click.confirm("Do this?", err=True))
+    if done:
+        with redirect_stdout(sys.stderr):
             if roots:
-                line = ["--index-dir", str(index_dir), *["--json"] * asked.as_json]
-                index_command.main(line, standalone_mode=False)
-        if printed and (text := printed.getvalue()):
-            record["indexed"] = json.loads(text)
-        for row, change in planned:
-            if change:
-                _make(row, change)
-        record["done"] = True
+                index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
+        hosts = [_handle(file, *plan, do=True) for file, plan in files.items()]
     elif not can_ask:
         say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
     if asked.as_json:
-        emit_json(record)
-    return int(any(row["state"] == "failed" for row in hosts))
+        place = {"roots": roots, "index_dir": str(index_dir)}
+        emit_json({**place, "hosts": hosts, "done": bool(done)})
+    return int(any(row["state"] == "refused" for row in hosts))
 
 
-def _plan(client: str, index_dir: Path, asked: Asked) -> list[Planned]:
-    """Return what is to be done with the files of a host, nothing if it is not on this machine."""
+def _files(
+    client: str, index_dir: Path, asked: Asked
+) -> list[tuple[Path, tuple[str, list[Entry]]]]:
+    """Return the files of a host with what is to become of each; none if it is not here."""
     has_hook = "hook" in HOSTS[client]
     folder = host_file(client, hook=has_hook).parent
     if not folder.is_dir() and shutil.which(HOSTS[client]["program"]) is None:
@@ -83,25 +75,20 @@ def _plan(client: str, index_dir: Path, asked: Asked) -> list[Planned]:
     if has_hook:
         asks = None if asked.remove else [*our_command(), "hook", "--client", client, *place]
         files.setdefault(host_file(client, hook=True), []).append(hook_entry(client, asks))
-    return [_plan_file(client, file, entries) for file, entries in files.items()]
+    return [(file, (client, entries)) for file, entries in files.items()]
 
 
-def _plan_file(client: str, file: Path, entries: list[Entry]) -> Planned:
+def _handle(file: Path, client: str, entries: list[Entry], *, do: bool) -> dict[str, JsonValue]:
+    """Plan the change of a file, or make it; return what comes of it."""
     kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
-    row = {"client": client, "entries": kinds, "file": str(file), "state": "unchanged"}
+    row = {"client": client, "entries": kinds, "file": str(file)}
     try:
         change = Change.plan(file, entries)
+        if not change.is_needed:
+            return row | {"state": "unchanged"}
+        if do:
+            show_change(change)
+            return row | {"state": "changed"}
     except (ConfigError, OSError) as exc:
-        return row | {"state": "refused", "reason": str(exc)}, None
-    if not change.is_needed:
-        return row, None
-    return row | {"state": "remove" if entries[0].value is None else "write"}, change
-
-
-def _make(row: dict[str, JsonValue], change: Change) -> None:
-    try:
-        show_change(change)
-        row["state"] = "changed"
-    except (ConfigError, OSError) as exc:
-        say(f"{row['client']}: {exc}")
-        row["state"] = "failed"
+        return row | {"state": "refused", "reason": str(exc)}
+    return row | {"state": "write" if entries[0].value is not None else "remove"}

@@ -64,14 +64,13 @@ def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
     before = files(machine)
     done = record(cli("setup", "--yes", "--json"))
     assert done["done"]
-    assert done["indexed"]["indexed"] == 1
     assert [row["state"] for row in done["hosts"]] == ["changed", "changed"]
     config = (machine / ".codex" / "config.toml").read_text()
     assert config.startswith("# mine\n")
     assert config.count(done["index_dir"]) == 2
     again = record(cli("setup", "--yes", "--json"))
     assert [row["state"] for row in again["hosts"]] == ["unchanged", "unchanged"]
-    assert cli("query", "tea", "--json").exit_code == 0
+    assert len(json.loads(cli("list", "--json").stdout)["skills"]) == 1
     assert record(cli("setup", "--remove", "--yes", "--json"))["roots"] == []
     after = {path: data for path, data in files(machine).items() if path.suffix != ".bak"}
     assert after == {**before, machine / ".cursor" / "mcp.json": b"{}\n"}
@@ -90,7 +89,7 @@ def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):
     """It is named with the reason."""
     (machine / ".codex" / "config.toml").write_text("a = ")
     result = cli("setup", "--yes")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert "refused" in result.stdout
     assert "config.toml is not valid TOML" in result.stdout
     assert host_file("cursor").exists()
