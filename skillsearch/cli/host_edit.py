@@ -8,9 +8,11 @@ place is tried, and without one the edit is refused.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 
 from skillsearch.cli import host_configs
@@ -27,6 +29,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON = json.JSONDecoder()
 _MAX_LINES = 100
 """Of an entry of ours, with what its user added."""
+_MAX_TRIES = 1000
 
 
 class EditError(ConfigError):
@@ -116,7 +119,7 @@ def _at(data: JsonValue, path: Steps) -> JsonValue:
 def _first(form: str, texts: Iterator[str], allowed: list[JsonValue]) -> str:
     """Return the first text that holds data that are allowed; order counts, and 1 is not true."""
     wanted = set(map(repr, allowed))
-    for text in texts:
+    for text in itertools.islice(texts, _MAX_TRIES):
         try:
             if repr(_parse(form, text)) in wanted:
                 return text
@@ -141,9 +144,9 @@ def _parse(form: str, text: str) -> JsonValue:
 
 
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    names = [name for name, _ in pairs]
-    if twice := [name for name in set(names) if names.count(name) > 1]:
-        raise ValueError(f"the key {twice[0]!r} stands twice")
+    counts = Counter(name for name, _ in pairs)
+    if len(counts) < len(pairs):
+        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} stands twice")
     return dict(pairs)
 
 
@@ -233,7 +236,8 @@ def _remove_lines(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> I
     """Try to leave out lines from one with our name on, of TOML or YAML, the fewest first."""
     lines = _LINE.findall(text)
     name = next(step for step in reversed(path) if isinstance(step, str))
-    for start in reversed([n for n, line in enumerate(lines) if name in line]):
+    named = re.compile(rf"\b{re.escape(name)}[\"']?[ \t]*[]:=.]")
+    for start in reversed([n for n, line in enumerate(lines) if named.search(line)]):
         is_header = lines[start].lstrip().startswith("[")
         blank = is_header and start > 0 and not lines[start - 1].strip()
         for end in range(start + 1, min(start + _MAX_LINES, len(lines)) + 1):

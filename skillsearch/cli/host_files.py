@@ -21,7 +21,7 @@ from skillsearch.files.atomic_files import sync_to_disk, write_atomically, writt
 from skillsearch.files.openat import using
 from skillsearch.text.safe_text import visible
 
-_MAX_BYTES = 64 << 20
+_MAX_BYTES = 16 << 20
 _SHOWN_CHARS = 300
 """Of a line in a diff; hosts keep long ones."""
 

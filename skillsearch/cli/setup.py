@@ -44,14 +44,16 @@ def setup_command(asked: Asked) -> int:
         emit_rows([list(row.values()) for row in hosts])
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    can_ask = sys.stdin.isatty() and sys.stderr.isatty()
+    if not (files or roots):
+        say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and (files or roots)
     done = asked.yes or (can_ask and click.confirm("Do this?", err=True))
     if done:
         with redirect_stdout(sys.stderr):
             if roots:
                 index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
         hosts = [_handle(file, *plan, do=True) for file, plan in files.items()]
-    elif not can_ask:
+    elif not can_ask and (files or roots):
         say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
     if asked.as_json:
         place = {"roots": roots, "index_dir": str(index_dir)}

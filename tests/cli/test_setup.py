@@ -59,6 +59,15 @@ def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):
     assert not index.exists()
 
 
+def test_a_machine_without_hosts_and_skills_is_told_so(cli, monkeypatch, tmp_path):
+    """There is nothing to agree to."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = cli("setup")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Neither hosts nor skills" in result.stderr
+    assert "--yes" not in result.stderr
+
+
 def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
     """Each file is changed once, and after --remove all is as it was."""
     before = files(machine)
