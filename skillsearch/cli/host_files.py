@@ -85,7 +85,7 @@ class Change:
     def diff(self) -> str:
         """Return the change as a unified diff, safe to show."""
         old, new = ((data or b"").decode().splitlines() for data in (self.before, self.after))
-        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), n=1, lineterm="")
+        lines = difflib.unified_diff(old, new, str(self.path), str(self.path), n=0, lineterm="")
         return "\n".join(visible(line)[:_SHOWN_CHARS] for line in lines)
 
     def write(self) -> Path | None:
