@@ -68,8 +68,9 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},
-    "pydantic": {"mcp_server.stdio", "agents.toolsets"}
+    "pydantic": {"cli.models", "mcp_server.stdio", "agents.toolsets"}
     | {f"agents.{name}" for name in ("default_tools", "failures", "run_tools", "tool")},
+    "prompt_toolkit": {"cli.picker"},
     "pymilvus": {"remote.client"},
     "pydantic_ai": {"agents.integrations.pydantic_ai"},
     "rank_bm25": {"index.lexical.postings"},

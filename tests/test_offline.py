@@ -30,6 +30,7 @@ QUICK = {
     "index": "skillsearch index --verify",
     "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
     " && skillsearch query --explain 회의록",
+    "find": "skillsearch find < /dev/null; test $? = 2",
     "list": "skillsearch list",
     "families": "skillsearch families",
     "show": "skillsearch show kubernetes-crashloop --body",

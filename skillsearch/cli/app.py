@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import IO, Any, TypeVar
 
 import click
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from skillsearch import __version__, errors
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from skillsearch.cli.output import StderrHandler, is_terminal, prepare_streams, say
+from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams
 from skillsearch.config import Settings, load_settings
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
@@ -40,6 +39,7 @@ _MAX_STDIN_BYTES = 4 << 20
 COMMANDS = {
     "index": "index",
     "query": "query",
+    "find": "shell",
     "list": "browse",
     "families": "browse",
     "show": "browse",
@@ -59,7 +59,7 @@ COMMANDS = {
     "budget": "browse",
     "eval": "eval",
     "tune": "eval",
-    "completion": "app",
+    "completion": "shell",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""
 _KEPT = dict.fromkeys(("eval", "index", "watch"), "; embedded texts are kept")
@@ -80,11 +80,6 @@ Exit codes:
   130  interrupted
 run exits with the code of the command it runs; see its help.
 """
-_COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
-    "bash": (BashComplete, '~/.bashrc: eval "$(skillsearch completion bash)"'),
-    "zsh": (ZshComplete, '~/.zshrc: eval "$(skillsearch completion zsh)"'),
-    "fish": (FishComplete, "~/.config/fish/config.fish: skillsearch completion fish | source"),
-}
 
 
 class NamedPath(click.Path):
@@ -138,6 +133,21 @@ def option(names: str, text: str, **attributes: Any) -> Callable[[Decorated], De
     return click.option(*(word for word in words if word not in called), help=text, **attributes)
 
 
+def _alone(context: click.Context, _option: click.Parameter, on: bool) -> bool:
+    """Refuse ``--header`` beside ``--json``; whichever comes last sees the other."""
+    given = [context.params.get(name) for name in ("as_json", "header")]
+    refuse(on and any(given), "--header is for lines, --json prints none; use one of them.")
+    return on
+
+
+def _print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
+    if on and not context.resilient_parsing:
+        from skillsearch.cli.models import schema_of
+
+        emit_json(schema_of(context.command.name or ""))
+        context.exit()
+
+
 flag = functools.partial(option, is_flag=True)
 repeatable = functools.partial(option, multiple=True)
 setting = functools.partial(option, cls=SettingOption)
@@ -157,7 +167,9 @@ verbose = flag(
     # Everything the package logs, until the group restores the level.
     callback=lambda _context, _option, on: LOGGER.setLevel(logging.DEBUG) if on else None,
 )
-as_json = flag("--json as_json", "Print one JSON object.")
+header = flag(
+    "--header", "Begin the lines for programs with the names of the columns.", callback=_alone
+)
 index_dir = setting(
     "--index-dir",
     "Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
@@ -190,6 +202,13 @@ reader = setting(
 no_refresh = setting_flag(
     "--no-refresh refresh", False, "Use the index as it is, even if files have changed."
 )
+
+
+def as_json(function: Decorated) -> Decorated:
+    """Add ``--json`` and ``--json-schema``."""
+    how = {"is_eager": True, "expose_value": False, "callback": _print_schema}
+    schema = flag("--json-schema", "Print the JSON Schema of that object.", **how)
+    return flag("--json as_json", "Print one JSON object.", callback=_alone)(schema(function))
 
 
 def backend(function: Decorated) -> Decorated:
@@ -365,25 +384,6 @@ def app(context: click.Context) -> None:
     # A caller may run us in its own process.
     context.call_on_close(lambda: LOGGER.removeHandler(handler))
     context.call_on_close(lambda: LOGGER.setLevel(before))
-
-
-@command("completion")
-@click.argument("shell", type=click.Choice(tuple(_COMPLETION)))
-def completion_command(asked: Asked) -> None:
-    """Print the completion script for a shell.
-
-    It completes commands, options and skill names.
-
-    \b
-    bash, in ~/.bashrc:    eval "$(skillsearch completion bash)"
-    zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
-    fish, in config.fish:  skillsearch completion fish | source
-    """  # noqa: D301 - click reads the control character, not its escape
-    kind, line = _COMPLETION[asked.shell]
-    root = click.get_current_context().find_root().command
-    click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
-    if is_terminal():
-        say(f"Add to {line}")
 
 
 def main() -> None:

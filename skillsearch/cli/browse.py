@@ -54,6 +54,7 @@ HEADS = {
 @command("list")
 @selecting
 @app.index_dir
+@app.header
 @app.as_json
 def list_command(asked: Asked) -> None:
     """List the skills of the index: name, root and description."""
@@ -69,7 +70,8 @@ def list_command(asked: Asked) -> None:
             (each.name, f"{each.alias} {tags[each.root]}".rstrip(), each.description)
             for each in documents
         )
-        show_rows(rows, ("name", "root", "description"), is_cut=True)
+        columns = ("name", "alias", "description")
+        show_rows(rows, ("name", "root", "description"), is_cut=True, columns=columns)
     if left_out := len(index) - len(documents):
         say(f"note: {left_out:,} more skills are left out by options or settings")
     if not documents:
@@ -78,6 +80,7 @@ def list_command(asked: Asked) -> None:
 
 @command("families")
 @app.index_dir
+@app.header
 @app.as_json
 def families_command(asked: Asked) -> None:
     """List the families of near-copies, the largest first.
@@ -97,7 +100,8 @@ def families_command(asked: Asked) -> None:
         emit_json({"count": len(found), "generation": index.generation, "families": records})
     else:
         rows = ((first.name, first.alias, str(family), family.told) for first, family in found)
-        show_rows(rows, ("name", "root", "family", "members"), is_cut=True)
+        columns = ("name", "alias", "family", "members")
+        show_rows(rows, ("name", "root", *columns[2:]), is_cut=True, columns=columns)
     if not found:
         say("The index holds no near-copies.")
 
@@ -124,6 +128,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @option("--file PATH", "Print one of its files, such as references/a.md.")
 @option("--chunk ID", "Print one chunk of its body.")
 @app.index_dir
+@app.header
 @app.as_json
 def show_command(asked: Asked) -> None:
     """Show a skill, or part of it.
@@ -203,10 +208,10 @@ def _show_skill(skill: Skill, document: Document, root: Root, asked: Asked) -> N
     else:
         say("note: the skill has more files than can be listed here" if truncated else "")
         if asked.part == "files":
-            emit_rows(zip(files))
+            emit_rows(zip(files), ("file",))
         else:
             rows = _skill_rows(skill, document, root, body.chunks)
-            show_rows(rows + [("file", file) for file in files])
+            show_rows(rows + [("file", file) for file in files], columns=("key", "value"))
 
 
 def _skill_rows(

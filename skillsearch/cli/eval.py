@@ -66,6 +66,7 @@ _TUNED_BY = ("queries", "minutes", "seed", "keep")
 @option("--html FILE", "Write a self-contained page with tables and plots.")
 @option("--work DIR", "Where indexes are kept for the next run. [default: in the user's cache]")
 @option("--save-collection DIR", "Write what --self made as a collection.")
+@app.header
 @app.as_json
 def eval_command(asked: Asked) -> int:
     """Compare ways to search on judged collections.
@@ -127,6 +128,10 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
         f"The folder of --html {asked.html} does not exist; create it.",
     )
     needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
+    refuse(
+        asked.header and asked.confusables,
+        "--header names the columns of figures, and --confusables prints others; use --json.",
+    )
     for module, purpose in needed.items():
         if util.find_spec(module) is None:
             raise MissingDependencyError(module, "eval", purpose)
@@ -223,12 +228,6 @@ def tune_command(asked: Asked) -> None:
     fit; use it with: skillsearch query --reader FOLDER.
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
-
-    --json prints: better, folder (null if none was written), skills, judged, steps,
-    share (of the tuned weights in the model), seconds, notes; and measured: for held_out, and for
-    judged if there are judged queries, queries and documents, and for dense and hybrid the means
-    before and after, with difference, interval and p_value of nDCG@10; with --reader, for judged
-    alone, AUROC of the reader, right against wrong hits, and the measures of hybrid.
     """
     tune, wishes = (_reader_tuning if asked.reader else _model_tuning)(asked)
     # A caller that runs us in its own process may bring another way to tune.

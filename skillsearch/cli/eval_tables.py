@@ -79,6 +79,7 @@ def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
 
 def emit_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Print rows for all figures of some outcomes, and for the means over several."""
+    emit_rows((), ("collection", "system", "measure", "value", "low", "high"))
     for outcome in outcomes:
         parts = outcome.kinds, outcome.report.languages, outcome.report.crossing
         for report in (outcome.report, *(part for of in parts for part in of.values())):

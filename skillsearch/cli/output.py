@@ -85,31 +85,51 @@ def emit_json(record: JsonValue) -> None:
     click.echo(json.dumps(record, ensure_ascii=not is_unicode))
 
 
-def emit_rows(rows: Iterable[Sequence[object]]) -> None:
-    """Print rows for other programs: one row a line, columns separated by tabs."""
+def with_header() -> bool:
+    """Return whether lines for programs begin with the names of their columns."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("header"))
+
+
+def emit_rows(rows: Iterable[Sequence[object]], columns: Sequence[str] = ()) -> None:
+    """Print rows for other programs: one row a line, columns separated by tabs.
+
+    Blanks of any kind in a cell, tabs and line ends too, become single ones.
+    """
+    rows = [columns, *rows] if columns and with_header() else rows
     lines = ["\t".join(one_line(str(cell)) for cell in row) for row in rows]
     if lines:
         click.echo("\n".join(lines))
 
 
 def show_rows(
-    rows: Iterable[Sequence[object]], headers: Sequence[str] = (), *, is_cut: bool = False
+    rows: Iterable[Sequence[object]],
+    headers: Sequence[str] = (),
+    *,
+    is_cut: bool = False,
+    columns: Sequence[str] = (),
 ) -> None:
-    """Print rows as a table on a terminal, with ``is_cut`` a line each; else by tabs."""
+    """Print rows as a table on a terminal, with ``is_cut`` a line each; else as `emit_rows`."""
     if is_terminal():
         from skillsearch.cli.tables import print_lines, print_rows
 
         (print_lines if is_cut else print_rows)(rows, headers)
     else:
-        emit_rows(rows)
+        emit_rows(rows, columns)
 
 
-def show_record(record: JsonValue, rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
+def show_record(
+    record: JsonValue,
+    rows: Iterable[Sequence[object]],
+    columns: Sequence[str] = ("key", "value"),
+    *,
+    as_json: bool,
+) -> None:
     """Print one JSON object, or rows that say the same."""
     if as_json:
         emit_json(record)
     else:
-        show_rows(rows)
+        show_rows(rows, columns=columns)
 
 
 def say(message: str) -> None:

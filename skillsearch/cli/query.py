@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -11,7 +11,7 @@ import click
 
 from skillsearch.cli import app, hook
 from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting_flag
-from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows, with_header
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
@@ -36,6 +36,7 @@ _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, where no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
 """Of an overview; repeated here, so that ``query`` does not import what renders them."""
+_COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
@@ -57,6 +58,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @app.backend
 @setting_flag("--no-daemon daemon", "off", "Search in this process, even if the daemon runs.")
 @flag("--exit-code", "Exit with 1 if nothing was found.")
+@app.header
 @app.as_json
 def query_command(asked: Asked) -> int:
     """Find the skills that fit TEXT; "-" reads it from stdin.
@@ -70,6 +72,7 @@ def query_command(asked: Asked) -> int:
         bool(asked.words) == bool(asked.batch),
         'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.',
     )
+    refuse(asked.header and asked.batch, "--batch prints JSON, which has no --header.")
     how: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
     how |= {"system": asked.system, "explain": asked.explain, "reader": settings.reader}
     how |= {"selection": settings.selection}
@@ -150,7 +153,7 @@ def ask_daemon(
 
 def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Answer:
     (result,) = _search([text], settings, how)
-    if result or settings.backend == "milvus" or len(text.split()) > 1:
+    if result or settings.backend == "milvus":
         return result, ()
     return result, near_names(open_index(settings), text, settings.selection)
 
@@ -174,7 +177,7 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
         return
     votes = [("channel", f"{one.channel} {one.trust:.2f}: {one.reason}") for one in result.channels]
     if not is_terminal():
-        emit_rows(("", *vote) for vote in votes)
+        emit_rows([*(("", *vote) for vote in votes), *_hit_rows(result)], _COLUMNS)
     elif votes:
         show_rows(votes)
         click.echo()
@@ -189,7 +192,6 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
         print_hits(result)
         print_perhaps(result)
     else:
-        emit_rows(_hit_rows(result))
         _say_perhaps(result)
     if near:
         say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME)")
@@ -208,10 +210,11 @@ def _say_perhaps(result: SearchResult) -> None:
 def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
     """Yield rank, score, name, description, path, any chunk and, in brackets, an unvetted source.
 
-    Explanations have no rank.
+    Explanations have no rank. Below a header every column is there.
     """
     for hit in result:
-        more = filter(None, (hit.chunk, source_tag(hit)))
+        more: Iterable[str] = (hit.chunk, source_tag(hit))
+        more = more if with_header() else filter(None, more)
         name = hit.handle or hit.name
         yield hit.rank, f"{hit.score:.4f}", name, hit.description, hit.path, *more
         if hit.explain:

@@ -37,6 +37,7 @@ END_SECONDS = 10.0
 @command("status")
 @app.index_dir
 @app.backend
+@app.header
 @app.as_json
 def status_command(asked: Asked) -> int:
     """Check that the index matches the files on disk.
@@ -106,6 +107,7 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
 
 @command("doctor")
 @app.index_dir
+@app.header
 @app.as_json
 def doctor_command(asked: Asked) -> int:
     """Check the installation, the settings and the index.
@@ -119,7 +121,7 @@ def doctor_command(asked: Asked) -> int:
     counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
     record = {**counts, "checks": [check.to_dict() for check in checks]}
     rows = [(check.verdict, check.name, check.detail) for check in checks]
-    output.show_record(record, rows, as_json=asked.as_json)
+    output.show_record(record, rows, ("verdict", "name", "detail"), as_json=asked.as_json)
     return 1 if "error" in verdicts else 0
 
 
@@ -216,6 +218,7 @@ def _first_of_each_kind(found: Sequence[Diagnostic]) -> list[Diagnostic]:
 @command("cache")
 @flag("--prune", "Remove what nothing needs, unused for 30 days.")
 @flag("--clear", "Remove everything that nothing needs.")
+@app.header
 @app.as_json
 def cache_command(asked: Asked) -> None:
     """Show what is in the user's cache folder, and empty it.
@@ -223,9 +226,6 @@ def cache_command(asked: Asked) -> None:
     These are needed and never removed: the index of the settings and the default one, those the
     daemon has open, archives that were indexed, files made by commands of skills, and whatever a
     process is writing. Everything else is rebuilt when it is needed again.
-
-    --json prints: folder, bytes, entries, and removed; the last two hold for each entry kind, path,
-    about, bytes, used (a time), and used_by.
     """
     from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 
@@ -273,7 +273,9 @@ def _show_entries(entries: Sized, folder: Path) -> None:
             rows.append((entry.kind, _in_mb(size), used, entry.path.relative_to(folder), about))
         else:
             rows.append((entry.kind, size, used, entry.path, entry.about, users))
-    output.show_rows(rows, ("kind", "size", "last used", "path", "made from"))
+    columns = ("kind", "bytes", "used", "path", "about", "used_by")
+    heads = ("kind", "size", "last used", "path", "made from")
+    output.show_rows(rows, heads, columns=columns)
 
 
 @command("daemon")

@@ -48,6 +48,7 @@ PACKAGES = tuple(
 EXTRAS = {
     "adk": "google.adk",
     "eval": "ir_measures",
+    "find": "prompt_toolkit",
     "langchain": "langchain_core",
     "mcp": "mcp",
     "milvus": "pymilvus",

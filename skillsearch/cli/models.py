@@ -1,0 +1,188 @@
+"""The JSON Schemas of what commands print with ``--json``.
+
+What is printed of a dataclass is derived from it. The model of another object is a dict: a key that
+may be absent ends in ``?``, and ``str`` stands for any. A list has the model of its items, a tuple
+those that a value may have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal, Union, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+from typing_extensions import TypedDict
+
+from skillsearch import types
+from skillsearch.budget import costs
+from skillsearch.budget.hosts import Listing
+from skillsearch.evaluation import types as evaluation
+from skillsearch.evaluation.confusables import Confusion
+from skillsearch.execution.types import OutputFile, RunResult, StagedInput
+from skillsearch.index.build.changes import Changes
+from skillsearch.index.documents import Document
+from skillsearch.reports.cache import CacheEntry
+from skillsearch.reports.health import Check
+from skillsearch.training.gains import Change
+from skillsearch.training.tuning import Tuned
+from skillsearch.types import Diagnostic, IndexReport, JsonValue
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _each(kind: Any, names: str) -> dict[Any, Any]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
+    """Return the model of fields of a dataclass, all or some."""
+    hints, optional = get_type_hints(of), getattr(of, "OPTIONAL", ())
+    kept = names.split() or [field.name for field in fields(of) if field.name != without]
+    return {f"{name}?" if name in optional else name: hints[name] for name in kept}
+
+
+_SEVERITIES = _each(int, "error warning note")
+_CHECKED = {"checked": int, **_SEVERITIES, "diagnostics": [Diagnostic]}
+_FIRST = _some(Document, "name doc_id path root")
+_ENTRY = _FIRST | _some(Document, "description hidden") | _some(types.Root, "trust origin")
+_ENTRY |= {"alias": str}
+_SHOWN = {"stale": bool, "frontmatter": {str: JsonValue}, "files": [str], "files_truncated": bool}
+_SHOWN |= {"chunks?": [_each(str, "id description")], "body?": str}
+_FILE = {"name": str, "file": str, "bytes": int}
+_INDEXED = _some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
+_HELD = {"fields": Literal["full", "metadata"], "languages": types.Languages, "generation": str}
+_HELD |= _each(int, "indexed skipped")
+_STATUS = {
+    **_HELD,
+    **_each(str, "index_dir model advice"),
+    "channels": [_each(str, "model name asked_about") | _each(int, "dimensions vectors")],
+    "skills_by_language": {str: int},
+    "diagnostics": _SEVERITIES,
+    "size_bytes": int,
+    "roots": [_some(types.Root) | {"path": str}],
+    "differences": Changes,
+    "in_sync": bool,
+}
+_STATUS["channels"][0]["usable"] = bool
+_ENTRIES = [_some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
+_OUTPUT = _some(OutputFile) | {"ref": str}
+_RUN = _some(RunResult) | {"output_files": [_OUTPUT], "primary_output?": _OUTPUT}
+_RUN["staged_inputs?"] = [_some(StagedInput, "name size_bytes mime_type") | {"original_name": str}]
+_CUT = "shortened name_only omitted hidden"
+_LISTING = _some(Listing, without="fates") | _each([str], _CUT)
+_LISTING["counts"] = _each(int, f"whole {_CUT}")
+_BUDGET = {
+    **_each(int, "skills hidden"),
+    "context": int | None,
+    "levels": {str: costs.Level},
+    "search": _some(costs.SearchCost) | {"total": costs.Size},
+    "claims": [_some(costs.Claim) | {"holds": bool | None}],
+    "hosts": [_LISTING],
+    "counted_by": str,
+    "diagnostics": [Diagnostic],
+}
+_FIGURE = float | None  # None if it cannot be computed
+_MEANS = {str: {str: _FIGURE}}  # system → measure → mean
+_PART = {"queries": int, "systems": _MEANS, "intervals": {str: {str: [_FIGURE]}}}
+_COMPARED = _PART | {"comparisons": [evaluation.Comparison]}
+_STATES = (
+    _each(float, "kept false perhaps silent") | {"shown": _FIGURE, "kinds": {str: float}},
+    _each(float, "false perhaps none") | _each(_FIGURE, "auroc style"),
+)
+_DEFAULT = _some(evaluation.States, "threshold lower_bound precision")
+_ABSTENTION = _some(evaluation.Abstention, without="top_scores") | {"default": (_DEFAULT, None)}
+_EVALUATED = {
+    **_COMPARED,
+    "collection": str,
+    "documents": int,
+    "unanswerable": {str: int},
+    "settings": {str: str},
+    "milliseconds": {str: _FIGURE},
+    "abstention": {str: _ABSTENTION | {"auroc": {str: _FIGURE}}},
+    "states": {str: {str: _STATES}},
+    "style": {str: _FIGURE},
+    "examples": {str: _each([evaluation.QueryExample], "worst best")},
+    "per_query": {str: {str: {str: float}}},
+    "notes": [str],
+    "kinds?": {str: _PART},
+    "languages?": {str: _COMPARED},
+    **_each(_COMPARED, "same_language? cross_language?"),
+    "confusables?": [Confusion],
+    "diagnostics?": [Diagnostic],
+}
+_CHANGE = _some(Change, "before after") | _each(float, "difference p_value") | {"interval": [float]}
+_MEASURED = _each(int, "queries documents") | {"dense?": _CHANGE, "hybrid": _CHANGE}
+_TUNED = _some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
+_COUNTED = {"count": int, "generation": str}
+_INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
+MODELS: dict[str, Any] = {
+    "index": (_INDEXED | {"index_dir": str, "left": {str: int}}, _INDEXED | {"collection": str}),
+    "query": _some(types.SearchResult) | {"nearest?": [str], "_id?": int | str},
+    "list": _COUNTED | {"skills": [_ENTRY]},
+    "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},
+    "show": (
+        *(_ENTRY | _SHOWN, _FILE | {"text": str}, _FILE | {"base64": str}),
+        _each(str, "name chunk description text"),
+    ),
+    "run": _RUN,
+    "status": (_STATUS, _HELD | {"collection": str} | _each([str], "models roots")),
+    "doctor": _each(int, "ok warning error") | {"checks": [Check]},
+    "validate": _CHECKED,
+    "audit": _CHECKED,
+    "watch": IndexReport,
+    "daemon": {"running": bool, "pid?": int, "version?": str, "seconds?": float, "answered?": int}
+    | {"indexes?": _INDEXES},
+    "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
+    "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int},
+    "budget": _BUDGET,
+    "eval": (_EVALUATED, {"collections": [_EVALUATED], "mean": _MEANS}),
+    "tune": _TUNED | {"measured": {str: _MEASURED}},
+}
+"""By command."""
+
+
+def _typed(model: Any) -> Any:
+    """Return the type of what a model describes."""
+    if isinstance(model, tuple):
+        return Union[tuple(map(_typed, model))]  # noqa: UP007 - of any number of types
+    if isinstance(model, list):
+        return list[_typed(model[0])]  # type: ignore[misc]  # mypy knows no types made at run time
+    if not isinstance(model, dict):
+        return model
+    if str in model:
+        return dict[str, _typed(model[str])]  # type: ignore[misc]
+    make: Any = TypedDict
+    return make("Printed", {key: _typed(value) for key, value in model.items()})
+
+
+class _Printed(GenerateJsonSchema):
+    """Schemas of what is printed: all keys but optional ones are there, and no others."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Set none: it would only repeat the key."""
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        """Return the schema without the default, which says nothing of what is printed."""
+        return self.generate_inner(schema["schema"])
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
+        """Return the schema of what `Record.to_dict` and `asdict` make of a dataclass."""
+        made, optional = super().dataclass_schema(schema), getattr(schema["cls"], "OPTIONAL", ())
+        required = [name for name in made["properties"] if name not in optional]
+        return made | {"required": required, "additionalProperties": False}
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> dict[str, Any]:
+        """Return the schema of a dict, from whose keys the question marks are removed."""
+        keys = super().typed_dict_schema(schema)["properties"]
+        made = {"type": "object", "properties": {key.rstrip("?"): keys[key] for key in keys}}
+        required = [key for key in keys if not key.endswith("?")]
+        return made | {"required": required, "additionalProperties": False}
+
+
+def schema_of(command: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema of what a command prints with ``--json``."""
+    made = TypeAdapter(_typed(MODELS[command])).json_schema(schema_generator=_Printed)
+    return {"$schema": DRAFT, "title": f"skillsearch {command} --json", **made}

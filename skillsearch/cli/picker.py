@@ -1,0 +1,179 @@
+"""The picker of ``skillsearch find``: drawn on the terminal, whatever stdout is.
+
+Keys never wait: one search at a time runs in a thread, once typing pauses, so a reader may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from rich.cells import cell_len
+from rich.text import Text
+
+from skillsearch.cli.tables import wrapped
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.errors import SkillSearchError
+from skillsearch.text.provenance import source_tag
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
+from skillsearch.types import Hit, SearchResult
+
+PAUSE_SECONDS = 0.1
+"""Without a key for so long, a search begins."""
+_ESCAPE_SECONDS = 0.05  # after which Esc is a key of its own, not the begin of another
+_DESCRIPTION_LINES, _BODY_LINES = 3, 40
+_KEYS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
+_HELP = "Type what is to be done; Up and Down choose, Enter takes, Esc leaves."
+
+
+@contextlib.contextmanager
+def terminal() -> Iterator[tuple[Input, Output]]:
+    """Open the terminal of stderr or stdin, or else that of the session; OSError if none."""
+    name = next((os.ttyname(number) for number in (2, 0) if os.isatty(number)), "/dev/tty")
+    with Path(name).open(encoding="utf-8") as keys, Path(name).open("w", encoding="utf-8") as out:
+        yield create_input(keys), Vt100_Output.from_pty(out)
+
+
+class Picker:
+    """A request that is being typed, the skills that fit or may fit it, and the chosen one."""
+
+    def __init__(
+        self, search: Callable[[str], SearchResult], body: Callable[[str], str], said: str
+    ) -> None:
+        self._search, self._body, self._said = search, cache(body), f"{said} {_HELP}"
+        self._result: SearchResult | None = None
+        self._answered, self._chosen, self._is_taken = "", 0, False
+        self._wakes = asyncio.Event()
+        self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._wakes.set())
+
+    def pick(self, text: str, keys: Input, screen: Output) -> Hit | None:
+        """Let the user choose; None if they leave."""
+        request = Window(BufferControl(self._buffer, [BeforeInput("> ", "bold")]), height=1)
+        rows = [
+            request,
+            Window(FormattedTextControl(lambda: [("dim", self._state())]), height=1),
+            Window(FormattedTextControl(self._list), height=self._list_height),
+            Window(char="─", height=1, style="dim"),
+            Window(FormattedTextControl(self._preview)),
+        ]
+        bound = KeyBindings()
+        for key in ("escape", "c-c", "c-d", "<sigint>"):
+            bound.add(key)(lambda _event: self._app.exit(result=None))
+        for key, step in _KEYS.items():
+            bound.add(key)(lambda _event, step=step: self._move(step))
+        bound.add("enter")(lambda _event: self._take())
+        layout = Layout(HSplit(rows), request)
+        self._app: Application[Hit | None] = Application(
+            layout, key_bindings=bound, full_screen=True, input=keys, output=screen
+        )
+        self._app.ttimeoutlen = self._app.timeoutlen = _ESCAPE_SECONDS
+        self._buffer.document = Document(text)
+        with contextlib.suppress(EOFError):  # the terminal is gone
+            return self._app.run(self._begin, set_exception_handler=False)
+        return None
+
+    def _begin(self) -> None:
+        def fail(_loop: object, context: dict[str, Any]) -> None:
+            if not self._app.is_done:
+                self._app.exit(exception=context.get("exception") or OSError(context["message"]))
+
+        asyncio.get_running_loop().set_exception_handler(fail)
+        self._app.create_background_task(self._follow())
+
+    def _move(self, step: int) -> None:
+        self._chosen = max(0, min(self._chosen + step, len(self._hits) - 1))
+
+    def _take(self) -> None:
+        """Take the chosen skill, once the text as it is has an answer."""
+        self._is_taken = self._answered != self._text
+        if self._hits and not self._is_taken:
+            self._app.exit(result=self._hits[self._chosen])
+
+    @property
+    def _text(self) -> str:
+        return one_line(self._buffer.text)[:MAX_QUERY_CHARS]
+
+    @property
+    def _hits(self) -> tuple[Hit, ...]:
+        return (*self._result.hits, *self._result.perhaps) if self._result is not None else ()
+
+    async def _follow(self) -> None:
+        """Search whenever the text has changed."""
+        while await self._wakes.wait():
+            self._wakes.clear()
+            await asyncio.sleep(PAUSE_SECONDS)
+            text, said, result = self._text, _HELP, None
+            if self._wakes.is_set():
+                continue
+            try:
+                result = await asyncio.to_thread(self._search, text) if text else None
+            except (SkillSearchError, OSError) as exc:
+                said = one_line(str(exc))
+            self._answered, self._result, self._said, self._chosen = text, result, said, 0
+            if self._is_taken:
+                self._take()
+            self._app.invalidate()
+
+    def _state(self) -> str:
+        if self._result is None:
+            return self._said
+        fits, may = len(self._result.hits), len(self._result.perhaps)
+        told = [f"Fits: {fits}"] if fits else [] if may else ["No skill fits"]
+        told += [f"{MAY_FIT if fits else ONLY_MAY_FIT} ({may})"] if may else []
+        return ". ".join(told)
+
+    @property
+    def _width(self) -> int:
+        return self._app.output.get_size().columns
+
+    def _list_height(self) -> int:
+        return max(1, min(len(self._hits), self._app.output.get_size().rows // 2 - 2))
+
+    def _list(self) -> StyleAndTextTuples:
+        names = [Text(one_line(hit.name)) for hit in self._hits]
+        room = min(max((cell_len(name.plain) for name in names), default=0), self._width // 3)
+        lines: StyleAndTextTuples = []
+        for place, (hit, name) in enumerate(zip(self._hits, names, strict=True)):
+            name.truncate(room, overflow="ellipsis", pad=True)
+            is_chosen, is_fit = place == self._chosen, place < len(self._result or ())
+            begin = f"{'>' if is_chosen else ' '} {'fits' if is_fit else 'may '} {hit.score:.2f}"
+            line = Text(f"{begin}  {name}  {one_line(hit.description)}")
+            line.truncate(self._width, overflow="ellipsis", pad=True)
+            style = "reverse" if is_chosen else "" if is_fit else "ansiyellow"
+            lines += [("[SetCursorPosition]", "")] * is_chosen + [(style, line.plain), ("", "\n")]
+        return lines[:-1]
+
+    def _preview(self) -> StyleAndTextTuples:
+        if not self._hits:
+            return []
+        hit = self._hits[self._chosen]
+        described = self._wrap(hit.description).split("\n")[:_DESCRIPTION_LINES]
+        matched = hit.explain.matched_terms.values() if hit.explain else ()
+        terms = dict.fromkeys(term for field in matched for term in field)
+        lines = [("bold", f"{one_line(hit.name)} {source_tag(hit)}"), ("", "\n".join(described))]
+        lines += [
+            ("dim", self._wrap(hit.path)),
+            ("dim", self._wrap(f"matches: {', '.join(terms)}")),
+        ]
+        body = visible(self._body(hit.doc_id)).strip("\n").split("\n")[:_BODY_LINES]
+        lines += [("", ""), *(("", self._wrap(line.expandtabs(4))) for line in body)]
+        return [part for line in lines for part in (line, ("", "\n"))]
+
+    def _wrap(self, text: str) -> str:
+        return wrapped(Text(visible(text).replace("\n", " ")), self._width).plain

@@ -1,0 +1,103 @@
+"""``skillsearch find`` and ``completion``: help at the prompt of a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import util
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, command, option, refuse, request_text
+from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.output import is_terminal, say
+from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.text.safe_text import visible
+from skillsearch.types import Hit
+
+_PRINTED: dict[str, Callable[[SkillIndex, Hit], str]] = {
+    "folder": lambda _index, hit: str(Path(hit.path).parent),
+    "path": lambda _index, hit: hit.path,
+    "name": lambda _index, hit: visible(hit.name),
+    "body": lambda index, hit: visible(index.get(hit.doc_id).body),
+}
+_COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
+    "bash": (BashComplete, '~/.bashrc: eval "$(skillsearch completion bash)"'),
+    "zsh": (ZshComplete, '~/.zshrc: eval "$(skillsearch completion zsh)"'),
+    "fish": (FishComplete, "~/.config/fish/config.fish: skillsearch completion fish | source"),
+}
+
+
+@command("find")
+@click.argument("words", nargs=-1, metavar="[TEXT]")
+@option(
+    "--print what",
+    "What Enter prints: the skill's folder (default), path of SKILL.md, name or body.",
+    type=click.Choice(tuple(_PRINTED)),
+    default="folder",
+)
+@app.n
+@app.threshold
+@app.reader
+@app.index_dir
+@app.no_refresh
+def find_command(asked: Asked) -> int:
+    """Pick a skill on the terminal.
+
+    As you type, it lists the skills that fit, then those that may, and shows the chosen one. Enter
+    prints its folder on stdout, and nothing else goes there: cd "$(skillsearch find)". Esc and
+    Ctrl-C leave with 130. In scripts, use "skillsearch query".
+    """
+    if util.find_spec("prompt_toolkit") is None:
+        raise MissingDependencyError("prompt_toolkit", "find", "A picker")
+    from skillsearch.cli import picker
+
+    settings = asked.settings
+    refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
+    index = open_index(settings)
+    say(bring_up_to_date(index) if settings.refresh else "")
+    how = {key: getattr(settings, key) for key in ("n", "threshold", "reader")}
+    search = partial(index.search, explain=True, **how)
+    chooser = picker.Picker(search, partial(_read_body, index), f"{len(index):,} skills.")
+    try:
+        with picker.terminal() as (keys, screen):
+            hit = chooser.pick(request_text(asked.words), keys, screen)
+    except OSError as exc:
+        advice = "find needs a terminal; in scripts, use: skillsearch query TEXT"
+        raise click.UsageError(advice) from exc
+    if hit is None:
+        return INTERRUPTED
+    text = _PRINTED[asked.what](index, hit)
+    click.echo(visible(text) if is_terminal() else text)
+    return 0
+
+
+def _read_body(index: SkillIndex, doc_id: str) -> str:
+    try:
+        return index.get(doc_id).body
+    except (SkillSearchError, OSError) as exc:
+        return f"(cannot be read: {exc})"
+
+
+@command("completion")
+@click.argument("shell", type=click.Choice(tuple(_COMPLETION)))
+def completion_command(asked: Asked) -> None:
+    """Print the completion script for a shell.
+
+    It completes commands, options and skill names.
+
+    \b
+    bash, in ~/.bashrc:    eval "$(skillsearch completion bash)"
+    zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
+    fish, in config.fish:  skillsearch completion fish | source
+    """  # noqa: D301 - click reads the control character, not its escape
+    kind, line = _COMPLETION[asked.shell]
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
+    if is_terminal():
+        say(f"Add to {line}")

@@ -1,0 +1,324 @@
+"""Tests of ``skillsearch find``: in a real terminal of its own, and by keys from a pipe."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import CacheError
+from skillsearch.types import Explanation, Hit, SearchResult
+
+pyte = pytest.importorskip("pyte")
+pytest.importorskip("prompt_toolkit")
+SECONDS = 60
+"""What a busy machine may take."""
+UP, DOWN, ESCAPE, INTERRUPT = "\x1b[A", "\x1b[B", "\x1b", "\x03"
+
+
+class Terminal:
+    """A process whose controlling terminal is drawn by pyte, and whose stdout is a pipe."""
+
+    def __init__(self, argv, variables, columns=80, rows=24):
+        """Begin it."""
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self._stdout, stdout = os.pipe()
+        self.fd, slave = pty.openpty()
+        self.resize(columns, rows)
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+        self._process = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stderr=slave,
+            stdout=stdout,
+            preexec_fn=own_terminal,
+            env={**os.environ, **variables, "TERM": "xterm-256color"},
+        )
+        os.close(slave)
+        os.close(stdout)
+
+    def resize(self, columns, rows):
+        """Give it another size, as a person does with a window."""
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def _read(self, seconds):
+        if select.select([self.fd], [], [], seconds)[0]:
+            try:
+                self._stream.feed(os.read(self.fd, 65536))
+            except OSError:
+                return False
+        return True
+
+    @property
+    def lines(self):
+        """The lines of the screen."""
+        return [line.rstrip() for line in self.screen.display]
+
+    def wait(self, text):
+        """Wait until a text is on the screen; return its lines."""
+        end = time.monotonic() + SECONDS
+        while not any(text in line for line in self.lines):
+            assert time.monotonic() < end, "\n".join([f"no {text!r} in:", *self.lines])
+            assert self._read(0.05), "\n".join(self.lines)
+        return self.lines
+
+    def type(self, keys):
+        """Press keys."""
+        os.write(self.fd, keys.encode())
+
+    def end(self, number=None):
+        """Wait for the end, maybe after a signal; return the exit code and what stdout got."""
+        if number:
+            self._process.send_signal(number)
+        end = time.monotonic() + SECONDS
+        while self._process.poll() is None and time.monotonic() < end:
+            self._read(0.05)
+        self._process.kill()
+        with os.fdopen(self._stdout, "rb") as file:
+            printed = file.read()
+        os.close(self.fd)
+        return self._process.wait(), printed.decode()
+
+
+@pytest.fixture
+def find(indexed, index_dir, monkeypatch):
+    """Begin ``find`` in a terminal, on the drinks."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
+
+    def begin(*args, columns=80, rows=24):
+        argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", index_dir]
+        return Terminal([*argv, "--threshold", "0.2", *args], {}, columns, rows)
+
+    return begin
+
+
+@pytest.mark.parametrize(
+    ("what", "printed"),
+    [
+        (None, "{0}/brew-coffee\n"),
+        ("path", "{0}/brew-coffee/SKILL.md\n"),
+        ("name", "brew-coffee\n"),
+        ("body", "# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n\n"),
+    ],
+)
+def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, drinks):
+    """Nothing else is on stdout, so a shell can use it."""
+    at = find(*(["--print", what] if what else []))
+    at.wait("3 skills.")
+    at.type("brew filter coffee")
+    lines = at.wait("matches: ")
+    assert lines[0] == "> brew filter coffee"
+    assert lines[2].startswith("> fits")
+    assert "brew-coffee" in lines[2]
+    assert any("Grind the beans" in line for line in lines)
+    at.type("\r")
+    code, output = at.end()
+    assert (code, output.rstrip("\n")) == (0, printed.format(drinks).rstrip("\n"))
+
+
+@pytest.mark.parametrize("key", [ESCAPE, INTERRUPT, signal.SIGINT])
+def test_leaving_prints_nothing(key, find):
+    """With the exit code of an interrupt."""
+    at = find("coffee")
+    at.wait("matches: ")
+    if isinstance(key, str):
+        at.type(key)
+    assert at.end(None if isinstance(key, str) else key) == (130, "")
+
+
+def test_it_follows_the_size_of_the_window(find):
+    """A line is cut to the width that the terminal has now."""
+    at = find("brew filter coffee or steep green tea", columns=120)
+    wide = at.wait("matches: ")
+    at.resize(60, 24)
+    narrow = at.wait("…")
+    assert any(len(line) > 60 for line in wide)
+    assert all(len(line) <= 60 for line in narrow)
+    at.type(ESCAPE)
+    assert at.end() == (130, "")
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
+    """Wide letters too; each line of the list is one line."""
+    cli("index", mixed, "--index-dir", index_dir)
+    at = find("把销售表格做成图表 coffee", columns=columns)
+    lines = at.wait("matches: ")
+    listed = [line for line in lines if line[2:6] in ("fits", "may ")]
+    assert listed
+    assert lines[2 + len(listed)] == "─" * columns
+    at.type(ESCAPE)
+    assert at.end() == (130, "")
+
+
+def test_it_uses_the_index_that_it_opened(find, cli, drinks, index_dir):
+    """Another process may write a new one, and remove what is shown."""
+    at = find()
+    at.wait("3 skills.")
+    (drinks / "brew-coffee" / "SKILL.md").unlink()
+    assert cli("index", "--index-dir", index_dir).exit_code == 0
+    at.type("brew filter coffee")
+    lines = at.wait("cannot be read")
+    assert any("brew-coffee" in line for line in lines)
+    at.type(ESCAPE)
+    assert at.end() == (130, "")
+
+
+def test_without_a_terminal_it_names_query(find, index_dir):
+    """A session without a terminal at all."""
+    argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", str(index_dir)]
+    done = subprocess.run(argv, stdin=-3, capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "find needs a terminal; in scripts, use: skillsearch query TEXT" in done.stderr
+
+
+def test_without_its_extra_it_says_how_to_install_it(indexed, monkeypatch):
+    """One line, before anything is opened."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = indexed("find")
+    assert done.exit_code == 1
+    assert "prompt_toolkit" in done.stderr
+    assert "[find]'" in done.stderr
+
+
+def test_an_empty_index_has_nothing_to_pick(find, cli, index_dir, drinks):
+    """Enter does nothing then."""
+    for path in drinks.glob("*/SKILL.md"):
+        path.unlink()
+    cli("index", "--index-dir", index_dir)
+    at = find()
+    at.wait("0 skills.")
+    at.type("tea\r")
+    at.wait("No skill fits")
+    at.type(ESCAPE)
+    assert at.end() == (130, "")
+
+
+@pytest.fixture
+def by_keys():
+    """Pick by keys from a pipe, on a screen that is thrown away."""
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from skillsearch.cli.picker import Picker
+
+    def pick(search, keys, text="", body=lambda _: ""):
+        with create_pipe_input() as pipe:
+            pipe.send_text(keys if isinstance(keys, str) else "")
+            if not isinstance(keys, str):
+                threading.Thread(target=keys, args=(pipe,)).start()
+            return Picker(search, body, "").pick(text, pipe, DummyOutput())
+
+    return pick
+
+
+def answer(query, names="abc", fit=1):
+    """Answer with some skills, of which the first fit."""
+    hits = tuple(
+        Hit(rank, name, name, 1 / rank, f"/{name}/SKILL.md", "/", f"r:{name}", explain=NOTHING)
+        for rank, name in enumerate(names, start=1)
+    )
+    return SearchResult(query, 0.5, hits[:fit], not fit, 0.0, hits[fit:])
+
+
+NOTHING = Explanation({}, {}, {}, 0.0, {})
+
+
+def slow(keys, pauses):
+    """Press keys one after the other, with pauses."""
+
+    def press(pipe):
+        for key in keys:
+            pipe.send_text(key)
+            time.sleep(pauses)
+
+    return press
+
+
+@pytest.mark.parametrize(
+    ("keys", "name"), [("", "a"), (DOWN, "b"), (DOWN * 9, "c"), (DOWN * 2 + UP, "b"), (UP, "a")]
+)
+def test_arrows_choose_within_the_list(keys, name, by_keys):
+    """From what fits to what may, and no further than its ends."""
+    assert by_keys(answer, slow(["x", *([keys] if keys else []), "\r"], 0.3)).name == name
+
+
+def test_enter_waits_for_the_answer_to_what_was_typed(by_keys):
+    """Whoever types fast gets what they asked for, by a search that runs once."""
+    asked = []
+
+    def search(text):
+        asked.append(text)
+        time.sleep(0.1)
+        return answer(text, names=[f"for {text}"])
+
+    assert by_keys(search, "tea\r").name == "for tea"
+    assert asked == ["tea"]
+
+
+def test_keys_are_never_blocked_by_a_search(by_keys):
+    """Escape leaves while one runs."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def search(text):
+        begun.set()
+        goes_on.wait(SECONDS)
+        return answer(text)
+
+    def press(pipe):
+        pipe.send_text("x")
+        begun.wait(SECONDS)
+        pipe.send_text(INTERRUPT)
+        time.sleep(0.2)
+        goes_on.set()
+
+    assert by_keys(search, press) is None
+
+
+def test_an_error_of_a_search_is_said_and_the_next_one_runs(by_keys):
+    """A damaged index does not end the picker."""
+
+    def search(text):
+        if text == "x":
+            raise CacheError("damaged")
+        return answer(text)
+
+    assert by_keys(search, slow(["x", "y", "\r"], 0.4)).name == "a"
+
+
+def test_a_bug_ends_the_picker_with_its_error(by_keys):
+    """The command line makes a line of it, and the terminal is as it was."""
+    with pytest.raises(ZeroDivisionError):
+        by_keys(lambda _: 1 // 0, "x")
+
+
+def test_what_skills_say_moves_no_cursor_and_hides_nothing(cli, tmp_path, make_skill, monkeypatch):
+    """Escapes, controls and marks of direction are gone from the screen."""
+    evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u200b\x9b31m"
+    path = make_skill(tmp_path / "s", "tea", f"Steep tea {evil}", body=f"# Tea {evil}\n\ttab\n")
+    monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
+    cli("index", tmp_path / "s", "--index-dir", tmp_path / "i", "--model", "hashing")
+    argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", tmp_path / "i", "tea"]
+    at = Terminal([*argv, "--threshold", "0"], {})
+    lines = at.wait("# Tea")
+    assert at.screen.title != "owned"
+    assert all(line.isprintable() for line in lines)
+    assert any("    tab" in line for line in lines)
+    at.type("\r")
+    assert at.end() == (0, f"{path.parent}\n")

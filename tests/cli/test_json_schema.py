@@ -1,0 +1,201 @@
+"""Tests that what commands print with ``--json`` is what ``--json-schema`` says of it."""
+
+import json
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from skillsearch.cli.app import app
+from skillsearch.cli.models import DRAFT, MODELS, schema_of
+from skillsearch.daemon import client
+from skillsearch.index.request import IndexRequest, resolve_roots
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.training.gains import Change, Measured
+from skillsearch.training.tuning import Tuned
+
+CONTEXT = click.Context(app)
+WITH_JSON = [
+    name
+    for name in app.list_commands(CONTEXT)
+    if any("--json" in item.opts for item in app.get_command(CONTEXT, name).params)
+]
+BODY = "# Tea\n\n<chunk id=green description='Green tea'>Two minutes.</chunk>\n"
+WRITING = ["sh", "-c", "mkdir -p out; echo 2 >out/a.txt"]
+OF_INDEX = {
+    "query": [
+        ["brew filter coffee", "--explain"],
+        ["a quantum computer"],
+        ["brew-cofee"],
+        ["steep green tea or brew filter coffee", "--threshold", "0"],
+    ],
+    "list": [[]],
+    "families": [[]],
+    "show": [
+        ["steep-tea"],
+        ["steep-tea", "--body"],
+        ["steep-tea", "--chunk", "green"],
+        ["steep-tea", "--file", "SKILL.md"],
+        ["steep-tea", "--file", "assets/cup.bin"],
+    ],
+    "run": [
+        ["brew-coffee", "--executor", "local", "--", "sh", "-c", "echo 1; echo 2 >out/a.txt"],
+        ["brew-coffee", "--executor", "local", "--output", "out/*", "--", *WRITING],
+    ],
+    "status": [[]],
+    "doctor": [[]],
+    "audit": [[]],
+    "prompt": [["brew filter coffee"], ["--all"]],
+    "budget": [[]],
+}
+"""Arguments beside ``--index-dir`` and ``--json``, for every form of what is printed."""
+
+
+def check(name, output, lines=1):
+    """Validate each line of an output by the schema of a command."""
+    schema = schema_of(name)
+    Draft202012Validator.check_schema(schema)
+    assert output.count("\n") == lines
+    for line in output.splitlines():
+        Draft202012Validator(schema).validate(json.loads(line))
+
+
+def test_every_command_with_json_prints_its_schema_whatever_else_it_needs(cli):
+    """Even without an index, a name or a path; every object in it is closed."""
+    assert set(WITH_JSON) == set(MODELS)
+    for name in WITH_JSON:
+        done = cli(name, "--json-schema")
+        schema = json.loads(done.stdout)
+        assert (done.exit_code, schema) == (0, schema_of(name))
+        assert schema["$schema"] == DRAFT
+        for one in objects_in(schema):
+            assert one["additionalProperties"] is not True
+            assert set(one.get("required", ())) <= set(one.get("properties", ()))
+
+
+def objects_in(schema):
+    """Yield every schema of an object with known keys in a schema."""
+    if isinstance(schema, dict):
+        if "properties" in schema and schema.get("type") == "object":
+            yield schema
+        schema = list(schema.values())
+    for inner in schema if isinstance(schema, list) else ():
+        yield from objects_in(inner)
+
+
+@pytest.fixture
+def teas(drinks, make_skill):
+    """Give the drinks a chunk, a binary file and a near-copy."""
+    path = make_skill(drinks, "steep-tea", "Steep green tea.", body=BODY)
+    (path.parent / "assets").mkdir()
+    (path.parent / "assets" / "cup.bin").write_bytes(b"\0\1")
+    text = (
+        "Grind the beans, wet the filter, pour slowly in circles and wait for the last drop. " * 9
+    )
+    for name in ("brew-coffee", "brew-coffee-too"):
+        make_skill(drinks, name, "Brew filter coffee with a scale.", body=f"# Coffee\n\n{text}\n")
+    return drinks
+
+
+@pytest.mark.parametrize("name", OF_INDEX)
+def test_what_a_command_prints_about_an_index_is_valid(name, teas, indexed):
+    """Each form of it."""
+    for args in OF_INDEX[name]:
+        cut = args.index("--") if "--" in args else len(args)
+        done = indexed(name, *args[:cut], "--json", *args[cut:])
+        check(name, done.stdout)
+
+
+def test_each_report_of_a_watcher_is_valid(drinks, tmp_path):
+    """It prints what indexing returns."""
+    request = IndexRequest(resolve_roots([drinks]), model="hashing", with_body=True)
+    _, report = SkillIndex.build(request, tmp_path / "index")
+    check("watch", json.dumps(report.to_dict()) + "\n")
+
+
+def test_a_batch_is_valid_line_by_line(indexed):
+    """Each line has its id."""
+    lines = '{"_id": 1, "text": "tea"}\n{"_id": "b", "text": "coffee"}\n'
+    check("query", indexed("query", "--batch", "-", stdin=lines).stdout, lines=2)
+
+
+def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
+    """With diagnostics among them."""
+    (make_skill(drinks, "broken").parent / "SKILL.md").write_text("no frontmatter", "utf-8")
+    place = ("--index-dir", index_dir, "--model", "hashing")
+    check("index", cli("index", drinks, *place, "--json").stdout)
+    found = cli("validate", drinks, "--json").stdout
+    assert json.loads(found)["diagnostics"]
+    check("validate", found)
+    check("cache", cli("cache", "--json").stdout)
+    check("status", cli("status", "--index-dir", index_dir, "--json").stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [["--confusables", "--drop-gold"], ["--system", "dense"]])
+def test_an_evaluation_is_valid(cli, tmp_path, more):
+    """Of one collection and of two, with every part."""
+    args = ("eval", "--example", "--work", tmp_path / "work", "--json")
+    languages = ("--system", "a=model:hashing,languages:english", "--system", "bm25")
+    output = cli(*args, *languages, *more).stdout
+    check("eval", output)
+    assert {"languages", "same_language", "kinds"} & json.loads(output).keys()
+
+
+def test_several_collections_are_valid(cli, tmp_path):
+    """Their reports in a list, beside the mean."""
+    for name in ("one", "two"):
+        place = tmp_path / name
+        place.mkdir()
+        documents = [{"_id": id, "name": id, "description": f"about {id}"} for id in ("tea", "ale")]
+        queries = [{"_id": id, "text": f"something about {id}"} for id in ("tea", "ale")]
+        for file, records in (("corpus", documents), ("queries", queries)):
+            lines = "\n".join(map(json.dumps, records))
+            (place / f"{file}.jsonl").write_text(lines, "utf-8")
+        rows = ["query-id\tcorpus-id\tscore", "tea\ttea\t1", "ale\tale\t1", ""]
+        (place / "qrels.tsv").write_text("\n".join(rows), "utf-8")
+    how = ("--system", "hybrid=model:hashing", "--work", tmp_path / "work", "--json")
+    output = cli("eval", tmp_path / "one", tmp_path / "two", *how).stdout
+    assert json.loads(output).keys() == {"collections", "mean"}
+    check("eval", output)
+
+
+@pytest.mark.parametrize("has_gain", [True, False])
+def test_a_tuning_is_valid(has_gain, comparison, tmp_path, cli):
+    """As `Tuned` prints it."""
+    means = {"nDCG@10": 0.5, "R@5": 1.0}
+    changes = dict.fromkeys(
+        ("dense", "hybrid") if has_gain else ("hybrid",), Change(means, means, comparison)
+    )
+    measured = {"held_out": Measured(3, 4, changes)} if has_gain else {}
+    folder = tmp_path if has_gain else None
+    tuned = Tuned(has_gain, folder, 3, 0, 5, 0.5, measured, 1.0, ("a note",))
+    check("tune", json.dumps(tuned.to_dict()) + "\n")
+
+
+@pytest.fixture
+def comparison():
+    """Make a comparison of two models."""
+    from skillsearch.evaluation.types import Comparison
+
+    return Comparison("after", "before", "nDCG@10", 0.1, (0.0, 0.2), 0.04, 0.05, 2, 1, 0)
+
+
+def test_the_daemon_is_described_validly(cli, serve, indexed):
+    """Running, with an open index, and not running."""
+    check("daemon", cli("daemon", "status", "--json").stdout)
+    serve()
+    assert indexed("query", "tea").exit_code == 0
+    output = cli("daemon", "status", "--json").stdout
+    assert json.loads(output)["indexes"]
+    assert client.ask("status", seconds=5)["indexes"]
+    check("daemon", output)
+
+
+def test_a_key_that_the_model_lacks_fails(indexed):
+    """The tests above can fail."""
+    record = json.loads(indexed("list", "--json").stdout)
+    record["skills"][0]["colour"] = "red"
+    assert not Draft202012Validator(schema_of("list")).is_valid(record)
+    del record["skills"][0]["colour"], record["skills"][0]["root"]
+    assert not Draft202012Validator(schema_of("list")).is_valid(record)
