@@ -51,21 +51,16 @@ _ENTRY |= {"alias": str}
 _SHOWN = {"stale": bool, "frontmatter": {str: JsonValue}, "files": [str], "files_truncated": bool}
 _SHOWN |= {"chunks?": [_each(str, "id description")], "body?": str}
 _FILE = {"name": str, "file": str, "bytes": int}
+_PARTS = _FILE | {"text": str}, _FILE | {"base64": str}
+_SHOW = (_ENTRY | _SHOWN, *_PARTS, _each(str, "name chunk description text"))
 _INDEXED = _some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
 _HELD = {"fields": Literal["full", "metadata"], "languages": types.Languages, "generation": str}
 _HELD |= _each(int, "indexed skipped")
-_STATUS = {
-    **_HELD,
-    **_each(str, "index_dir model advice"),
-    "channels": [_each(str, "model name asked_about") | _each(int, "dimensions vectors")],
-    "skills_by_language": {str: int},
-    "diagnostics": _SEVERITIES,
-    "size_bytes": int,
-    "roots": [_some(types.Root) | {"path": str}],
-    "differences": Changes,
-    "in_sync": bool,
-}
-_STATUS["channels"][0]["usable"] = bool
+_CHANNEL = _each(str, "model name asked_about") | _each(int, "dimensions vectors")
+_STATUS = _HELD | _each(str, "index_dir model advice") | {"size_bytes": int, "in_sync": bool}
+_STATUS |= {"channels": [_CHANNEL | {"usable": bool}], "skills_by_language": {str: int}}
+_STATUS |= {"diagnostics": _SEVERITIES, "differences": Changes}
+_STATUS |= {"roots": [_some(types.Root) | {"path": str}]}
 _ENTRIES = [_some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
 _OUTPUT = _some(OutputFile) | {"ref": str}
 _RUN = _some(RunResult) | {"output_files": [_OUTPUT], "primary_output?": _OUTPUT}
@@ -73,16 +68,9 @@ _RUN["staged_inputs?"] = [_some(StagedInput, "name size_bytes mime_type") | {"or
 _CUT = "shortened name_only omitted hidden"
 _LISTING = _some(Listing, without="fates") | _each([str], _CUT)
 _LISTING["counts"] = _each(int, f"whole {_CUT}")
-_BUDGET = {
-    **_each(int, "skills hidden"),
-    "context": int | None,
-    "levels": {str: costs.Level},
-    "search": _some(costs.SearchCost) | {"total": costs.Size},
-    "claims": [_some(costs.Claim) | {"holds": bool | None}],
-    "hosts": [_LISTING],
-    "counted_by": str,
-    "diagnostics": [Diagnostic],
-}
+_BUDGET = _each(int, "skills hidden") | {"context": int | None, "levels": {str: costs.Level}}
+_BUDGET |= {"search": _some(costs.SearchCost) | {"total": costs.Size}, "hosts": [_LISTING]}
+_BUDGET |= {"claims": [_some(costs.Claim) | {"holds": bool | None}], "counted_by": str}
 _FIGURE = float | None  # None if it cannot be computed
 _MEANS = {str: {str: _FIGURE}}  # system → measure → mean
 _PART = {"queries": int, "systems": _MEANS, "intervals": {str: {str: [_FIGURE]}}}
@@ -92,51 +80,37 @@ _STATES = (
     _each(float, "false perhaps none") | _each(_FIGURE, "auroc style"),
 )
 _DEFAULT = _some(evaluation.States, "threshold lower_bound precision")
-_ABSTENTION = _some(evaluation.Abstention, without="top_scores") | {"default": (_DEFAULT, None)}
-_EVALUATED = {
-    **_COMPARED,
-    "collection": str,
-    "documents": int,
-    "unanswerable": {str: int},
-    "settings": {str: str},
-    "milliseconds": {str: _FIGURE},
-    "abstention": {str: _ABSTENTION | {"auroc": {str: _FIGURE}}},
-    "states": {str: {str: _STATES}},
-    "style": {str: _FIGURE},
-    "examples": {str: _each([evaluation.QueryExample], "worst best")},
-    "per_query": {str: {str: {str: float}}},
-    "notes": [str],
-    "kinds?": {str: _PART},
-    "languages?": {str: _COMPARED},
-    **_each(_COMPARED, "same_language? cross_language?"),
-    "confusables?": [Confusion],
-    "diagnostics?": [Diagnostic],
-}
+_ABSTENTION = _some(evaluation.Abstention, without="top_scores") | {"auroc": {str: _FIGURE}}
+_ABSTENTION["default"] = (_DEFAULT, None)
+_EVALUATED = _COMPARED | {"collection": str, "documents": int, "settings": {str: str}}
+_EVALUATED |= {"unanswerable": {str: int}, **_each({str: _FIGURE}, "milliseconds style")}
+_EVALUATED |= {"abstention": {str: _ABSTENTION}, "states": {str: {str: _STATES}}, "notes": [str]}
+_EVALUATED |= {"examples": {str: _each([evaluation.QueryExample], "worst best")}}
+_EVALUATED |= {"per_query": {str: {str: {str: float}}}, "kinds?": {str: _PART}}
+_EVALUATED |= {"languages?": {str: _COMPARED}, "confusables?": [Confusion]}
+_EVALUATED |= _each(_COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
 _CHANGE = _some(Change, "before after") | _each(float, "difference p_value") | {"interval": [float]}
 _MEASURED = _each(int, "queries documents") | {"dense?": _CHANGE, "hybrid": _CHANGE}
 _TUNED = _some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 _COUNTED = {"count": int, "generation": str}
+_DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
 MODELS: dict[str, Any] = {
     "index": (_INDEXED | {"index_dir": str, "left": {str: int}}, _INDEXED | {"collection": str}),
     "query": _some(types.SearchResult) | {"nearest?": [str], "_id?": int | str},
     "list": _COUNTED | {"skills": [_ENTRY]},
     "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},
-    "show": (
-        *(_ENTRY | _SHOWN, _FILE | {"text": str}, _FILE | {"base64": str}),
-        _each(str, "name chunk description text"),
-    ),
+    "show": _SHOW,
     "run": _RUN,
     "status": (_STATUS, _HELD | {"collection": str} | _each([str], "models roots")),
     "doctor": _each(int, "ok warning error") | {"checks": [Check]},
     "validate": _CHECKED,
     "audit": _CHECKED,
     "watch": IndexReport,
-    "daemon": {"running": bool, "pid?": int, "version?": str, "seconds?": float, "answered?": int}
-    | {"indexes?": _INDEXES},
+    "daemon": _DAEMON | {"indexes?": _INDEXES, "running": bool},
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
     "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int},
-    "budget": _BUDGET,
+    "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED, {"collections": [_EVALUATED], "mean": _MEANS}),
     "tune": _TUNED | {"measured": {str: _MEASURED}},
 }
@@ -161,21 +135,17 @@ class _Printed(GenerateJsonSchema):
     """Schemas of what is printed: all keys but optional ones are there, and no others."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Set none: it would only repeat the key."""
-        return False
+        return False  # it would only repeat the key
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
-        """Return the schema without the default, which says nothing of what is printed."""
-        return self.generate_inner(schema["schema"])
+        return self.generate_inner(schema["schema"])  # a default says nothing of what is printed
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
-        """Return the schema of what `Record.to_dict` and `asdict` make of a dataclass."""
         made, optional = super().dataclass_schema(schema), getattr(schema["cls"], "OPTIONAL", ())
         required = [name for name in made["properties"] if name not in optional]
         return made | {"required": required, "additionalProperties": False}
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> dict[str, Any]:
-        """Return the schema of a dict, from whose keys the question marks are removed."""
         keys = super().typed_dict_schema(schema)["properties"]
         made = {"type": "object", "properties": {key.rstrip("?"): keys[key] for key in keys}}
         required = [key for key in keys if not key.endswith("?")]

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from skillsearch.cli.app import app
 from skillsearch.cli.models import DRAFT, MODELS, schema_of
 from skillsearch.daemon import client
-from skillsearch.index.request import IndexRequest, resolve_roots
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.training.gains import Change, Measured
 from skillsearch.training.tuning import Tuned
@@ -108,7 +108,7 @@ def test_what_a_command_prints_about_an_index_is_valid(name, teas, indexed):
 
 def test_each_report_of_a_watcher_is_valid(drinks, tmp_path):
     """It prints what indexing returns."""
-    request = IndexRequest(resolve_roots([drinks]), model="hashing", with_body=True)
+    request = IndexRequest((drinks,), model="hashing", with_body=True)
     _, report = SkillIndex.build(request, tmp_path / "index")
     check("watch", json.dumps(report.to_dict()) + "\n")
 

@@ -579,3 +579,18 @@ def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
         plain = indexed("query", words, "--threshold", "0.99", "--json").stdout
         assert "nearest" not in json.loads(plain)
     assert "nearest" not in json.loads(indexed("query", "steep-tea", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("request_", "near"),
+    [
+        ("please run the brew-cofee skill on my kettle", ["brew-coffee"]),
+        ("is squeze-lemons, or stepp-tea, installed?", ["squeeze-lemons", "steep-tea"]),
+        ("look into state-of-the-art quantum physics", []),
+        ("brew cofee quantum", []),
+    ],
+)
+def test_a_misspelt_name_in_a_longer_request_is_named(request_, near, indexed):
+    """A word with a hyphen may be one; any other word is mostly just a word."""
+    result = indexed("query", request_, "--json", "--threshold", "0.99")
+    assert json.loads(result.stdout).get("nearest", []) == near
