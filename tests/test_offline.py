@@ -30,7 +30,8 @@ QUICK = {
     "index": "skillsearch index --verify",
     "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
     " && skillsearch query --explain 회의록",
-    "find": "skillsearch find < /dev/null; test $? = 2",
+    "find": "(sleep 3; printf 'my pod restarts\\r'; sleep 9)"
+    " | script -qec 'skillsearch find' /dev/null | grep kubernetes-crashloop",
     "list": "skillsearch list",
     "families": "skillsearch families",
     "show": "skillsearch show kubernetes-crashloop --body",

@@ -1,6 +1,6 @@
 """The picker of ``skillsearch find``: drawn on the terminal, whatever stdout is.
 
-Keys never wait: one search at a time runs in a thread, once typing pauses, so a reader may read.
+Keys never wait: one search at a time runs in a thread, and a reader reads only if typing pauses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput
-from prompt_toolkit.output import Output
-from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.output import Output, create_output
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -34,12 +33,14 @@ from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Hit, SearchResult
 
-PAUSE_SECONDS = 0.1
-"""Without a key for so long, a search begins."""
+PAUSES = (0.05, 0.5)
+"""Seconds without a key until the first search begins, and after it a slower one, with a reader."""
 _ESCAPE_SECONDS = 0.05  # after which Esc is a key of its own, not the begin of another
 _DESCRIPTION_LINES, _BODY_LINES = 3, 40
 _KEYS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
 _HELP = "Type what is to be done; Up and Down choose, Enter takes, Esc leaves."
+
+Search = Callable[[str], SearchResult]
 
 
 @contextlib.contextmanager
@@ -47,16 +48,14 @@ def terminal() -> Iterator[tuple[Input, Output]]:
     """Open the terminal of stderr or stdin, or else that of the session; OSError if none."""
     name = next((os.ttyname(number) for number in (2, 0) if os.isatty(number)), "/dev/tty")
     with Path(name).open(encoding="utf-8") as keys, Path(name).open("w", encoding="utf-8") as out:
-        yield create_input(keys), Vt100_Output.from_pty(out)
+        yield create_input(keys), create_output(out)
 
 
 class Picker:
     """A request that is being typed, the skills that fit or may fit it, and the chosen one."""
 
-    def __init__(
-        self, search: Callable[[str], SearchResult], body: Callable[[str], str], said: str
-    ) -> None:
-        self._search, self._body, self._said = search, cache(body), f"{said} {_HELP}"
+    def __init__(self, searches: Sequence[Search], body: Callable[[str], str], said: str) -> None:
+        self._searches, self._body, self._said = searches, cache(body), f"{said} {_HELP}"
         self._result: SearchResult | None = None
         self._answered, self._chosen, self._is_taken = "", 0, False
         self._wakes = asyncio.Event()
@@ -91,7 +90,9 @@ class Picker:
     def _begin(self) -> None:
         def fail(_loop: object, context: dict[str, Any]) -> None:
             if not self._app.is_done:
-                self._app.exit(exception=context.get("exception") or OSError(context["message"]))
+                self._app.exit(
+                    exception=context.get("exception") or RuntimeError(context["message"])
+                )
 
         asyncio.get_running_loop().set_exception_handler(fail)
         self._app.create_background_task(self._follow())
@@ -114,21 +115,30 @@ class Picker:
         return (*self._result.hits, *self._result.perhaps) if self._result is not None else ()
 
     async def _follow(self) -> None:
-        """Search whenever the text has changed."""
+        """Search whenever the text has changed, each time typing has paused for longer."""
         while await self._wakes.wait():
             self._wakes.clear()
-            await asyncio.sleep(PAUSE_SECONDS)
-            text, said, result = self._text, _HELP, None
-            if self._wakes.is_set():
-                continue
-            try:
-                result = await asyncio.to_thread(self._search, text) if text else None
-            except (SkillSearchError, OSError) as exc:
-                said = one_line(str(exc))
-            self._answered, self._result, self._said, self._chosen = text, result, said, 0
-            if self._is_taken:
-                self._take()
-            self._app.invalidate()
+            for search, pause in zip(self._searches, PAUSES, strict=False):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wakes.wait(), pause)
+                if self._wakes.is_set():
+                    break
+                await self._ask(search)
+
+    async def _ask(self, search: Search) -> None:
+        text, said, result = self._text, _HELP, None
+        try:
+            result = await asyncio.to_thread(search, text) if text else None
+        except (SkillSearchError, OSError) as exc:
+            said = one_line(str(exc))
+        is_same = self._hits and text == self._answered
+        chosen = self._hits[self._chosen].doc_id if is_same else ""
+        self._answered, self._result, self._said = text, result, said
+        ids = [hit.doc_id for hit in self._hits]
+        self._chosen = ids.index(chosen) if chosen in ids else 0
+        if self._is_taken:
+            self._take()
+        self._app.invalidate()
 
     def _state(self) -> str:
         if self._result is None:

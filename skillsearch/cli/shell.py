@@ -61,9 +61,10 @@ def find_command(asked: Asked) -> int:
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
     index = open_index(settings)
     say(bring_up_to_date(index) if settings.refresh else "")
-    how = {key: getattr(settings, key) for key in ("n", "threshold", "reader")}
-    search = partial(index.search, explain=True, **how)
-    chooser = picker.Picker(search, partial(_read_body, index), f"{len(index):,} skills.")
+    quick = partial(index.search, n=settings.n, threshold=settings.threshold, explain=True)
+    readers = dict.fromkeys(("off", settings.reader))
+    searches = [partial(quick, reader=reader) for reader in readers]
+    chooser = picker.Picker(searches, partial(_read_body, index), f"{len(index):,} skills.")
     try:
         with picker.terminal() as (keys, screen):
             hit = chooser.pick(request_text(asked.words), keys, screen)

@@ -218,12 +218,12 @@ def by_keys():
 
     from skillsearch.cli.picker import Picker
 
-    def pick(search, keys, text="", body=lambda _: ""):
+    def pick(search, keys, text="", body=lambda _: "", more=()):
         with create_pipe_input() as pipe:
             pipe.send_text(keys if isinstance(keys, str) else "")
             if not isinstance(keys, str):
                 threading.Thread(target=keys, args=(pipe,)).start()
-            return Picker(search, body, "").pick(text, pipe, DummyOutput())
+            return Picker([search, *more], body, "").pick(text, pipe, DummyOutput())
 
     return pick
 
@@ -270,6 +270,19 @@ def test_enter_waits_for_the_answer_to_what_was_typed(by_keys):
 
     assert by_keys(search, "tea\r").name == "for tea"
     assert asked == ["tea"]
+
+
+def test_the_chosen_skill_stays_chosen_when_a_reader_has_read(by_keys):
+    """The second search runs when typing pauses, and may order the skills anew."""
+    asked = []
+
+    def read(text):
+        asked.append(text)
+        return answer(text, names="cba")
+
+    press = slow(["x", DOWN, UP, "", "", "\r"], 0.3)
+    assert by_keys(answer, press, more=[read]).name == "a"
+    assert asked == ["x"]
 
 
 def test_keys_are_never_blocked_by_a_search(by_keys):
