@@ -28,7 +28,7 @@ _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
 _NEAR_CUTOFF = 0.75
 _HYPHENATED, _MAX_DOUBTFUL = re.compile(r"\w+(?:[-_]\w+)+"), 3
-"""Words of a request that may be names of skills. Words of six letters would suggest a name for 24 %
+"""Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
 
 
