@@ -73,6 +73,13 @@ def offered(library: SkillLibrary, found: Document | Hit) -> PromptSkill:
     return PromptSkill(library.handle(found), found.description, found.path, source)
 
 
+def render_offers(library: SkillLibrary, found: Sequence[Document | Hit]) -> dict[str, str]:
+    """Render each skill's part of an XML overview, by its id, an @ and the hash of its file."""
+    keys = [f"{one.doc_id}@{library.find(one.doc_id).content_hash}" for one in found]
+    items = (_xml_item(asdict(_safe(offered(library, one)))) for one in found)
+    return dict(zip(keys, map("\n".join, items), strict=True))
+
+
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:
     """Join lines, most important first, while they fit into `room` characters, and count them.
 

@@ -19,9 +19,11 @@ import select
 import sys
 import time
 
+from skillsearch.cli.hook_session import Session
 from skillsearch.daemon import client
 from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError
+from skillsearch.text.followups import needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
@@ -86,12 +88,17 @@ def run(
     try:
         event = _read_event(clock)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
-        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
-        if prompt.strip() and (text := _answer(asked, index_dir, clock)):
+        if needs_nothing(prompt):
+            return
+        session = Session(event)
+        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted, "exclude": []}
+        told = _answer(asked, session, index_dir, clock)
+        if text := "\n".join(filter(None, told.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             known = name if name in EVENTS.values() else "UserPromptSubmit"
             output = {"hookEventName": known, "additionalContext": text}
             _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
+        session.remember(told)
     except KeyboardInterrupt:
         _warn("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
@@ -174,15 +181,34 @@ def _read_stdin(clock: _Clock) -> bytes:
     return bytes(data)
 
 
-def _answer(asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock) -> str:
-    """Return what the model is told: the skills that fit a prompt, and how many were left out."""
+def _answer(
+    asked: dict[str, JsonValue], session: Session, index_dir: str | None, clock: _Clock
+) -> dict[str, str]:
+    """Return what the model is told of skills that fit and are new to it, by what to remember.
+
+    If none fits a prompt that leans on what was said before, they are searched together. What that
+    alone would be offered, or was already, is not what the prompt asks for.
+    """
     answer = _overview(asked, index_dir, clock)
-    lines = [INTRODUCTION, answer["text"]] if answer["text"] else []
+    if not answer["offers"] and (before := session.last_turns()):
+        known = [key.rpartition("@")[0] for key in session.offered]
+        both = f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
+        answer = _overview({**asked, "exclude": known, "prompt": both}, index_dir, clock)
+        if answer["offers"]:
+            alone = {**asked, "exclude": known, "prompt": before[:MAX_PROMPT_CHARS]}
+            for key in _overview(alone, index_dir, clock)["offers"]:
+                answer["offers"].pop(key, None)
+    told = {}
+    if new := [key for key in answer["offers"] if key not in session.offered]:
+        skills = "\n".join(map(answer["offers"].get, new))
+        told = dict.fromkeys(new, "")
+        told[new[0]] = f"{INTRODUCTION}\n<available_skills>\n{skills}\n</available_skills>"
     if answer["unvetted"]:
         from skillsearch.text.provenance import left_out_for_model
 
-        lines.append(left_out_for_model(answer["unvetted"]))
-    return "\n".join(lines)
+        note = left_out_for_model(answer["unvetted"])
+        told |= {} if note in session.offered else {note: note}
+    return told
 
 
 def _overview(
@@ -220,6 +246,7 @@ def _search(
 
     options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
     options += [_SWITCH] if asked["include_unvetted"] else []
+    options += [f"--exclude={doc_id}" for doc_id in asked["exclude"]]
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],
@@ -235,8 +262,8 @@ def _search(
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         raise SkillSearchError(lines[-1].removeprefix("Error: "))
-    answer = json.loads(done.stdout)
-    return {"text": answer["prompt"], "unvetted": answer["unvetted"]}
+    answer: dict[str, JsonValue] = json.loads(done.stdout)
+    return answer
 
 
 def _emit(text: str) -> None:

@@ -23,7 +23,6 @@ from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, Hit, JsonValue, SearchResult
 
 if TYPE_CHECKING:
-    from skillsearch.agents.prompt import PromptSkill
     from skillsearch.index.documents import Document
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
@@ -229,6 +228,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @app.threshold
 @app.reader
 @flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
+@repeatable("--exclude ID", "Leave out a skill, such as one offered before. Repeatable.")
 @flag("--all everything", "List every skill, whatever the request.")
 @repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
 @flag("--required", "With --load: add the skills they require, before them.")
@@ -253,13 +253,15 @@ def prompt_command(asked: Asked) -> None:
     )
     index = open_index(asked.settings)
     text = app.request_text(asked.words)
-    library, skills, unvetted = _offer(index, asked, text)
+    library, found, unvetted = _offer(index, asked, text)
+    skills = [prompts.offered(library, one) for one in found]
     bodies = [_body(library, name) for name in _names(library, asked)]
     overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if asked.as_json:
         record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
-        emit_json({**record, "unvetted": unvetted})
+        offers = prompts.render_offers(library, found)
+        emit_json({**record, "offers": offers, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
@@ -270,14 +272,14 @@ def prompt_command(asked: Asked) -> None:
 
 def _offer(
     index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[PromptSkill], int]:
+) -> tuple[SkillLibrary, Sequence[Document | Hit], int]:
     """Return the skills to offer, and how many were left out because nobody vouches for them."""
-    from skillsearch.agents import prompt as prompts
     from skillsearch.library.skill_library import SkillLibrary
 
     keys = ("refresh", "n", "threshold", "reader", "selection")
     how = {key: getattr(asked.settings, key) for key in keys}
     how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
+    how["exclude"] = asked.exclude
     answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
     unvetted = sum(answer.unvetted for answer in answers)
     library = SkillLibrary.of_index(index)
@@ -288,7 +290,7 @@ def _offer(
         is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
         is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
         found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
-    return library, [prompts.offered(library, one) for one in found], unvetted
+    return library, found, unvetted
 
 
 def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:

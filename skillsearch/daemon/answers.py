@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skillsearch import __version__, errors
-from skillsearch.agents.prompt import offered, render_overview
+from skillsearch.agents.prompt import render_offers
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import model_identity, multilingual_is_installed
 from skillsearch.embedders.embedding import Embedder
@@ -45,7 +45,7 @@ _SEARCH: _Types = {
 _OVERVIEW: _Types = {
     **dict.fromkeys(("prompt", "folder"), (str,)),
     **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
-    "include_unvetted": (bool,),
+    **{"include_unvetted": (bool,), "exclude": (list,)},
 }
 
 
@@ -135,9 +135,9 @@ class Answers:
         """Render the skills that fit a prompt, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
-        from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns the
-        overview as ``text``, empty if no skill fits; how many ``unvetted`` skills were left out;
-        and ``notes`` for the user.
+        from; ``index_dir``, None for the one in the settings; ``include_unvetted``; and ids of
+        skills to ``exclude``. Returns ``offers`` as `render_offers` does; how many ``unvetted``
+        skills were left out; and ``notes`` for the user.
         """
         asked = _check(arguments, _OVERVIEW)
         theirs, ours = asked["variables"], variables()
@@ -170,9 +170,10 @@ class Answers:
                 include_hidden=False,
                 vetted_only=not asked["include_unvetted"],
                 selection=settings.selection,
+                exclude=tuple(map(str, asked["exclude"])),
             )
-            skills = [offered(warm.library, hit) for hit in found]
-        return {"text": render_overview(skills), "unvetted": found.unvetted, "notes": notes}
+            offers = render_offers(warm.library, found)
+        return {"offers": offers, "unvetted": found.unvetted, "notes": notes}
 
     def catch_up(self) -> None:
         """Check the indexes that were too large to be checked before an answer."""

@@ -8,12 +8,14 @@ import selectors
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.types import Finished, Program
@@ -38,6 +40,19 @@ _REASONS = {
 }
 _LEFT = "Processes that it left running were ended: {killed}."
 _CONTINUATION = bytes(range(0x80, 0xC0))
+_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+_STOP_SECONDS = 0.1  # how often to look at it
+
+_T = TypeVar("_T")
+
+
+def until(stop: threading.Event, function: Callable[[], _T]) -> _T:
+    """Call a function; every program that it runs is ended once `stop` is set."""
+    token = _STOP.set(stop)
+    try:
+        return function()
+    finally:
+        _STOP.reset(token)
 
 
 class Kept:
@@ -173,20 +188,20 @@ def _exchange(
     late: float,
 ) -> bytes:
     """Give the program its input and take its output until the supervisor reports, or is gone."""
-    report = bytearray()
+    report, stop = bytearray(), _STOP.get() or threading.Event()
     sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
     takers = (streams[0].add, streams[1].add, report.extend)
     with selectors.PollSelector() as selector:
 
         def is_over(seconds: float) -> bool:
-            """Read and write until it is over or timed out."""
+            """Read and write until it is over, timed out or stopped."""
             deadline = time.monotonic() + seconds
             while True:
                 done = b"ended" in report or control.fileno() < 0
                 left = deadline - time.monotonic()
-                if done or left <= 0:
+                if done or left <= 0 or stop.is_set():
                     return done
-                _step(selector, min(left, 3600))
+                _step(selector, min(left, _STOP_SECONDS))
 
         for source, take in zip(sources, takers, strict=True):
             os.set_blocking(source.fileno(), False)
@@ -195,7 +210,7 @@ def _exchange(
             os.set_blocking(process.stdin.fileno(), False)
             write = partial(_write, rest=bytearray(program.stdin))
             selector.register(process.stdin, selectors.EVENT_WRITE, write)
-        if not is_over(program.limits.timeout + late):
+        if not is_over(program.limits.timeout + late) and not stop.is_set():
             process.kill()  # the outer one; the inner one then wakes and ends everything
             is_over(late)
         for _ in range(LAST_STEPS):

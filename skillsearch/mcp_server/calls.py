@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import queue
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of
 from skillsearch.agents.prompt import render_body, render_chunks
 from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
+from skillsearch.execution.capture import until
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.provenance import body_warning
@@ -117,12 +119,16 @@ class Calls:
             return _failure(exc)
 
     async def _run(self, session: str, deferred: Deferred) -> Future[Any]:
-        """Do the slow part of a call once the session's call before is done, cancelled or not."""
+        """Do the slow part of a call after the session's call before; end it if it is cancelled."""
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
         self._running = {key: one for key, one in self._running.items() if not one.done()}
-        future = self._running[session] = self._slow.submit(deferred.run)
-        await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
+        stop = threading.Event()
+        future = self._running[session] = self._slow.submit(until, stop, deferred.run)
+        try:
+            await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
+        finally:
+            stop.set()
         return future
 
     def _begin(

@@ -1,8 +1,10 @@
 """Tests of what the daemon answers, and of the indexes it keeps open."""
 
+import hashlib
 import json
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -36,7 +38,7 @@ def prompt(tmp_path, index_dir, indexed):
 
     def make(text="brew filter coffee", **changes):
         given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
-        given |= {"index_dir": str(index_dir), "include_unvetted": False}
+        given |= {"index_dir": str(index_dir), "include_unvetted": False, "exclude": []}
         return given | changes
 
     return make
@@ -267,32 +269,45 @@ def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, questi
 
 
 def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
-    """The skills of its search, rendered as for any prompt."""
+    """The skills of its search, rendered as for any prompt, by their ids and versions."""
     library = SkillLibrary.open(index_dir)
-    hits = library.search("brew filter coffee", 3)
+    hits = library.search("brew filter coffee", 3, threshold=0.0)
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
-    answer = answers.overview(prompt())
-    assert answer == {"text": render_overview(expected), "unvetted": 0, "notes": []}
-    assert "brew-coffee" in answer["text"]
+    given = {**variables(), "SKILLSEARCH_THRESHOLD": "0"}
+    answer = answers.overview(prompt(variables=given))
+    assert answer.keys() == {"offers", "unvetted", "notes"}
+    assert (answer["unvetted"], answer["notes"]) == (0, [])
+    overview = "\n".join(["<available_skills>", *answer["offers"].values(), "</available_skills>"])
+    assert overview == render_overview(expected)
+    for key, hit in zip(answer["offers"], hits, strict=True):
+        digest = hashlib.sha256(Path(hit.path).read_bytes()).hexdigest()
+        assert key == f"{hit.doc_id}@{digest}"
 
 
 def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
     """A host then adds nothing."""
-    assert answers.overview(prompt("assemble a bookshelf"))["text"] == ""
+    assert answers.overview(prompt("assemble a bookshelf"))["offers"] == {}
+
+
+def test_excluded_skills_are_not_offered(answers, prompt):
+    """Those that are not there are no mistake: they were, when they were offered."""
+    (key,) = answers.overview(prompt())["offers"]
+    given = prompt(exclude=[key.partition("@")[0], "gone:away", 3])
+    assert answers.overview(given)["offers"] == {}
 
 
 def test_a_large_index_is_checked_after_its_answer(prompt, drinks, make_skill):
     """The next prompt finds the change."""
     answers = Answers(max_checked_first=2, check_seconds=0.0)
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    nothing = {"text": "", "unvetted": 0, "notes": []}
+    nothing = {"offers": {}, "unvetted": 0, "notes": []}
     assert answers.overview(prompt("mix cocktails")) == nothing
     answers.catch_up()
-    assert "mix-cocktails" in answers.overview(prompt("mix cocktails"))["text"]
+    assert "mix-cocktails" in str(answers.overview(prompt("mix cocktails"))["offers"])
     make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
-    assert answers.overview(prompt("bake bread"))["text"] == ""
+    assert answers.overview(prompt("bake bread"))["offers"] == {}
     answers.catch_up()
-    assert "bake-bread" in answers.overview(prompt("bake bread"))["text"]
+    assert "bake-bread" in str(answers.overview(prompt("bake bread"))["offers"])
 
 
 def test_a_large_index_is_not_checked_again_at_once(prompt, drinks, make_skill):
@@ -302,7 +317,7 @@ def test_a_large_index_is_not_checked_again_at_once(prompt, drinks, make_skill):
     answers.catch_up()
     make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
     for _ in range(2):
-        assert answers.overview(prompt("bake bread"))["text"] == ""
+        assert answers.overview(prompt("bake bread"))["offers"] == {}
         answers.catch_up()
 
 
@@ -335,7 +350,7 @@ def test_skills_that_ask_not_to_be_offered_are_not(answers, prompt, drinks, make
     """Though ``query`` finds them; the change is indexed first, and told."""
     make_skill(drinks, "secret-tea", "Brew secret tea.", **{"disable-model-invocation": True})
     answer = answers.overview(prompt("brew secret tea"))
-    assert "secret-tea" not in answer["text"]
+    assert "secret-tea" not in str(answer["offers"])
     assert answer["notes"] == ["index refreshed: 1 added, 0 changed, 0 removed"]
 
 
@@ -344,9 +359,9 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
     text = f"threshold = 1.0\nindex_dir = '{index_dir}'\n"
     (tmp_path / "skillsearch.toml").write_text(text, encoding="utf-8")
     shutil.copytree(index_dir, tmp_path / "copy").rename(own_folder(index_dir, cache_dir()))
-    assert answers.overview(prompt(index_dir=None))["text"] == ""
+    assert answers.overview(prompt(index_dir=None))["offers"] == {}
     given = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
-    assert "brew-coffee" in answers.overview(prompt(index_dir=None, variables=given))["text"]
+    assert "brew-coffee" in str(answers.overview(prompt(index_dir=None, variables=given))["offers"])
     (tmp_path / "skillsearch.toml").write_text("nonsense = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="nonsense"):
         answers.overview(prompt())
@@ -359,6 +374,7 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
         ({"variables": []}, "'variables' has the wrong type"),
         ({"folder": "here"}, "not an absolute path"),
         ({"n": None}, "'n' has the wrong type"),
+        ({"exclude": "tea"}, "'exclude' has the wrong type"),
     ],
 )
 def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):

@@ -174,3 +174,31 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
     assert {one["params"]["progressToken"] for one in told} <= set(range(2, number + 1, 2))
     answered = {one["id"]: place for place, one in enumerate(messages) if "id" in one}
     assert all(messages.index(one) < answered[one["params"]["progressToken"]] for one in told)
+
+
+@pytest.mark.parametrize("stop", [90])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode):
+    """Its client is told nothing more of it; the server answers the next call."""
+    told = []
+
+    async def tell(progress, total, message):
+        told.append(progress)
+
+    async def say(client):
+        waiting = asyncio.create_task(client.call_tool(*SEARCH, progress_callback=tell))
+        while not told and not waiting.done():
+            await asyncio.sleep(0.02)
+        waiting.cancel()
+        outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        before = len(told)
+        gate.touch()
+        answer = await client.call_tool("load_skill", {"name": "steep-tea"})
+        await asyncio.sleep(1)
+        return outcome, before, answer
+
+    with by_stdio() as target:
+        outcome, before, answer = converse(target, mode, say)
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert answer.structured_content["name"] == "steep-tea"
+    assert len(told) == before

@@ -5,10 +5,13 @@ import signal
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from skillsearch.agents.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
@@ -27,6 +30,8 @@ for _ in range(int(sys.argv[1])):
     print(a)
     a, b = b, a + b
 """
+SOON = 20
+"""Seconds that a command may take on a slow machine, far fewer than one that is cancelled would."""
 COMMAND = "python3 scripts/fib.py 5 > out/fib.txt && echo done && echo careful >&2"
 
 
@@ -184,6 +189,45 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp
         answer = host.ask("tools/call", call({"command": "echo third"}), 3)
     assert answer["result"]["structuredContent"]["stdout"] == "third\n"
     assert not mark.exists()
+
+
+def is_alive(number):
+    """Return whether a process runs: neither gone nor a zombie."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text(encoding="ascii").rpartition(")")[2]
+    except OSError:
+        return False
+    return state.split()[0] != "Z"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_command_whose_call_is_cancelled_ends_with_all_that_it_started(
+    command, variables, maths, tmp_path, mode
+):
+    """Also what left its session; the next command of the client is run at once."""
+    numbers = tmp_path / "numbers"
+    script = f"sleep 300 & setsid sleep 301 & echo $$ $! > {numbers}; wait"
+    program, *rest = [*command, str(maths), "--allow-run", "--executor", "local"]
+    server = stdio_client(StdioServerParameters(command=program, args=rest, env=variables))
+
+    async def talk():
+        async with Client(server, mode=mode) as client:
+            call = asyncio.create_task(run(command=script, timeout=600)(client))
+            while not numbers.exists() or not numbers.read_text("ascii").strip():
+                await asyncio.sleep(0.05)
+            alive = [is_alive(one) for one in numbers.read_text("ascii").split()]
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            started = time.monotonic()
+            answer = await run(command="echo next")(client)
+            return alive, answer, time.monotonic() - started
+
+    alive, answer, seconds = asyncio.run(talk())
+    assert alive == [True, True]
+    assert answer.structured_content["stdout"] == "next\n"
+    assert seconds < SOON
+    assert not any(map(is_alive, numbers.read_text("ascii").split()))
 
 
 @pytest.mark.timeout(30)

@@ -1,0 +1,502 @@
+"""Tests of what the hook knows of a conversation: events and transcripts have hosts' own forms."""
+
+import json
+import multiprocessing
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.cli import hook_session
+from skillsearch.cli.hook_session import MAX_GROWTH, MAX_SESSIONS, UNSEEN_SECONDS, Session
+from skillsearch.daemon import client
+from skillsearch.environ import runtime_dir
+
+SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
+SLOW_MACHINE = 20.0
+KEYS = ["a:tea@1", "a:coffee@2"]
+
+
+def claude_event(prompt, transcript, session=SESSION):
+    """Return an event as Claude Code 2.1.197 sends it."""
+    return {
+        "session_id": session,
+        "transcript_path": str(transcript),
+        "cwd": "/",
+        "prompt_id": "5f3c1c5e-98d2-4a9e-a1a8-7d5ac6a0f9b7",
+        "permission_mode": "default",
+        "effort": {"level": "medium"},
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": prompt,
+        "session_title": "Drinks",
+    }
+
+
+def codex_event(prompt, transcript, session=SESSION):
+    """Return an event by the schema of Codex 0.171."""
+    return {
+        "session_id": session,
+        "turn_id": "0199a213-81d0-7000-8000-000000000001",
+        "transcript_path": str(transcript) if transcript else None,
+        "cwd": "/",
+        "hook_event_name": "UserPromptSubmit",
+        "model": "gpt-5.5-codex",
+        "permission_mode": "default",
+        "prompt": prompt,
+    }
+
+
+def gemini_event(prompt, transcript, session=SESSION):
+    """Return an event as Gemini CLI 0.61 sends it."""
+    return {
+        "session_id": session,
+        "transcript_path": str(transcript),
+        "cwd": "/",
+        "hook_event_name": "BeforeAgent",
+        "timestamp": "2026-11-26T14:24:01.000Z",
+        "prompt": prompt,
+    }
+
+
+def claude_turn(text):
+    """Return the lines of a turn: what the user said, and what the host wrote in their name."""
+    base = {"parentUuid": None, "isSidechain": False, "userType": "external", "sessionId": SESSION}
+    notice = f"<command-name>/model</command-name> {text} caveat"
+    hook = {"type": "hook_additional_context", "content": ["steep-tea"], "hookName": "x"}
+    result = [{"type": "tool_result", "tool_use_id": "t", "content": "squeeze lemons"}]
+    answer = [{"type": "text", "text": "squeeze lemons"}]
+    return [
+        {**base, "type": "user", "isMeta": True, "message": {"role": "user", "content": "lemons"}},
+        {**base, "type": "user", "message": {"role": "user", "content": notice}},
+        {**base, "type": "user", "message": {"role": "user", "content": text}},
+        {**base, "type": "attachment", "attachment": hook},
+        {**base, "type": "assistant", "message": {"role": "assistant", "content": answer}},
+        {**base, "type": "user", "message": {"role": "user", "content": result}},
+    ]
+
+
+def codex_turn(text):
+    """Return the lines of a turn; what the user said is there twice."""
+    context = "<environment_context>squeeze lemons</environment_context>"
+    said = [("user", "input_text", context), ("user", "input_text", text)]
+    said.append(("assistant", "output_text", "squeeze lemons"))
+    items = [
+        {"type": "message", "role": role, "content": [{"type": kind, "text": one}]}
+        for role, kind, one in said
+    ]
+    event = {"type": "user_message", "message": text, "images": [], "text_elements": []}
+    lines = [{"type": "response_item", "payload": item} for item in items]
+    lines.append({"type": "event_msg", "payload": event})
+    return [{"timestamp": "2026-11-26T14:24:01.000Z", **line} for line in lines]
+
+
+def gemini_turn(text):
+    """Return the lines of a turn: a message of each side, and a change of metadata."""
+    base = {"id": "m", "timestamp": "2026-11-26T14:24:01.000Z"}
+    context = {"text": "<hook_context>squeeze lemons</hook_context>"}
+    return [
+        {"sessionId": SESSION, "projectHash": "0", "kind": "main"},
+        {**base, "type": "user", "content": [{"text": text}, context]},
+        {"$set": {"lastUpdated": "2026-11-26T14:24:01.000Z"}},
+        {**base, "type": "gemini", "content": "squeeze lemons", "thoughts": [], "model": "g"},
+    ]
+
+
+CLAUDE_MARK = {"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"}
+HOSTS = {
+    "claude-code": (claude_event, claude_turn, [CLAUDE_MARK]),
+    "codex": (
+        codex_event,
+        codex_turn,
+        [
+            {"timestamp": "t", "type": "compacted", "payload": {"message": ""}},
+            {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
+        ],
+    ),
+    "gemini": (
+        gemini_event,
+        gemini_turn,
+        [{"$set": {"messages": []}}, {"$rewindTo": "m"}],
+    ),
+}
+MARKS = [(host, mark) for host, (_, _, marks) in HOSTS.items() for mark in marks]
+
+
+@pytest.fixture
+def transcript(tmp_path):
+    """Name a file of a conversation that is there, and empty."""
+    path = tmp_path / "transcript.jsonl"
+    path.touch()
+    return path
+
+
+def append(path, records):
+    """Write lines as the hosts do, without blanks."""
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(one, separators=(",", ":")) + "\n" for one in records)
+
+
+@pytest.fixture
+def hook(cli, indexed, index_dir, runtime, monkeypatch):
+    """Run the hook on an event of a host; return what the model is told, or an empty text."""
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+
+    def run(event):
+        result = cli("hook", stdin=json.dumps(event), obj=SLOW_MACHINE)
+        assert (result.exit_code, result.stderr) == (0, "")
+        if not result.stdout:
+            return ""
+        output = json.loads(result.stdout)["hookSpecificOutput"]
+        assert output["hookEventName"] == event["hook_event_name"]
+        return output["additionalContext"]
+
+    return run
+
+
+# What is offered once.
+
+
+@pytest.mark.parametrize("daemon", ["auto", "off"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, daemon):
+    """In another session all again."""
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+    event, turn, _ = HOSTS[host]
+    first = hook(event("brew filter coffee", transcript))
+    assert "brew-coffee" in first
+    append(transcript, turn("brew filter coffee"))
+    assert hook(event("brew filter coffee", transcript)) == ""
+    assert "steep-tea" in hook(event("steep green tea", transcript))
+    assert hook(event("brew filter coffee", transcript)) == ""
+    assert hook(event("brew filter coffee", transcript, session="another")) == first
+
+
+def test_without_a_session_it_is_offered_each_time(hook, transcript, runtime):
+    """And nothing is written."""
+    event = claude_event("brew filter coffee", transcript)
+    del event["session_id"]
+    first = hook(event)
+    assert first
+    assert hook(event) == first
+    assert (
+        hook({**event, "session_id": None}) == hook({**event, "session_id": ["x"] * 200}) == first
+    )
+    assert not (runtime / "sessions").exists()
+
+
+def test_a_skill_that_changed_is_offered_again(hook, transcript, drinks, make_skill, cli, indexed):
+    """What the model read of it holds no longer."""
+    event = claude_event("brew filter coffee", transcript)
+    first = hook(event)
+    assert hook(event) == ""
+    make_skill(drinks, "brew-coffee", "Brew filter coffee with a scale, and a timer.")
+    indexed("index")
+    changed = hook(event)
+    assert "and a timer" in changed
+    assert changed != first
+    assert hook(event) == ""
+
+
+@pytest.mark.parametrize(("host", "mark"), MARKS)
+def test_all_is_offered_again_once_the_host_has_dropped_our_text(hook, transcript, host, mark):
+    """By the mark of it in its transcript; a text that quotes the mark is none."""
+    event, turn, _ = HOSTS[host]
+    append(transcript, turn("hello there"))
+    first = hook(event("brew filter coffee", transcript))
+    append(transcript, turn(f"brew filter coffee {json.dumps(mark, separators=(',', ':'))}"))
+    assert hook(event("brew filter coffee", transcript)) == ""
+    append(transcript, [*turn("x"), mark, *turn("y")])
+    assert hook(event("brew filter coffee", transcript)) == first
+    assert hook(event("brew filter coffee", transcript)) == ""
+
+
+def test_a_transcript_that_shrank_or_grew_too_much_is_another_context(transcript):
+    """Nobody looks for a mark in all of it."""
+    transcript.write_bytes(b"x" * 100)
+    event = claude_event("tea", transcript)
+    Session(event).remember(KEYS)
+    assert Session(event).offered == KEYS
+    transcript.write_bytes(b"x" * 99)
+    assert Session(event).offered == []
+    transcript.write_bytes(b"x" * (100 + MAX_GROWTH))
+    assert Session(event).offered == KEYS
+    transcript.write_bytes(b"x" * (101 + MAX_GROWTH))
+    assert Session(event).offered == []
+
+
+def test_without_a_transcript_it_counts_for_an_hour(home):
+    """Codex may have none, and then nothing tells what its model still sees."""
+    event = codex_event("tea", None)
+    Session(event).remember(KEYS)
+    assert Session(event).offered == KEYS
+    (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
+    past = time.time() - UNSEEN_SECONDS - 60
+    os.utime(file, (past, past))
+    assert Session(event).offered == []
+
+
+def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcript, monkeypatch):
+    """The note on skills that nobody vouched for is the same each time."""
+    cli("index", drinks, "--index-dir", index_dir, "--trust", f"{drinks}=project")
+    first = hook(claude_event("brew filter coffee", transcript))
+    assert first
+    assert "brew-coffee" not in first
+    assert hook(claude_event("brew filter coffee", transcript)) == ""
+    assert hook(claude_event("brew filter coffee", transcript, "another")) == first
+
+
+# The files of sessions.
+
+
+@given(st.text(), st.lists(st.text(max_size=20), max_size=5))
+def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, session, keys):
+    """Whatever its id; what was kept is read again."""
+    folder = tmp_path_factory.mktemp("runtime")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        event = {"prompt": "tea", "session_id": session}
+        Session(event).remember(keys)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {path.parent for path in files} <= {folder / "skillsearch" / "sessions"}
+        assert len(files) == bool(keys and session and len(session.encode()) <= 100)
+        assert Session(event).offered == (keys if files else [])
+        for path in files:
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+            assert path.parents[1].stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"", b"{", b"\xff\xfe", b"[]", b"5", b'{"size": 0}', b'{"size": "x", "offered": []}'),
+        *(b'{"size": 0, "offered": 5}', b'{"size": -1, "offered": {}}', b"[" * 100_000),
+    ],
+)
+def test_a_damaged_file_is_as_none(home, transcript, damage):
+    """And replaced by a good one."""
+    event = claude_event("tea", transcript)
+    Session(event).remember(KEYS)
+    (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
+    file.write_bytes(damage)
+    session = Session(event)
+    assert session.offered == []
+    session.remember(KEYS[:1])
+    assert Session(event).offered == KEYS[:1]
+
+
+def test_the_oldest_of_too_many_files_is_removed(home):
+    """Also what a killed hook left behind."""
+    folder = home / "runtime" / "skillsearch" / "sessions"
+    folder.mkdir(parents=True, mode=0o700)
+    for number in range(MAX_SESSIONS + 3):
+        (folder / f"{number:03}").touch()
+        os.utime(folder / f"{number:03}", (number, number))
+    Session({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
+    names = {path.name for path in folder.iterdir()}
+    assert len(names) == MAX_SESSIONS
+    assert names.isdisjoint({"000", "001", "002", "003"})
+    assert Session({"prompt": "tea", "session_id": SESSION}).offered == KEYS
+
+
+@pytest.mark.parametrize("trouble", ["file", "link", "full"])
+def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
+    hook, transcript, runtime, tmp_path, trouble
+):
+    """Each time."""
+    event = claude_event("brew filter coffee", transcript)
+    hook({**event, "session_id": None})  # starts the daemon, which needs its folder
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    elsewhere = tmp_path / "elsewhere"
+    if trouble == "file":
+        (runtime / "sessions").touch()
+    elif trouble == "link":
+        (runtime / "sessions").mkdir(mode=0o700)
+        (runtime / "sessions" / SESSION.encode().hex()).symlink_to(elsewhere)
+        elsewhere.write_text('{"size": 0, "offered": []}')
+    try:
+        if trouble == "full":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+        assert "brew-coffee" in hook(event)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "brew-coffee" in hook(event) or trouble == "link"
+    if trouble == "link":
+        assert elsewhere.read_text() == '{"size": 0, "offered": []}'
+
+
+def remember_often(session, keys):
+    """Keep keys one by one, as prompts of one session do."""
+    for key in keys:
+        Session({"prompt": "tea", "session_id": session}).remember([key])
+
+
+def test_prompts_of_two_sessions_at_once_do_not_mix(home):
+    """Each process keeps its own; none is lost or damaged."""
+    names = {session: [f"{session}:{n}@0" for n in range(40)] for session in ("one", "two")}
+    started = [multiprocessing.Process(target=remember_often, args=one) for one in names.items()]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=60)
+    for session, keys in names.items():
+        assert Session({"prompt": "tea", "session_id": session}).offered == keys
+
+
+def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
+    """One of them may be forgotten: then a skill is offered twice."""
+    started = [
+        multiprocessing.Process(
+            target=remember_often, args=("one", [f"{n}:x@{i}" for i in range(40)])
+        )
+        for n in range(4)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=60)
+    assert len(Session({"prompt": "tea", "session_id": "one"}).offered) >= 40
+    assert len([*(home / "runtime" / "skillsearch" / "sessions").iterdir()]) == 1
+
+
+# What was said before.
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(transcript, host):
+    """Turns between them that lean as well belong to it; thanks do not."""
+    event, turn, _ = HOSTS[host]
+    for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
+        append(transcript, turn(said))
+    prompt = "now the same again"
+    expected = "and some for me too\nbrew filter coffee"
+    assert Session(event(prompt, transcript)).last_turns() == expected
+    append(transcript, turn(prompt))  # by a host that writes it down first
+    assert Session(event(prompt, transcript)).last_turns() == expected
+    for alone in ("steep green tea", "", "thanks", f"it {'says ' * 14}"):
+        assert Session(event(alone, transcript)).last_turns() == ""
+
+
+@pytest.mark.parametrize("daemon", ["auto", "off"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, daemon):
+    """It is offered once, as all others."""
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+    event, turn, _ = HOSTS[host]
+    prompt = "and a scale for it too"
+    assert hook(event("filter", transcript)) == ""
+    assert hook(event(prompt, transcript)) == ""
+    append(transcript, turn("filter"))
+    assert "brew-coffee" in hook(event(prompt, transcript))
+    append(transcript, turn(prompt))
+    assert hook(event("now the same again", transcript)) == ""
+
+
+@pytest.mark.parametrize(
+    "prompt", ["now the same again", "do that", "it works", "das noch mal, auch"]
+)
+def test_what_an_earlier_turn_gets_by_itself_is_nothing_that_a_later_one_asks_for(
+    hook, transcript, prompt
+):
+    """Offered already or not."""
+    append(transcript, claude_turn("brew filter coffee"))
+    assert hook(claude_event(prompt, transcript, "s1")) == ""
+    assert "brew-coffee" in hook(claude_event("brew filter coffee", transcript, "s2"))
+    assert hook(claude_event(prompt, transcript, "s2")) == ""
+
+
+def test_a_prompt_that_stands_alone_is_searched_alone(hook, transcript):
+    """Whatever was said before."""
+    before = hook(claude_event("steep green tea", transcript, "s1"))
+    append(transcript, claude_turn("brew filter coffee"))
+    assert hook(claude_event("steep green tea", transcript, "s2")) == before
+    assert hook(claude_event("assemble a bookshelf", transcript, "s2")) == ""
+
+
+@pytest.mark.parametrize(
+    "prompt", ["yes", "thanks!", "continue", "why?", "Ja, bitte.", "好的", "네"]
+)
+def test_a_prompt_that_needs_nothing_is_not_searched(
+    hook, transcript, drinks, make_skill, monkeypatch, prompt
+):
+    """Even if a skill has just these words, and anything would fit."""
+    make_skill(drinks, "answers", f"{prompt} {prompt}")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
+    append(transcript, claude_turn("brew filter coffee"))
+    assert hook(claude_event(prompt, transcript)) == ""
+    assert client.ask("status", seconds=5) is None
+
+
+@pytest.mark.parametrize("prompt", ["brew filter coffee", "now the same again"])
+def test_what_only_may_fit_is_never_pushed(hook, transcript, monkeypatch, cli, index_dir, prompt):
+    """Neither alone nor with what was said before, though a search shows it."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
+    found = json.loads(cli("query", "brew filter coffee", "--json").stdout)
+    assert (found["hits"], found["perhaps"][0]["name"]) == ([], "brew-coffee")
+    append(transcript, claude_turn("brew filter coffee"))
+    assert hook(claude_event(prompt, transcript)) == ""
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "relative", "gone", "nul", "number"])
+def test_only_a_plain_file_is_read(transcript, tmp_path, monkeypatch, kind):
+    """A pipe would keep the prompt waiting."""
+    append(transcript, claude_turn("brew filter coffee"))
+    path = tmp_path / kind
+    if kind == "link":
+        path.symlink_to(transcript)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "relative":
+        monkeypatch.chdir(tmp_path)
+        path = transcript.name
+    given = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
+    event = {**claude_event("the same again", transcript), "transcript_path": given}
+    assert Session(event).last_turns() == ""
+    Session(event).remember(KEYS)
+    assert Session(event).offered == KEYS
+
+
+def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
+    """The line in which it begins may be cut."""
+    append(transcript, claude_turn("squeeze a lemon"))
+    append(transcript, [{"type": "progress", "data": "x" * hook_session.TAIL_BYTES}])
+    event = claude_event("the same again", transcript)
+    assert Session(event).last_turns() == ""
+    append(transcript, claude_turn("brew filter coffee"))
+    assert Session(event).last_turns() == "brew filter coffee"
+
+
+@given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"user"}', b'"user"', b"{}"])))
+def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
+    """What the user said is found among all others."""
+    path = tmp_path_factory.mktemp("t") / "t.jsonl"
+    said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
+    path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
+    found = Session(claude_event("the same again", path)).last_turns()
+    assert found == "brew filter coffee"
+
+
+def test_lines_that_resemble_a_turn_are_passed_over(transcript):
+    """Their parts have other types than a host writes."""
+    wrong = [5, None, [], [5], [{"text": 5}], {"content": 5}, {"text": "x"}, [None], [[]]]
+    append(transcript, claude_turn("brew filter coffee"))
+    append(transcript, [{"type": "user", "message": {"content": one}} for one in wrong])
+    append(transcript, [{"type": "user", "message": one} for one in wrong])
+    append(transcript, [{"type": "event_msg", "payload": one, "user": 1} for one in wrong])
+    append(transcript, [{"type": "user_message", "message": one} for one in wrong])
+    found = Session(claude_event("the same again", transcript)).last_turns()
+    assert found == "brew filter coffee"
+
+
+def test_the_state_is_beside_the_socket(home):
+    """In the folder that only the user can enter."""
+    Session({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
+    assert [path.name for path in Path(runtime_dir(), "sessions").iterdir()] == [
+        SESSION.encode().hex()
+    ]
