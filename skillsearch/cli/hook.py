@@ -91,7 +91,7 @@ def run(
         if needs_nothing(prompt):
             return
         session = Session(event)
-        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted, "exclude": []}
+        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
         told = _answer(asked, session, index_dir, clock)
         if text := "\n".join(filter(None, told.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
@@ -187,22 +187,20 @@ def _answer(
     """Return what the model is told of skills that fit and are new to it, by what to remember.
 
     If none fits a prompt that leans on what was said before, they are searched together. What that
-    alone would be offered, or was already, is not what the prompt asks for.
+    alone would be offered is not what the prompt asks for.
     """
     answer = _overview(asked, index_dir, clock)
     if not answer["offers"] and (before := session.last_turns()):
-        known = [key.rpartition("@")[0] for key in session.offered]
-        both = f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
-        answer = _overview({**asked, "exclude": known, "prompt": both}, index_dir, clock)
-        if answer["offers"]:
-            alone = {**asked, "exclude": known, "prompt": before[:MAX_PROMPT_CHARS]}
-            for key in _overview(alone, index_dir, clock)["offers"]:
-                answer["offers"].pop(key, None)
-    told = {}
-    if new := [key for key in answer["offers"] if key not in session.offered]:
-        skills = "\n".join(map(answer["offers"].get, new))
-        told = dict.fromkeys(new, "")
-        told[new[0]] = f"{INTRODUCTION}\n<available_skills>\n{skills}\n</available_skills>"
+        both = {"prompt": f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]}
+        answer = _overview(asked | both, index_dir, clock)
+        alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, index_dir, clock)
+        for key in alone["offers"]:
+            answer["offers"].pop(key, None)
+    new = {key: text for key, text in answer["offers"].items() if key not in session.offered}
+    told = dict.fromkeys(new, "")
+    if new:
+        skills = "\n".join(["<available_skills>", *new.values(), "</available_skills>"])
+        told[next(iter(new))] = f"{INTRODUCTION}\n{skills}"
     if answer["unvetted"]:
         from skillsearch.text.provenance import left_out_for_model
 
@@ -246,7 +244,6 @@ def _search(
 
     options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
     options += [_SWITCH] if asked["include_unvetted"] else []
-    options += [f"--exclude={doc_id}" for doc_id in asked["exclude"]]
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],

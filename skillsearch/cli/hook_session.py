@@ -17,28 +17,24 @@ import os
 import stat
 import time
 from contextlib import suppress
-from itertools import islice
 
 from skillsearch.environ import runtime_dir
 from skillsearch.text.followups import leans, needs_nothing
 
-TYPE_CHECKING = False  # importing `typing` would slow down every prompt
+TYPE_CHECKING = False  # as in `skillsearch.cli.hook`
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from skillsearch.types import JsonValue
 
 MAX_SESSIONS, MAX_OFFERED, MAX_STATE_BYTES = 256, 512, 1 << 18
-UNSEEN_SECONDS = 3600
-"""How long skills count as offered if no transcript tells whether the host dropped our text."""
-MAX_GROWTH = 4 << 20
-"""More bytes of transcript since the last prompt are taken for a new context."""
+UNSEEN_SECONDS = 3600  # so long skills count as offered if there is no transcript
+MAX_GROWTH = 4 << 20  # more bytes of transcript since the last prompt: taken for a new context
 TAIL_BYTES, MAX_TURNS, MAX_TURN_CHARS = 1 << 18, 6, 1000
-_MARKS = (
+_MARKS = (  # inside of a text, the quotation marks would be escaped
     *(b'"subtype":"compact_boundary"', b'"type":"compacted"', b'"type":"thread_rolled_back"'),
     *(b'{"$set":{"messages":', b'{"$rewindTo":'),
 )
-"""As hosts write them; inside of a text, the quotation marks would be escaped."""
 _DAMAGE = (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError)
 
 
@@ -46,7 +42,7 @@ class Session:
     """One conversation, as an event of its host describes it; never a reason to fail."""
 
     def __init__(self, event: dict[str, JsonValue]) -> None:
-        """Find out what was offered in the session of an event, if it names one."""
+        """Find out what was offered, and is still in the context."""
         self._prompt, self._transcript = event["prompt"], event.get("transcript_path")
         named = str(event.get("session_id") or "").encode("utf-8", "surrogatepass").hex()
         self._file = f"{runtime_dir()}/sessions/{named}" if 0 < len(named) <= 200 else ""
@@ -54,16 +50,12 @@ class Session:
         with suppress(*_DAMAGE):
             data, _, age = _read(self._file, 0, MAX_STATE_BYTES)
             state = json.loads(data)
-            if self._is_in_context(state["size"], age):
-                self.offered = list(map(str, state["offered"]))
-
-    def _is_in_context(self, size: int, age: float) -> bool:
-        """Return whether the host kept what we said when its transcript had this size."""
-        try:
-            since, now, _ = _read(self._transcript, size, MAX_GROWTH)
-        except _DAMAGE:
-            return age <= UNSEEN_SECONDS
-        return size + len(since) == now and not any(mark in since for mark in _MARKS)
+            try:
+                since, size, _ = _read(self._transcript, state["size"], MAX_GROWTH)
+                is_kept = state["size"] + len(since) == size and not any(m in since for m in _MARKS)
+            except OSError:
+                is_kept = age <= UNSEEN_SECONDS
+            self.offered = list(map(str, state["offered"])) if is_kept else []
 
     def remember(self, keys: Iterable[str]) -> None:
         """Keep what is offered now, too, and how far the transcript was looked at."""
@@ -75,26 +67,23 @@ class Session:
                 _write(self._file, json.dumps(state))
 
     def last_turns(self) -> str:
-        """Return what a prompt that leans on it was preceded by, back to what stands alone."""
+        """Return what the user said before a prompt that leans on it, back to what stands alone."""
         turns: list[str] = []
-        for turn in islice(self._turns(), MAX_TURNS) if leans(self._prompt) else ():
-            if turn != self._prompt and not needs_nothing(turn):
-                turns.append(turn[:MAX_TURN_CHARS])
-                if not leans(turn):
-                    break
-        return "\n".join(turns)
-
-    def _turns(self) -> Iterator[str]:
         with suppress(*_DAMAGE):
             start = max(0, _read(self._transcript, 0, 0)[1] - TAIL_BYTES)
             lines = _read(self._transcript, start, TAIL_BYTES)[0].split(b"\n")
-            yield from filter(None, (_said(line) for line in reversed(lines) if b'"user' in line))
+            for said in map(_said, reversed(lines)) if leans(self._prompt) else ():
+                if said != self._prompt and not needs_nothing(said):
+                    turns.append(said[:MAX_TURN_CHARS])
+                    if not leans(said) or len(turns) == MAX_TURNS:
+                        break
+        return "\n".join(turns)
 
 
 def _said(line: bytes) -> str:
     """Return what the user said in a line of a transcript; empty if the host wrote it."""
     with suppress(*_DAMAGE):
-        record = json.loads(line)
+        record = json.loads(line) if b'"user' in line else {}
         if any(map(record.get, ("isMeta", "isCompactSummary", "isSidechain"))):
             return ""
         record = record.get("payload") or record
@@ -108,13 +97,13 @@ def _said(line: bytes) -> str:
 
 def _read(path: JsonValue, start: int, limit: int) -> tuple[bytes, int, float]:
     """Return a part of a file of this user, not through a link; its size; its age in seconds."""
-    if not isinstance(path, str) or not path.startswith("/"):
-        raise ValueError("not an absolute path")
+    if not isinstance(path, str) or "\0" in path:
+        raise OSError("not a path")
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise ValueError("not a file of this user")
+            raise OSError("not a file of this user")
         return os.pread(file, limit, start), found.st_size, abs(time.time() - found.st_mtime)
     finally:
         os.close(file)
@@ -126,15 +115,15 @@ def _write(path: str, text: str) -> None:
     for each in (runtime_dir(), folder):
         os.makedirs(each, 0o700, exist_ok=True)
     if not os.path.lexists(path):
-        with os.scandir(folder) as entries:
-            files = sorted((one.stat(follow_symlinks=False).st_mtime, one.path) for one in entries)
+        files = sorted(
+            (one.stat(follow_symlinks=False).st_mtime, one.path) for one in os.scandir(folder)
+        )
         for _, surplus in files[: max(0, len(files) + 1 - MAX_SESSIONS)]:
             os.unlink(surplus)
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(file, text.encode("ascii"))
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
         os.replace(new, path)
-    finally:
-        os.close(file)
-        with suppress(FileNotFoundError):
-            os.unlink(new)
+    except OSError:
+        os.unlink(new)
+        raise

@@ -228,7 +228,6 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @app.threshold
 @app.reader
 @flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
-@repeatable("--exclude ID", "Leave out a skill, such as one offered before. Repeatable.")
 @flag("--all everything", "List every skill, whatever the request.")
 @repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
 @flag("--required", "With --load: add the skills they require, before them.")
@@ -279,7 +278,6 @@ def _offer(
     keys = ("refresh", "n", "threshold", "reader", "selection")
     how = {key: getattr(asked.settings, key) for key in keys}
     how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
-    how["exclude"] = asked.exclude
     answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
     unvetted = sum(answer.unvetted for answer in answers)
     library = SkillLibrary.of_index(index)

@@ -45,7 +45,7 @@ _SEARCH: _Types = {
 _OVERVIEW: _Types = {
     **dict.fromkeys(("prompt", "folder"), (str,)),
     **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
-    **{"include_unvetted": (bool,), "exclude": (list,)},
+    "include_unvetted": (bool,),
 }
 
 
@@ -135,9 +135,9 @@ class Answers:
         """Render the skills that fit a prompt, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
-        from; ``index_dir``, None for the one in the settings; ``include_unvetted``; and ids of
-        skills to ``exclude``. Returns ``offers`` as `render_offers` does; how many ``unvetted``
-        skills were left out; and ``notes`` for the user.
+        from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
+        ``offers`` as `render_offers` does; how many ``unvetted`` skills were left out; and
+        ``notes`` for the user.
         """
         asked = _check(arguments, _OVERVIEW)
         theirs, ours = asked["variables"], variables()
@@ -170,7 +170,6 @@ class Answers:
                 include_hidden=False,
                 vetted_only=not asked["include_unvetted"],
                 selection=settings.selection,
-                exclude=tuple(map(str, asked["exclude"])),
             )
             offers = render_offers(warm.library, found)
         return {"offers": offers, "unvetted": found.unvetted, "notes": notes}

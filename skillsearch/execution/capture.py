@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, cast
 
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.types import Finished, Program
@@ -40,19 +40,9 @@ _REASONS = {
 }
 _LEFT = "Processes that it left running were ended: {killed}."
 _CONTINUATION = bytes(range(0x80, 0xC0))
-_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+"""Once it is set, whatever is run in its context is ended."""
 _STOP_SECONDS = 0.1  # how often to look at it
-
-_T = TypeVar("_T")
-
-
-def until(stop: threading.Event, function: Callable[[], _T]) -> _T:
-    """Call a function; every program that it runs is ended once `stop` is set."""
-    token = _STOP.set(stop)
-    try:
-        return function()
-    finally:
-        _STOP.reset(token)
 
 
 class Kept:
@@ -188,7 +178,7 @@ def _exchange(
     late: float,
 ) -> bytes:
     """Give the program its input and take its output until the supervisor reports, or is gone."""
-    report, stop = bytearray(), _STOP.get() or threading.Event()
+    report, stop = bytearray(), STOP.get() or threading.Event()
     sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
     takers = (streams[0].add, streams[1].add, report.extend)
     with selectors.PollSelector() as selector:

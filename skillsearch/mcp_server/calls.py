@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of
 from skillsearch.agents.prompt import render_body, render_chunks
 from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
-from skillsearch.execution.capture import until
+from skillsearch.execution.capture import STOP
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.provenance import body_warning
@@ -123,8 +124,9 @@ class Calls:
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
         self._running = {key: one for key, one in self._running.items() if not one.done()}
-        stop = threading.Event()
-        future = self._running[session] = self._slow.submit(until, stop, deferred.run)
+        context, stop = copy_context(), threading.Event()
+        context.run(STOP.set, stop)
+        future = self._running[session] = self._slow.submit(context.run, deferred.run)
         try:
             await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
         finally:

@@ -75,7 +75,7 @@ class SkillResources:
         add("skills/get", mt.ReadResourceRequestParams, self._get_skill)
         server.extensions[IDENTIFIER] = {"directoryRead": True}
 
-    async def ask(self, question: Callable[[Publisher], _T]) -> _T:
+    async def ask(self, question: Callable[[Publisher], _T], uri: str = "") -> _T:
         """Ask the publisher, in the library's thread; if it refuses, the parameters were wrong."""
 
         def answer() -> _T:
@@ -86,7 +86,8 @@ class SkillResources:
             try:
                 return question(self._publisher)
             except SkillError as exc:
-                raise MCPError(INVALID_PARAMS, one_line(str(exc))) from exc
+                data = {"uri": uri} if uri else None
+                raise MCPError(INVALID_PARAMS, one_line(str(exc)), data) from exc
 
         return await in_thread(self._thread, answer)
 
@@ -117,7 +118,7 @@ class SkillResources:
     ) -> mt.ReadResourceResult:
         """Return bytes as text if that loses none of them, else as they are."""
         uri = params.uri
-        data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri))
+        data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri), uri)
         known = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
         try:
@@ -139,12 +140,12 @@ class SkillResources:
         return {**self._envelope, "skills": skills, **next_cursor(last)}
 
     async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> _Record:
-        manifest = await self.ask(lambda p: p.manifest(params.uri))
+        manifest = await self.ask(lambda p: p.manifest(params.uri), params.uri)
         return {**self._envelope, "skill": asdict(manifest)}
 
     async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
         after = read_cursor(params.cursor, f"{params.uri}/")
-        children = await self.ask(lambda p: p.children(params.uri))
+        children = await self.ask(lambda p: p.children(params.uri), params.uri)
         left = [child for child in children if after is None or child[0] > after]
         records: list[_Record] = []
         for uri, name, size in left[:PAGE_SIZE]:

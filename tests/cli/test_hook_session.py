@@ -372,7 +372,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
     event, turn, _ = HOSTS[host]
     for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
         append(transcript, turn(said))
-    prompt = "now the same again"
+    prompt = "now the same for guests"
     expected = "and some for me too\nbrew filter coffee"
     assert Session(event(prompt, transcript)).last_turns() == expected
     append(transcript, turn(prompt))  # by a host that writes it down first
@@ -396,9 +396,7 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
     assert hook(event("now the same again", transcript)) == ""
 
 
-@pytest.mark.parametrize(
-    "prompt", ["now the same again", "do that", "it works", "das noch mal, auch"]
-)
+@pytest.mark.parametrize("prompt", ["the same for guests", "it works", "auch das kochen"])
 def test_what_an_earlier_turn_gets_by_itself_is_nothing_that_a_later_one_asks_for(
     hook, transcript, prompt
 ):
@@ -431,7 +429,7 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
     assert client.ask("status", seconds=5) is None
 
 
-@pytest.mark.parametrize("prompt", ["brew filter coffee", "now the same again"])
+@pytest.mark.parametrize("prompt", ["brew filter coffee", "the same for guests"])
 def test_what_only_may_fit_is_never_pushed(hook, transcript, monkeypatch, cli, index_dir, prompt):
     """Neither alone nor with what was said before, though a search shows it."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
@@ -441,8 +439,8 @@ def test_what_only_may_fit_is_never_pushed(hook, transcript, monkeypatch, cli, i
     assert hook(claude_event(prompt, transcript)) == ""
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "relative", "gone", "nul", "number"])
-def test_only_a_plain_file_is_read(transcript, tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "gone", "nul", "number"])
+def test_only_a_plain_file_is_read(transcript, tmp_path, kind):
     """A pipe would keep the prompt waiting."""
     append(transcript, claude_turn("brew filter coffee"))
     path = tmp_path / kind
@@ -452,11 +450,8 @@ def test_only_a_plain_file_is_read(transcript, tmp_path, monkeypatch, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    elif kind == "relative":
-        monkeypatch.chdir(tmp_path)
-        path = transcript.name
     given = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
-    event = {**claude_event("the same again", transcript), "transcript_path": given}
+    event = {**claude_event("the same for guests", transcript), "transcript_path": given}
     assert Session(event).last_turns() == ""
     Session(event).remember(KEYS)
     assert Session(event).offered == KEYS
@@ -466,7 +461,7 @@ def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
     """The line in which it begins may be cut."""
     append(transcript, claude_turn("squeeze a lemon"))
     append(transcript, [{"type": "progress", "data": "x" * hook_session.TAIL_BYTES}])
-    event = claude_event("the same again", transcript)
+    event = claude_event("the same for guests", transcript)
     assert Session(event).last_turns() == ""
     append(transcript, claude_turn("brew filter coffee"))
     assert Session(event).last_turns() == "brew filter coffee"
@@ -478,7 +473,7 @@ def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
     said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
     path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
-    found = Session(claude_event("the same again", path)).last_turns()
+    found = Session(claude_event("the same for guests", path)).last_turns()
     assert found == "brew filter coffee"
 
 
@@ -490,7 +485,7 @@ def test_lines_that_resemble_a_turn_are_passed_over(transcript):
     append(transcript, [{"type": "user", "message": one} for one in wrong])
     append(transcript, [{"type": "event_msg", "payload": one, "user": 1} for one in wrong])
     append(transcript, [{"type": "user_message", "message": one} for one in wrong])
-    found = Session(claude_event("the same again", transcript)).last_turns()
+    found = Session(claude_event("the same for guests", transcript)).last_turns()
     assert found == "brew filter coffee"
 
 

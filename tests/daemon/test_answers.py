@@ -38,7 +38,7 @@ def prompt(tmp_path, index_dir, indexed):
 
     def make(text="brew filter coffee", **changes):
         given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
-        given |= {"index_dir": str(index_dir), "include_unvetted": False, "exclude": []}
+        given |= {"index_dir": str(index_dir), "include_unvetted": False}
         return given | changes
 
     return make
@@ -289,13 +289,6 @@ def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
     assert answers.overview(prompt("assemble a bookshelf"))["offers"] == {}
 
 
-def test_excluded_skills_are_not_offered(answers, prompt):
-    """Those that are not there are no mistake: they were, when they were offered."""
-    (key,) = answers.overview(prompt())["offers"]
-    given = prompt(exclude=[key.partition("@")[0], "gone:away", 3])
-    assert answers.overview(given)["offers"] == {}
-
-
 def test_a_large_index_is_checked_after_its_answer(prompt, drinks, make_skill):
     """The next prompt finds the change."""
     answers = Answers(max_checked_first=2, check_seconds=0.0)
@@ -374,7 +367,6 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
         ({"variables": []}, "'variables' has the wrong type"),
         ({"folder": "here"}, "not an absolute path"),
         ({"n": None}, "'n' has the wrong type"),
-        ({"exclude": "tea"}, "'exclude' has the wrong type"),
     ],
 )
 def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):

@@ -1,6 +1,15 @@
 """Tests of what is kept of the sessions of a server."""
 
-from skillsearch.mcp_server.session_tools import MAX_SESSIONS, SessionTools
+import json
+from pathlib import Path
+
+import pytest
+
+import skillsearch.mcp_server
+from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspace import Workspaces
+from skillsearch.mcp_server.session_tools import MAX_SESSIONS, RUNNING, TOOLSETS, SessionTools
 
 
 def test_the_session_that_was_silent_longest_is_forgotten(serve_library, drinks):
@@ -30,3 +39,29 @@ def test_what_is_loaded_outlives_a_new_index(serve_library, cli, drinks, index_d
     assert after is not before
     assert "[Loaded] steep-tea" in after.prompt()
     assert "squeeze-lemons" not in after.prompt()
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_all_tools_of_a_toolset_have_the_same_word_for_the_name_of_a_skill(
+    serve_library, drinks, tmp_path, toolset
+):
+    """The documents that the toolsets follow have different ones."""
+    word = {"default": "name", "context": "name", "workspace": "skill", "environment": "skill"}
+    with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / "runs")) as made:
+        runner = made if toolset in RUNNING else None
+        offer = SessionTools(toolset, serve_library(drinks), runner).of("1")
+        taken = [set(tool.arguments.model_fields) for tool in offer.toolset.tools()]
+    words = {one for names in taken for one in names & {"name", "skill", "skill_name", "skill_id"}}
+    assert words == {word.get(toolset, "skill_name")}
+
+
+@pytest.mark.parametrize(("options", "limit"), [((), 2500), (("--allow-run",), 3000)])
+def test_definitions_are_short_and_as_long_as_we_say(wire, drinks, options, limit):
+    """As they are sent: hosts copy them into every prompt."""
+    executor = ("--executor", "local") if options else ()
+    with wire(drinks, *options, *executor) as host:
+        tools = host.ask("tools/list")["result"]["tools"]
+    sent = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
+    assert sent <= limit
+    page = Path(skillsearch.mcp_server.__file__).with_name("README.md").read_text("utf-8")
+    assert f"{sent:,}" in page
