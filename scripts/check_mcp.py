@@ -61,7 +61,7 @@ HOSTS = {  # the file, what is in it before, and what the host says of a server 
 SCENARIOS = {
     **{f"sep-2640-skills-{name}": 5 for name in ("enumeration", "manifest", "directory")},
     **{"server-initialize": 3, "server-session-lifecycle": 3, "ping": 2, "tools-list": 3},
-    **{"prompts-list": 2, "resources-list": 2, "sep-2164-resource-not-found": 3},
+    **{"prompts-list": 2, "resources-list": 2, "sep-2164-resource-not-found": 4},
     **{"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2},
     **{"caching": 8, "http-header-validation": 14},
 }
