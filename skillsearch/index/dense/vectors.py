@@ -47,7 +47,7 @@ _SIGN_AND_VALUE = np.int32(-0x70000001)
 # The exponent of a float32 counts from -127, the exponent of a half from -15.
 _REBIAS = np.float32(2.0**112)
 # Vectors that the codes are learned from.
-TRAINING_ROWS = 20_000
+TRAINING_ROWS = 8_192
 # Dimensions of a code at most: with six, a tenth of the ten best of a million are missed.
 _CODED_DIMENSIONS = 4
 _CENTROIDS = 16
