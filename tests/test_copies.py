@@ -77,12 +77,13 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     answers = Answers()
     asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0}
     how = {"system": "hybrid", "reader": "auto", "explain": False, "refresh": False}
+    how["selection"] = []
     result = answers.search({**asked, **how})
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
     asked["include_unvetted"] = False
-    text = answers.overview({**asked, "index_dir": str(place)})["text"]
+    text = "\n".join(answers.overview({**asked, "index_dir": str(place)})["offers"].values())
     assert expected[0][0] in text
     assert "a-copies" not in text
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from skillsearch.cli import host_configs
 from skillsearch.cli.host_configs import Entry, Steps
 from skillsearch.errors import ConfigError, ParseError
-from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.types import JsonValue
 
 _BOM = "\ufeff"
@@ -132,6 +131,8 @@ def _parse(form: str, text: str) -> JsonValue:
     if form == "toml":
         return tomllib.loads(text)
     if form == "yaml":
+        from skillsearch.skills.frontmatter import load_yaml
+
         data, findings = load_yaml(text)
         if findings:
             raise ValueError(findings[0].message)

@@ -46,7 +46,7 @@ def _some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
 _SEVERITIES = _each(int, "error warning note")
 _CHECKED = {"checked": int, **_SEVERITIES, "diagnostics": [Diagnostic]}
 _FIRST = _some(Document, "name doc_id path root")
-_ENTRY = _FIRST | _some(Document, "description hidden") | _some(types.Root, "trust origin")
+_ENTRY = _FIRST | _some(Document, "description hidden tags") | _some(types.Root, "trust origin")
 _ENTRY |= {"alias": str}
 _SHOWN = {"stale": bool, "frontmatter": {str: JsonValue}, "files": [str], "files_truncated": bool}
 _SHOWN |= {"chunks?": [_each(str, "id description")], "body?": str}
@@ -93,6 +93,8 @@ _CHANGE = _some(Change, "before after") | _each(float, "difference p_value") | {
 _MEASURED = _each(int, "queries documents") | {"dense?": _CHANGE, "hybrid": _CHANGE}
 _TUNED = _some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 _COUNTED = {"count": int, "generation": str}
+_HOST = _each(str, "client entries file reason?")
+_HOST["state"] = Literal["write", "remove", "unchanged", "changed", "refused"]
 _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
 MODELS: dict[str, Any] = {
@@ -108,8 +110,9 @@ MODELS: dict[str, Any] = {
     "audit": _CHECKED,
     "watch": IndexReport,
     "daemon": _DAEMON | {"indexes?": _INDEXES, "running": bool},
+    "setup": {"roots": [str], "index_dir": str, "hosts": [_HOST], "done": bool},
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
-    "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int},
+    "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int, "offers": {str: str}},
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED, {"collections": [_EVALUATED], "mean": _MEANS}),
     "tune": _TUNED | {"measured": {str: _MEASURED}},

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
@@ -16,9 +17,11 @@ from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import is_terminal, say
 from skillsearch.errors import MissingDependencyError, SkillSearchError
 from skillsearch.index.opening import bring_up_to_date, open_index
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Hit
+
+if TYPE_CHECKING:
+    from skillsearch.index.skill_index import SkillIndex
 
 _PRINTED: dict[str, Callable[[SkillIndex, Hit], str]] = {
     "folder": lambda _index, hit: str(Path(hit.path).parent),

@@ -85,8 +85,7 @@ _MIN_STEMMED = 4
 _MAX_TERM = 64
 """Longer words are keys, hashes and encoded data: cut, so that they cost no memory."""
 _KEPT_WORDS = 1 << 14
-"""Words whose terms are remembered: with eight times as many, reading 32,000 skills takes 60 MB more
-and is no faster."""
+"""Words whose terms are remembered: eight times as many take 60 MB more and save no time."""
 
 STOP_WORDS = FUNCTION_WORDS["en"]
 """English words that carry no topic. Without this, BM25Okapi's floor would let them outweigh

@@ -157,7 +157,7 @@ def test_an_unknown_command_gets_a_suggestion(cli):
     """A slip of the finger is answered with the right word."""
     result = cli("indx")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "There is no command 'indx'. Did you mean: index?" in result.stderr
+    assert "There is no command 'indx'. Did you mean: index, find?" in result.stderr
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

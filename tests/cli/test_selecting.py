@@ -152,7 +152,8 @@ def test_an_offer_leaves_out_what_the_settings_exclude(cli, work, index_dir):
     assert "is left out by the settings of skillsearch: change include, excl" in refused.stderr
     asked = {"prompt": TEA, "n": 20, "folder": str(work), "index_dir": None}
     given = {name: text for name, text in variables().items() if name != "SKILLSEARCH_DAEMON"}
-    text = Answers().overview({**asked, "variables": given, "include_unvetted": False})["text"]
+    answer = Answers().overview({**asked, "variables": given, "include_unvetted": False})
+    text = "\n".join(answer["offers"].values())
     assert "theirs:steep-tea" in text
     assert "<name>\nsteep-tea\n" not in text
 

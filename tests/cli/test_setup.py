@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import validate
 
 import skillsearch
 from skillsearch.cli.host_files import host_file
+from skillsearch.cli.models import schema_of
 
 PLUGIN = Path(skillsearch.__file__).parent / "plugin"
 
@@ -37,9 +39,11 @@ def files(folder):
 
 
 def record(result):
-    """Return what --json prints."""
+    """Return what --json prints, which fits its schema."""
     assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
+    printed = json.loads(result.stdout)
+    validate(printed, schema_of("setup"))
+    return printed
 
 
 def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):

@@ -175,7 +175,7 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
         (hit,) = (hit for hit in result if hit.name == "oolong")
         parts[trust] = hit.explain.contributions, hit.explain.confidence
     (vetted, sure), (fetched, unsure) = parts.values()
-    assert fetched == vetted | {"unvetted": -0.25}
+    assert fetched == vetted | {"unvetted": -0.5}
     assert unsure["unvetted"] == -1.0
     assert "unvetted" not in sure
     (alone, *_) = index(pack).search(QUERY, **asked)
