@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,8 +28,6 @@ _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
 }
-_TUNED_BY = ("queries", "minutes", "seed", "keep")
-"""Options of both tunings, by their names there."""
 
 
 @command("eval")
@@ -243,12 +241,7 @@ def tune_command(asked: Asked) -> None:
 def _model_tuning(asked: Asked) -> tuple[Callable[..., Tuned], TuneOptions]:
     from skillsearch.training.tuning import TuneOptions, tune
 
-    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
-    given = {key: getattr(asked, key) for key in (*_TUNED_BY, "teacher")}
-    place = asked.out.absolute()
-    return tune, TuneOptions(
-        request.roots, place, request.model, languages=request.languages, **given
-    )
+    return tune, TuneOptions(**_options_of_both(asked), teacher=asked.teacher)
 
 
 def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
@@ -271,15 +264,14 @@ def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
     )
     from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
 
+    return tune_reader, ReaderOptions(**_options_of_both(asked), reader=reader)
+
+
+def _options_of_both(asked: Asked) -> dict[str, Any]:
     request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
-    return tune_reader, ReaderOptions(
-        request.roots,
-        asked.out.absolute(),
-        reader=reader,
-        model=request.model,
-        languages=request.languages,
-        **{key: getattr(asked, key) for key in _TUNED_BY},
-    )
+    found = {key: getattr(request, key) for key in ("roots", "model", "languages")}
+    found |= {key: getattr(asked, key) for key in ("queries", "minutes", "seed", "keep")}
+    return {**found, "out": asked.out.absolute()}
 
 
 def _show_tuned(tuned: Tuned, use: str) -> None:

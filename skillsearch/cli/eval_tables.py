@@ -53,8 +53,8 @@ def print_blocks(blocks: Blocks, console: Console | None = None) -> None:
         title, heads, rows = block
         is_text = [head in _TEXTS or head.startswith("from ") for head in heads]
         numbers = [place for place, text in enumerate(is_text) if place and not text]
-        texts = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-        shown = [row[: len(heads)] for row in texts]
+        cut = (row[: len(heads)] for row in rows)
+        shown = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in cut]
         print_rows(shown, heads, title=title, numbers=numbers, console=console)
 
 
@@ -331,11 +331,11 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
 
 
 def _reasons(one: Confusion) -> Iterator[tuple[str, str]]:
-    missing: dict[str, list[str]] = {"body": [], "nowhere": []}
-    for word in one.missing:
-        missing[word.in_loser].append(word.text)
-    lists = {"won by": [word.text for word in one.words], "only in its body": missing["body"]}
-    lists["nowhere in it"] = missing["nowhere"]
+    lists = {
+        "won by": [word.text for word in one.words],
+        "only in its body": [word.text for word in one.missing if word.in_loser == "body"],
+        "nowhere in it": [word.text for word in one.missing if word.in_loser == "nowhere"],
+    }
     yield from ((label, ", ".join(texts)) for label, texts in lists.items() if texts)
     yield from (("query", one_line(example, _EXAMPLE_CHARS)) for example in one.examples[:1])
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from statistics import fmean
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -194,7 +193,7 @@ def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> di
 
 
 def assess_abstention(
-    system: SystemAnswers, qrels: Qrels, kinds: Mapping[str, str] = MappingProxyType({})
+    system: SystemAnswers, qrels: Qrels, kinds: Mapping[str, str] = {}
 ) -> Abstention:
     """Measure how well a system separates answerable queries from those that nothing answers.
 

@@ -36,30 +36,25 @@ from skillsearch.evaluation.types import (
     SystemSpec,
 )
 from skillsearch.index.search.calibration import PACKAGED, Calibration, load_calibration
-from skillsearch.setting_values import DEFAULT_READER, parse_reader
+from skillsearch.setting_values import parse_reader
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Languages, Progress, System
+from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 """Systems compared by default; the first is the baseline."""
-
-"""The packaged collection: the example skills, and queries in other words than theirs."""
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""
 USUAL_DEPTH = 5  # hits of any other query, of which only the first counts, and of a timed query
 MAX_TIMED = 100  # judged queries that are timed
 MAX_FOREIGN = 200  # queries taken from a foreign collection
 
-_SETTINGS: Mapping[str, Sequence[str]] = {
+_SETTINGS = ("system", "model", "fields", "languages", "threshold", "reader", "calibration")
+_WORDS: Mapping[str, Sequence[str]] = {
     "system": SYSTEMS,
-    "model": (),
     "fields": ("full", "metadata"),
     "languages": LANGUAGES,
-    "threshold": (),
-    "reader": (),
-    "calibration": (),
 }
-"""Settings of a system, with the values that one has if these are only some words."""
+"""Settings that have one of a few words as their value."""
 _MAX_NAME_CHARS = 80
 _EXAMPLES = (
     "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
@@ -85,21 +80,13 @@ class Answered(NamedTuple):
     notes: tuple[str, ...]
 
 
-def parse_systems(
-    texts: Sequence[str],
-    *,
-    model: str = "onnx",
-    fields: str = "full",
-    languages: Languages = "auto",
-    reader: str = DEFAULT_READER,
-) -> tuple[SystemSpec, ...]:
+def parse_systems(texts: Sequence[str], **defaults: Any) -> tuple[SystemSpec, ...]:
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
     A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
-    may contain colons; or ``NAME=@FILE``. The other arguments are defaults. An
-    EvaluationError names the piece, and what is allowed.
+    may contain colons; or ``NAME=@FILE``. Instead of the defaults of `SystemSpec` those given
+    hold. An EvaluationError names the piece, and what is allowed.
     """
-    defaults = {"model": model, "fields": fields, "languages": languages, "reader": reader}
     specs: dict[str, SystemSpec] = {}
     for text in texts or DEFAULT_SYSTEMS:
         try:
@@ -114,7 +101,7 @@ def parse_systems(
     return tuple(specs.values())
 
 
-def _parse_system(text: str, defaults: Mapping[str, str]) -> SystemSpec:
+def _parse_system(text: str, defaults: Mapping[str, Any]) -> SystemSpec:
     name, equals, rest = text.partition("=")
     if not equals and name not in SYSTEMS:
         raise ValueError("it is not a way to search")
@@ -150,8 +137,8 @@ def _read_setting(piece: str) -> tuple[str, str | float | Path]:
             return key, parse_reader(value, Path())
         except ValueError as exc:
             raise ValueError(f"{found}; it {exc}") from exc
-    if _SETTINGS[key] and value not in _SETTINGS[key]:
-        raise ValueError(f"{found}; use one of: {', '.join(_SETTINGS[key])}")
+    if value not in _WORDS.get(key, [value]):
+        raise ValueError(f"{found}; use one of: {', '.join(_WORDS[key])}")
     if not value.strip():
         raise ValueError(f"{found}; name one")
     return key, Path(value) if key == "calibration" else value
@@ -333,7 +320,6 @@ class _Asker:
     def answer(
         self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_gold: bool
     ) -> SystemAnswers:
-        """Ask everything."""
         spec, index, queries = self.spec, self.index, collection.queries
         ignored = collection.ignored
         hidden = {one.query_id: index.hidden(ignored.get(one.query_id, ())) for one in queries}
@@ -366,11 +352,8 @@ class _Asker:
     def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
         """Return the median time of a query by itself, if any was answered."""
         answered = [query for query in queries if query.query_id not in self.refused]
-        spec = self.spec
-        seconds = [
-            self.index.rank(one.text, USUAL_DEPTH, system=spec.system, reader=spec.reader)[1]
-            for one in _evenly_spaced(answered, MAX_TIMED)
-        ]
+        timed = _evenly_spaced(answered, MAX_TIMED)
+        seconds = [self._rank(query, USUAL_DEPTH)[1] for query in timed]
         return 1000 * median(seconds) if seconds else None
 
     def notes(self) -> Iterator[str]:
@@ -386,12 +369,15 @@ class _Asker:
         answers: dict[str, Ranking] = {}
         for query in queries:
             self.advance()
-            key, spec = query.query_id, self.spec
-            left_out = hidden.get(key, frozenset())
+            key = query.query_id
             try:
-                answers[key], _ = self.index.rank(
-                    query.text, n, system=spec.system, reader=spec.reader, hidden=left_out
-                )
+                answers[key], _ = self._rank(query, n, hidden.get(key, frozenset()))
             except QueryError as exc:
                 answers[key], self.refused[key] = (), str(exc)
         return answers
+
+    def _rank(
+        self, query: JudgedQuery, n: int, hidden: frozenset[str] = frozenset()
+    ) -> tuple[Ranking, float]:
+        spec = self.spec
+        return self.index.rank(query.text, n, system=spec.system, reader=spec.reader, hidden=hidden)

@@ -243,10 +243,9 @@ class JudgedIndex:
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
         _share_vectors(folders.work, place)
         built, _ = SkillIndex.build(request, place, progress=progress)
-        models = [channel.model for channel in built.opened.settings.channels]
-        channels = {model: embedders[model] for model in models}
-        opened, readers = built.opened, embedders.readers
-        index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=readers)
+        opened = built.opened
+        channels = {one.model: embedders[one.model] for one in opened.settings.channels}
+        index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)
         return cls(index, embedders, folders.ids)
 
     def __len__(self) -> int:

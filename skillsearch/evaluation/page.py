@@ -150,8 +150,7 @@ def language_section(report: Report) -> Iterator[str]:
         rows = words.mean_rows(part, names)
         for system, cells in rows if is_compared else ():
             cells.append(Cell(words.against_baseline(part, system)))
-        noun = "query" if part.queries == 1 else "queries"
-        groups.append((f"{name}, {part.queries:,} {noun}", rows))
+        groups.append((f"{name}, {words.counted(part.queries)}", rows))
     heads = ["system", *names, *([f"from {report.systems[0].name}"] if is_compared else [])]
     yield f"<h3>Languages</h3>\n<p>{_LANGUAGES_EXPLAINED}</p>"
     yield table(_MEANS_CAPTION, heads, groups)
@@ -214,12 +213,11 @@ def _decimal_rows(
 
 
 def _default_rows(points: Sequence[States | None]) -> list[tuple[str, list[str]]]:
-    values = [(at.threshold, at.lower_bound, at.precision) if at else (None,) * 3 for at in points]
-    shown = (words.score_digits, words.score_digits, percent)
-    names = ("threshold", "lower bound", "precision")
+    score = words.score_digits
     return [
-        (name, list(map(show, column)))
-        for name, show, column in zip(names, shown, zip(*values, strict=True), strict=True)
+        ("threshold", [score(at.threshold if at else None) for at in points]),
+        ("lower bound", [score(at.lower_bound if at else None) for at in points]),
+        ("precision", [percent(at.precision if at else None) for at in points]),
     ]
 
 

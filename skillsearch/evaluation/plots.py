@@ -24,7 +24,7 @@ import numpy as np
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import MissingDependencyError
-from skillsearch.evaluation.report import score_digits
+from skillsearch.evaluation.report import counted, score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.text.safe_text import one_line
 
@@ -69,8 +69,8 @@ def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None
     if not measures:
         return None
     rows = len(systems) + 0.9
-    with _figure(0.75 + 0.14 * rows * len(measures) + 0.2 * math.ceil(len(systems) / 2)) as figure:
-        axes = figure.subplots()
+    height = 0.75 + 0.14 * rows * len(measures) + 0.2 * math.ceil(len(systems) / 2)
+    with _figure(height) as (figure, axes):
         handles = []
         for place, system in enumerate(systems):
             means = [100 * system.means.get(measure, math.nan) for measure in measures]
@@ -107,40 +107,37 @@ def plot_queries(
     xs, ys = zip(*(pair for pair, _ in dots), strict=True)
     names = [f"{comparison.measure} of {_name(one.name)}" for one in (baseline, system)]
     counts = f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse"
-    with _figure(4.4) as figure:
-        axes = figure.subplots()
+    with _figure(4.4) as (figure, axes):
         axes.plot([0, 1], [0, 1], **_DIAGONAL)
         edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.6, "clip_on": False}
         axes.scatter(xs, ys, areas, color=_COLOURS[0], alpha=0.6, zorder=3, **edge)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
         axes.set(xlabel=names[0], ylabel=names[1])
-        axes.set_title(f"{counts}\nlargest dot: {_count(largest)}")
+        axes.set_title(f"{counts}\nlargest dot: {counted(largest)}")
         return _svg(figure, prefix, "Values by query of two systems")
 
 
 def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
     """Plot the distribution of the scores of first hits, answerable queries on top."""
     found = system.abstention.top_scores
-    groups = {
-        name: [_finite(score) for score in scores] for name, scores in found.items() if scores
-    }
+    groups = {name: list(map(_finite, scores)) for name, scores in found.items() if scores}
     if not groups:
         return None
     low, high = _score_range(system.abstention, list(chain(*groups.values())))
-    with _figure(0.7 + 0.85 * len(groups)) as figure:
-        rows = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
-        for place, (axes, (name, scores)) in enumerate(zip(rows, groups.items(), strict=True)):
+    grid = {"nrows": len(groups), "sharex": True, "squeeze": False}
+    with _figure(0.7 + 0.85 * len(groups), **grid) as (figure, rows):
+        for place, (axes, (name, scores)) in enumerate(zip(rows.flat, groups.items(), strict=True)):
             colour = _COLOURS[0] if name == ANSWERABLE else _COLOURS[1]
             axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
             axes.set_yticks([])
             axes.spines["left"].set_visible(False)
-            title = f"{_name(name)}, {_count(len(scores))}"
+            title = f"{_name(name)}, {counted(len(scores))}"
             if name in system.abstention.auroc:
                 title += f", AUROC {system.abstention.auroc[name]:.3f}"
             axes.set_title(title)
             axes.set_xlim(low, high)
             _mark_threshold(axes, system.abstention, is_named=not place)
-        rows[-1].set_xlabel("score of the first hit")
+        axes.set_xlabel("score of the first hit")
         return _svg(figure, prefix, "Scores of first hits by kind of query")
 
 
@@ -149,8 +146,7 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
     bins = [bin_ for bin_ in system.abstention.reliability if bin_.count]
     if not bins:
         return None
-    with _figure(4.4) as figure:
-        axes, below = figure.subplots(2, sharex=True, height_ratios=[4, 1])
+    with _figure(4.4, nrows=2, sharex=True, height_ratios=[4, 1]) as (figure, (axes, below)):
         axes.plot([0, 1], [0, 1], **_DIAGONAL)
         scores, shares = [bin_.score for bin_ in bins], [bin_.relevant for bin_ in bins]
         axes.vlines(scores, scores, shares, color=_COLOURS[1], linewidth=2)
@@ -171,8 +167,7 @@ def plot_states(system: SystemReport, *, prefix: str) -> str | None:
     if states is None:
         return None
     groups = {ANSWERABLE: states.answerable, **states.unanswerable}
-    with _figure(1.1 + 0.34 * len(groups)) as figure:
-        axes = figure.subplots()
+    with _figure(1.1 + 0.34 * len(groups)) as (figure, axes):
         handles, left = [], np.zeros(len(groups))
         for (name, label), look in zip(_STATES.items(), _STATE_LOOKS, strict=True):
             widths = np.array([100 * getattr(shares, name) for shares in groups.values()])
@@ -199,8 +194,7 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
         shares = [point.false_answers.get(source, math.nan) for point in curve]
         lines[f"false answers: {_name(source)}"] = shares
     thresholds = [_finite(point.threshold) for point in curve]
-    with _figure(3.6 + 0.2 * math.ceil(len(lines) / 2)) as figure:
-        axes = figure.subplots()
+    with _figure(3.6 + 0.2 * math.ceil(len(lines) / 2)) as (figure, axes):
         handles = []
         for place, values in enumerate(lines.values()):
             style, colour = _DASHES[place % len(_DASHES)], _COLOURS[place % len(_COLOURS)]
@@ -214,8 +208,8 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
 
 
 @contextmanager
-def _figure(height: float) -> Iterator[Figure]:
-    """Give an empty figure so many inches high, and our style until it is saved."""
+def _figure(height: float, **grid: Any) -> Iterator[tuple[Figure, Any]]:
+    """Give a figure so many inches high with its empty axes, and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
     try:
         # At the import it lists the fonts, as does fontconfig, and both cache their list.
@@ -229,7 +223,8 @@ def _figure(height: float) -> Iterator[Figure]:
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         # Older versions cannot shape some scripts, but the browser does.
         warnings.filterwarnings("ignore", r"Matplotlib currently does not support", UserWarning)
-        yield Figure(figsize=(_WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        yield figure, figure.subplots(**grid)
 
 
 def _svg(figure: Figure, prefix: str, label: str) -> str:
@@ -305,7 +300,3 @@ def _finite(score: float) -> float:
 def _name(text: str) -> str:
     """Return the name of a system or source, short and safe in XML."""
     return one_line(text, _NAME_CHARS if text.isascii() else _WIDE_CHARS)
-
-
-def _count(queries: int) -> str:
-    return f"{queries:,} {'query' if queries == 1 else 'queries'}"

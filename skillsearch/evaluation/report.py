@@ -263,6 +263,11 @@ def score_digits(score: float | None) -> str:
     return f"{score:.2f}" if score == 0 or 0.1 <= abs(score) < 1000 else f"{score:.3g}"
 
 
+def counted(queries: int) -> str:
+    """Return a number of queries with its noun."""
+    return f"{queries:,} {'query' if queries == 1 else 'queries'}"
+
+
 def verdict(comparison: Comparison) -> str:
     """Return one of `VERDICTS`: ``may be chance`` unless the corrected p-value is significant."""
     if not comparison.wins and not comparison.losses:

@@ -5,31 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple
 
 from skillsearch.evaluation.runs import answerable_qrels
 from skillsearch.evaluation.types import Qrels, Ranking, States, StateShares, SystemAnswers
 
 DEPTH = 5  # skills that fit, or perhaps fit, in an answer: a relevant one below is not in it
 RANKED = 10  # a ranking whose first so many hold a relevant document could have shown it
-
-
-class _Cut(NamedTuple):
-    """The scores from which a skill fits, and from which it may fit."""
-
-    threshold: float
-    lower_bound: float
-
-    def says(self, ranking: Ranking, right: Sequence[bool]) -> tuple[str, bool]:
-        """Return what an answer says, as a field of `StateShares`, and whether a right is named."""
-        found = list(zip((score for _, score in ranking), right, strict=True))
-        fits = [is_right for score, is_right in found if score >= self.threshold]
-        low, high = self.lower_bound, self.threshold
-        perhaps = [is_right for score, is_right in found if low <= score < high][:DEPTH]
-        fits = fits[:DEPTH]
-        if fits:
-            return "kept" if any(fits) else "false", any(fits + perhaps)
-        return "perhaps" if perhaps else "none", any(perhaps)
 
 
 def assess_states(
@@ -41,24 +22,34 @@ def assess_states(
     """
     if system.threshold is None:
         return None
-    low = system.threshold if system.lower_bound is None else system.lower_bound
-    cut = _Cut(system.threshold, min(low, system.threshold))
+    high = float(system.threshold)
+    low = high if system.lower_bound is None else min(float(system.lower_bound), high)
+
+    def says(ranking: Ranking, right: Sequence[bool]) -> tuple[str, bool]:
+        """Return what an answer says, as a field of `StateShares`, and whether a right is named."""
+        found = [(score, is_right) for (_, score), is_right in zip(ranking, right, strict=True)]
+        fits = [is_right for score, is_right in found if score >= high][:DEPTH]
+        perhaps = [is_right for score, is_right in found if low <= score < high][:DEPTH]
+        if fits:
+            return "kept" if any(fits) else "false", any(fits + perhaps)
+        return "perhaps" if perhaps else "none", any(perhaps)
+
     said: dict[str, str] = {}
     shown: list[bool] = []
     for query, grades in answerable_qrels(qrels).items():
         ranking = system.answers.get(query, ())
         right = [grades.get(document, 0) > 0 for document, _ in ranking]
-        said[query], is_shown = cut.says(ranking, right)
+        said[query], is_shown = says(ranking, right)
         if any(right[:RANKED]):
             shown.append(is_shown)
     unanswerable = {
-        source: _shares(cut.says(one, [False] * len(one))[0] for one in answers.values())
+        source: _shares(says(one, [False] * len(one))[0] for one in answers.values())
         for source, answers in system.unanswerable.items()
         if answers
     }
     return States(
-        threshold=float(cut.threshold),
-        lower_bound=float(cut.lower_bound),
+        threshold=high,
+        lower_bound=low,
         precision=precision,
         answerable=_shares(said.values()),
         shown=fmean(shown) if shown else None,

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -61,14 +61,8 @@ _HUB = (
 )
 _NAME_CHARS = 64
 _RANK = {"error": 0, "warning": 1, "note": 2}
-
-
-class _Doubt(NamedTuple):
-    """A skill that may be off topic: the share of its words that the body has, parts of that."""
-
-    document: Document
-    share: float
-    parts: tuple[str, str]
+_Doubt: TypeAlias = tuple[Document, float, tuple[str, str]]
+"""A skill that may be off topic, the share of its words that the body has, and parts of that."""
 
 
 def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnostic, ...]:
@@ -96,7 +90,7 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
         probes[_probe(skill.body)].append(document)
         share = _shared_words(skill)
         if share < SHARED_WORDS:
-            doubtful.append(_Doubt(document, share, _parts(skill.body)))
+            doubtful.append((document, share, _parts(skill.body)))
     found += _find_off_topic(index, doubtful, tell)
     found += _find_copies(index)
     # A sentence of several skills is none of their own.
@@ -130,18 +124,18 @@ def _find_off_topic(
     model = index.opened.settings.channels[0].model
     if model not in PACKAGED or not doubts:
         return
-    texts = [part for doubt in doubts for part in doubt.parts]
+    texts = [part for _, _, parts in doubts for part in parts]
     embedder = load_embedder(model)
     bodies = embed(embedder, texts, progress=lambda done: tell("embed", done, len(texts)))
-    metadata = _vectors(index, [doubt.document for doubt in doubts])
+    metadata = _vectors(index, [document for document, _, _ in doubts])
     cosines = np.einsum("dpi,di->dp", bodies.reshape(len(doubts), 2, -1), metadata).max(axis=1)
-    for doubt, cosine in zip(doubts, cosines.tolist(), strict=True):
+    for (document, share, _), cosine in zip(doubts, cosines.tolist(), strict=True):
         if cosine < LIKE_BODY:
             message = (
-                f"The body has {doubt.share:.0%} of the words of the description, and their cosine "
+                f"The body has {share:.0%} of the words of the description, and their cosine "
                 f"is {cosine:.2f}; describe what the body does."
             )
-            yield Diagnostic("off-topic-description", "warning", message, doubt.document.path)
+            yield Diagnostic("off-topic-description", "warning", message, document.path)
 
 
 def _find_copies(index: SkillIndex) -> Iterator[Diagnostic]:
