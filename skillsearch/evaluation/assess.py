@@ -198,8 +198,7 @@ def assess_abstention(
     """Measure how well a system separates answerable queries from those that nothing answers.
 
     A query is answered if it has a hit that scores at least the threshold. The system's answers
-    must be without a threshold applied; queries without a relevant document are left out. `kinds`
-    has the kinds of queries.
+    must be without a threshold applied; queries without a relevant document are left out.
     """
     seen = _Observed.of(system, qrels)
     kept = np.sort(seen.kept_up_to[seen.kept_up_to > _NONE])[::-1]

@@ -38,18 +38,17 @@ _COLOURS = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
 """Dark kin of the palette of Okabe and Ito: each at least 3.5 : 1 against white."""
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
-_STATES = {
-    "kept": "right skill fits",
-    "false": "only others fit",
-    "perhaps": "one may fit",
-    "none": "none fits",
+_STATES: Mapping[str, Mapping[str, Any]] = {
+    "kept": {"label": "right skill fits", "color": _COLOURS[0]},
+    "false": {
+        "label": "only others fit",
+        "color": _COLOURS[1],
+        "hatch": "///",
+        "edgecolor": "white",
+    },
+    "perhaps": {"label": "one may fit", "color": _COLOURS[5], "hatch": "...", "edgecolor": "white"},
+    "none": {"label": "none fits", "color": "#c4c4c4"},
 }
-_STATE_LOOKS: tuple[Mapping[str, Any], ...] = (
-    {"color": _COLOURS[0]},
-    {"color": _COLOURS[1], "hatch": "///", "edgecolor": "white"},
-    {"color": _COLOURS[5], "hatch": "...", "edgecolor": "white"},
-    {"color": "#c4c4c4"},
-)
 _DIAGONAL: Mapping[str, Any] = {"color": "#595959", "linewidth": 1, "linestyle": _DASHES[1]}
 _NAME_CHARS = 24
 _WIDE_CHARS = 14  # limit of a name whose letters may be square, as in Chinese
@@ -169,15 +168,15 @@ def plot_states(system: SystemReport, *, prefix: str) -> str | None:
     groups = {ANSWERABLE: states.answerable, **states.unanswerable}
     with _figure(1.1 + 0.34 * len(groups)) as (figure, axes):
         handles, left = [], np.zeros(len(groups))
-        for (name, label), look in zip(_STATES.items(), _STATE_LOOKS, strict=True):
+        for name, look in _STATES.items():
             widths = np.array([100 * getattr(shares, name) for shares in groups.values()])
-            handles += [axes.barh(range(len(groups)), widths, 0.7, left, label=label, **look)]
+            handles += [axes.barh(range(len(groups)), widths, 0.7, left, **look)]
             left += widths
         axes.set_yticks(range(len(groups)), [_name(source) for source in groups])
         axes.set(xlim=(0, 100), ylim=(len(groups) - 0.5, -0.5), xlabel="percent of requests")
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
-        _legend(figure, handles, list(_STATES.values()))
+        _legend(figure, handles, [look["label"] for look in _STATES.values()])
         return _svg(figure, prefix, "States of answers by kind of request")
 
 

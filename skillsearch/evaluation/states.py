@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from skillsearch.evaluation.runs import answerable_qrels
@@ -24,26 +24,15 @@ def assess_states(
         return None
     high = float(system.threshold)
     low = high if system.lower_bound is None else min(float(system.lower_bound), high)
-
-    def says(ranking: Ranking, right: Sequence[bool]) -> tuple[str, bool]:
-        """Return what an answer says, as a field of `StateShares`, and whether a right is named."""
-        found = [(score, is_right) for (_, score), is_right in zip(ranking, right, strict=True)]
-        fits = [is_right for score, is_right in found if score >= high][:DEPTH]
-        perhaps = [is_right for score, is_right in found if low <= score < high][:DEPTH]
-        if fits:
-            return "kept" if any(fits) else "false", any(fits + perhaps)
-        return "perhaps" if perhaps else "none", any(perhaps)
-
     said: dict[str, str] = {}
     shown: list[bool] = []
     for query, grades in answerable_qrels(qrels).items():
         ranking = system.answers.get(query, ())
-        right = [grades.get(document, 0) > 0 for document, _ in ranking]
-        said[query], is_shown = says(ranking, right)
-        if any(right[:RANKED]):
+        said[query], is_shown = _read_answer(ranking, grades, low, high)
+        if any(grades.get(document, 0) > 0 for document, _ in ranking[:RANKED]):
             shown.append(is_shown)
     unanswerable = {
-        source: _shares(says(one, [False] * len(one))[0] for one in answers.values())
+        source: _shares(_read_answer(one, {}, low, high)[0] for one in answers.values())
         for source, answers in system.unanswerable.items()
         if answers
     }
@@ -56,6 +45,18 @@ def assess_states(
         kinds=_kept_by_kind(said, kinds),
         unanswerable=unanswerable,
     )
+
+
+def _read_answer(
+    ranking: Ranking, grades: Mapping[str, int], low: float, high: float
+) -> tuple[str, bool]:
+    """Return what an answer says, as a field of `StateShares`, and whether a right is named."""
+    found = [(score, grades.get(document, 0) > 0) for document, score in ranking]
+    fits = [is_right for score, is_right in found if score >= high][:DEPTH]
+    perhaps = [is_right for score, is_right in found if low <= score < high][:DEPTH]
+    if fits:
+        return "kept" if any(fits) else "false", any(fits + perhaps)
+    return "perhaps" if perhaps else "none", any(perhaps)
 
 
 def _kept_by_kind(said: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:

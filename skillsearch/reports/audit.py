@@ -142,8 +142,8 @@ def _find_copies(index: SkillIndex) -> Iterator[Diagnostic]:
     for first, *others in index.families():
         for other in others:
             if name_hash(other.name) != name_hash(first.name):
-                said = f"A near-copy of {_quoted(first.name)} ({first.path}) under another name"
-                message = f"{said}; keep one of them, or say what differs."
+                said = f"A near-copy of {one_line(first.name, _NAME_CHARS)!r} ({first.path})"
+                message = f"{said} under another name; keep one of them, or say what differs."
                 yield Diagnostic("near-copy", "warning", message, other.path)
 
 
@@ -177,14 +177,13 @@ def _find_heads(
             for hit, cosine in zip(answer, cosines, strict=True):
                 is_known = documents[hit.doc_id].fluency >= KNOWN
                 if cosine < _UNRELATED and is_known and hit.doc_id != source.doc_id:
-                    headed[hit.doc_id].append(source.name)
+                    headed[hit.doc_id].append(repr(one_line(source.name, _NAME_CHARS)))
     mean = sum(map(len, headed.values())) / max(len(index), 1)
     for doc_id, names in headed.items():
         if len(names) >= max(HEADED, _TIMES_MEAN * mean):
             message = (
                 f"It is among the first {_FIRST_HITS} hits for the requests of {len(names)} "
-                f"unrelated skills: {listed(map(_quoted, names), _MOST_NAMED)}; say only what it "
-                "is for."
+                f"unrelated skills: {listed(names, _MOST_NAMED)}; say only what it is for."
             )
             yield Diagnostic("heads-many", "warning", message, documents[doc_id].path)
 
@@ -196,7 +195,3 @@ def _vectors(index: SkillIndex, documents: Sequence[Document]) -> Floats:
     known = np.array([number for number in numbers if number is not None], np.int64)
     with index.opened.guard:
         return corpus.dense[0].vectors_of(known)
-
-
-def _quoted(name: str) -> str:
-    return repr(one_line(name, _NAME_CHARS))

@@ -25,6 +25,7 @@ _QUOTED_CHARS = 100
 _TAGS = range(0xE0000, 0xE0080)
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ZERO_WIDTH = frozenset("\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff")
+_SELECTORS = frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 _RIGHT_TO_LEFT = ("ar", "fa", "he", "ur")
 # Languages without blanks, in which U+200B stands between words.
 _UNSPACED = ("km", "lo", "my", "th")
@@ -65,9 +66,10 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
         return
     language = language_of(text)
     tags = "".join(chr(ord(char) & 0x7F) for run in runs for char in run if ord(char) in _TAGS)
-    selectors = max(sum(map(_is_selector, run)) for run in runs)
+    selectors = max(sum(char in _SELECTORS for char in run) for run in runs)
     bidi = next((char for run in runs for char in run if char in _BIDI), "")
-    blanks = _count_blanks(runs, language)
+    invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
+    blanks = [sum(char in invisible for char in run) for run in runs]
     if tags:
         yield f"A text of tag characters, which nobody sees, says {_quote(tags)}", "error"
     if selectors >= _LEAST_RUN:
@@ -77,16 +79,6 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
     if max(blanks) >= _LEAST_RUN or sum(blanks) >= _LEAST_SCATTERED:
         count = sum(blanks)
         yield f"{count} zero-width characters can hold a text that nobody sees", "warning"
-
-
-def _count_blanks(runs: list[str], language: str) -> list[int]:
-    """Count the characters of each run that take no room, but those that a language needs."""
-    invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
-    return [sum(char in invisible for char in run) for run in runs]
-
-
-def _is_selector(char: str) -> bool:
-    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
 
 
 def _quote(text: str) -> str:
