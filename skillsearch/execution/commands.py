@@ -48,7 +48,6 @@ _MAX_SHOWN = 20
 _EMPTY = "The command is empty; name a program."
 _OPEN_QUOTE = "a quote that does not end, or $ or ` in double quotes"
 
-
 EDITORS = ("EDITOR", "VISUAL")
 MAX_VARIABLES, MAX_BYTES = 100, 64 << 10
 """Of the caller: names and values together."""

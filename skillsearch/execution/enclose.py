@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: int) -> None:
     """Continue as the first process of new namespaces, while this one waits for its end."""
-    _syscall("close_range", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0)
+    _call("syscall", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0, about="close_range")
     outer_uid, outer_gid = os.geteuid(), os.getegid()
     _call("unshare", _NAMESPACES)
     _LIBC.unshare(_CLONE_NEWCGROUP)  # hides the names of control groups, nothing more
@@ -114,7 +114,7 @@ def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
     os.chdir("/tmp")
     os.mkdir(f".{_OLD}")
     os.mkdir(f".{_NEW}")
-    _syscall("pivot_root", pivot_root, b".", f".{_OLD}".encode())
+    _call("syscall", pivot_root, b".", f".{_OLD}".encode(), about="pivot_root")
     os.chdir("/")
     _mount("tmpfs", _NEW, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     size = ""
@@ -125,7 +125,7 @@ def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
             _limit_kernel(f"{_NEW}{operands[0]}/sys", processes)
     _call("umount2", _OLD.encode(), _MNT_DETACH)
     os.chdir(_NEW)
-    _syscall("pivot_root", pivot_root, b".", b".")
+    _call("syscall", pivot_root, b".", b".", about="pivot_root")
     _call("umount2", b".", _MNT_DETACH)
     os.chdir("/")
 
@@ -237,16 +237,12 @@ def _mount(
 def _restrict(place: str, attributes: int, flags: int) -> None:
     added = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(place), flags, added, ctypes.sizeof(added)
-    _syscall("mount_setattr", *call)
+    _call("syscall", *call, about="mount_setattr")
 
 
 def _write(path: str, text: str) -> None:
     with open(path, "wb", buffering=0) as file:
         file.write(text.encode())
-
-
-def _syscall(name: str, number: int, *arguments: object) -> None:
-    _call("syscall", number, *arguments, about=name)
 
 
 def _call(function: str, *arguments: object, about: str = "") -> None:

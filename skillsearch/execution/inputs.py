@@ -162,7 +162,6 @@ class _Plan:
         return self.parts if self.scheme == "workspace" else None
 
     def explained(self, problem: str) -> AbstractContextManager[None]:
-        """Turn an `OSError` into the error that says why it cannot be used."""
         why = problem.format(target=shown(self.target))
         return files.explained(f"The input {self.source} cannot be {why}", files.reason)
 

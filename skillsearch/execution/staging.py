@@ -20,13 +20,7 @@ from skillsearch.errors import WorkspaceError
 from skillsearch.execution import files
 from skillsearch.execution.types import LINKS, Parts, StagedSkill, Tree
 from skillsearch.execution.workspace import Workspace
-from skillsearch.files.openat import (
-    FOLDER_FLAGS,
-    RACY_NS,
-    is_racy,
-    open_folder,
-    using,
-)
+from skillsearch.files.openat import FOLDER_FLAGS, RACY_NS, is_racy, open_folder, using
 from skillsearch.files.paths import shown
 from skillsearch.text.safe_text import one_line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 Tell = Callable[..., None]  # adds attributes, given by keyword, to the open span
@@ -19,37 +19,31 @@ def command_name(command: str | tuple[str, ...]) -> str:
     return words[0] if words and _PROGRAM.fullmatch(words[0]) else ""
 
 
-class span:
-    """A step of a run; of an error inside only the type, as its message may hold secrets."""
+@contextmanager
+def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
+    """Trace a step of a run; of an error inside only the type, as its message may hold secrets."""
+    manager: Any = None
+    current: Any = None
+    with suppress(Exception):
+        tracer = _api().get_tracer("skillsearch")
+        manager = tracer.start_as_current_span(
+            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        )
+        current = manager.__enter__()
 
-    def __init__(self, name: str, **attributes: str | int | bool) -> None:
+    def tell(**more: str | int | bool) -> None:
         with suppress(Exception):
-            self._manager = (
-                _api()
-                .get_tracer("skillsearch")
-                .start_as_current_span(
-                    name,
-                    attributes=attributes,
-                    record_exception=False,
-                    set_status_on_exception=False,
-                )
-            )
+            current.set_attributes(more)
 
-    def __enter__(self) -> Tell:
+    try:
+        yield tell
+    except BaseException as error:
         with suppress(Exception):
-            self._span = self._manager.__enter__()
-        return self._tell
-
-    def _tell(self, **more: str | int | bool) -> None:
+            current.set_status(_api().StatusCode.ERROR, type(error).__name__)
+        raise
+    finally:
         with suppress(Exception):
-            self._span.set_attributes(more)
-
-    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        with suppress(Exception):
-            if kind:
-                self._span.set_status(_api().StatusCode.ERROR, kind.__name__)
-        with suppress(Exception):
-            self._manager.__exit__(None, None, None)
+            manager.__exit__(None, None, None)
 
 
 @functools.cache

@@ -18,16 +18,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skillsearch.errors import RootError
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import FileStat, is_racy
 from skillsearch.roots import sources
 from skillsearch.setting_values import is_url
-
-if TYPE_CHECKING:
-    from skillsearch.roots.downloads import Downloaded
 
 _TEMPORARY = ".temporary-"
 
@@ -86,12 +82,12 @@ def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
 
 def _renew(source: str, place: Path, name: str, work: Path) -> None:
     """Unpack a local archive, or the file of the server, unless that was unpacked before."""
-    from skillsearch.roots.downloads import Downloaded, UnreachableError, fetch
+    from skillsearch.roots.downloads import UnreachableError, fetch
 
     ready = None  # unless the folder is intact
     with suppress(OSError, TypeError, KeyError):
         values = sources.read_ready(place.parent)
-        found = Downloaded(**{**values, "stat": tuple(values["stat"])})
+        found = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
         if (found.source, found.content) == (source, _digest(place)):
             ready = found
     if is_url(source):
@@ -123,17 +119,15 @@ def _renew(source: str, place: Path, name: str, work: Path) -> None:
     (work / sources.READY).replace(ready_file)
 
 
-def _known_by(archive: Path, ready: Downloaded | None) -> Downloaded | None:
+def _known_by(archive: Path, ready: sources.Downloaded | None) -> sources.Downloaded | None:
     """Return the digest and stat of a local archive, or None if its stat is the known one."""
-    from skillsearch.roots.downloads import Downloaded
-
     stat = FileStat.of(archive.stat())
     if ready and ready.stat == stat:
         return None
     seen_at = time.time_ns()
     with archive.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return Downloaded(sha256, stat=() if is_racy(stat.mtime_ns, seen_at) else stat)
+    return sources.Downloaded(sha256, stat=() if is_racy(stat.mtime_ns, seen_at) else stat)
 
 
 def _unpack(file: Path, folder: Path, source: str, name: str) -> None:

@@ -14,13 +14,12 @@ import string
 import threading
 import urllib.request
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from skillsearch import __version__
 from skillsearch.errors import DISK_FULL, RootError
-from skillsearch.roots.sources import shown
+from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
@@ -35,29 +34,6 @@ logger = logging.getLogger(__name__)
 
 class UnreachableError(RootError):
     """A server cannot be reached or is failing; a later attempt may succeed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Downloaded:
-    """The SHA-256 of a download, and the server's ``ETag`` and ``Last-Modified``, or empty.
-
-    Of an archive that is unpacked also its path or URL, a digest of the folder's names, sizes and
-    times, and the stat of a local archive.
-    """
-
-    sha256: str
-    etag: str = ""
-    last_modified: str = ""
-    source: str = ""
-    content: str = ""
-    stat: tuple[int, ...] = ()
-
-    @property
-    def condition(self) -> dict[str, str]:
-        """The header that asks a server only for what is newer, if it can be asked."""
-        if self.etag:
-            return {"If-None-Match": self.etag}
-        return {"If-Modified-Since": self.last_modified} if self.last_modified else {}
 
 
 def fetch(

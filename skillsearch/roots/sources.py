@@ -11,6 +11,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -36,6 +37,29 @@ _REPOSITORY = re.compile(
 )
 """``owner/repo``, alone or behind a host."""
 _UNPLAIN = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """The SHA-256 of a download, and the server's ``ETag`` and ``Last-Modified``, or empty.
+
+    Of an archive that is unpacked also its path or URL, a digest of the folder's names, sizes and
+    times, and the stat of a local archive.
+    """
+
+    sha256: str
+    etag: str = ""
+    last_modified: str = ""
+    source: str = ""
+    content: str = ""
+    stat: tuple[int, ...] = ()
+
+    @property
+    def condition(self) -> dict[str, str]:
+        """The header that asks a server only for what is newer, if it can be asked."""
+        if self.etag:
+            return {"If-None-Match": self.etag}
+        return {"If-Modified-Since": self.last_modified} if self.last_modified else {}
 
 
 def is_bundle(root: str | Path) -> bool:

@@ -197,7 +197,6 @@ class SkillManager:
         return skills
 
     def _publish(self) -> str:
-        """Render the prompt, and put it into the variables of the host."""
         prompt = render_skills(self._as_active())
         if self._variables is not None:
             self._variables[self._variable] = prompt

@@ -16,12 +16,7 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import (
-    LibraryOptions,
-    SearchSkillsArgs,
-    load_note,
-    record_of,
-)
+from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs, load_note, record_of
 from skillsearch.agents.failures import DiagnosticLog, message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
