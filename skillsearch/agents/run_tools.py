@@ -26,6 +26,8 @@ MAX_ITEMS = 100  # inputs, patterns and variables that one call may name
 
 Name = Annotated[str, StringConstraints(max_length=1024)]  # a name, a path or a pattern
 _Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
+_Patterns = Annotated[tuple[Name, ...], Field(max_length=MAX_ITEMS)]
+_Command = Annotated[str, Field(min_length=1, max_length=types.MAX_COMMAND_BYTES)]
 
 
 class RunSkillScriptArgs(ToolArguments):
@@ -35,15 +37,11 @@ class RunSkillScriptArgs(ToolArguments):
     """
 
     name: str = Field(max_length=256)
-    command: str = Field(
-        min_length=1,
-        max_length=types.MAX_COMMAND_BYTES,
-        description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt",
+    command: _Command = Field(
+        description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt"
     )
     stdin: _Text = ""
-    output_files: tuple[Name, ...] = Field(
-        (), max_length=MAX_ITEMS, description="Files to return, such as out/*.txt."
-    )
+    output_files: _Patterns = Field((), description="Files to return, such as out/*.txt.")
     timeout: float = Field(
         types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."
     )
@@ -78,9 +76,7 @@ class OutputArgs(ToolArguments):
         )
     )
 
-    globs: tuple[Name, ...] = Field(
-        (), max_length=MAX_ITEMS, description="Patterns in the workspace, such as out/**."
-    )
+    globs: _Patterns = Field((), description="Patterns in the workspace, such as out/**.")
     inline: bool = Field(False, description="True to return contents.")
     save: bool = Field(False, description="True to keep them as artifacts.")
     name_template: Name = Field("", description="What names of artifacts begin with.")
@@ -100,21 +96,15 @@ class RunArgs(OfSkillArgs):
     the next call.
     """
 
-    command: str = Field(
-        min_length=1,
-        max_length=types.MAX_COMMAND_BYTES,
-        description="Shell command, run by bash -lc.",
-    )
+    command: _Command = Field(description="Shell command, run by bash -lc.")
     cwd: Name = Field("", description="Folder to run in, below the skill's.")
     env: dict[Name, _Text] = Field({}, max_length=MAX_ITEMS)
     stdin: _Text = ""
     editor_text: _Text | None = Field(
         None, description="What an editor that the command opens is to write."
     )
-    output_files: tuple[Name, ...] = Field(
-        (),
-        max_length=MAX_ITEMS,
-        description="Patterns of files to return, such as out/*.txt or $OUTPUT_DIR/*.txt.",
+    output_files: _Patterns = Field(
+        (), description="Patterns of files to return, such as out/*.txt or $OUTPUT_DIR/*.txt."
     )
     timeout: float | None = Field(
         None,

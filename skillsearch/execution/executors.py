@@ -83,7 +83,6 @@ class NamespaceExecutor:
     name = "namespace"
 
     def __init__(self, *, backend: Backend | None = None) -> None:
-        """Choose the backend, by default the first that works."""
         release = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
         in_order = BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
         self._backends = in_order if backend is None else (backend,)

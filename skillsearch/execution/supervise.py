@@ -52,7 +52,6 @@ class Children:
     """The children of this process: a program, and orphans."""
 
     def __init__(self, program: int) -> None:
-        """Begin with the program, which has no exit code yet."""
         self.program = program
         self.code: int | None = None
 

@@ -65,8 +65,7 @@ class Downloaded:
 def is_bundle(root: str | Path) -> bool:
     """Return whether a root must be unpacked: a URL of a server, or an archive by its name."""
     source = source_of(root)
-    is_archive = source.lower().endswith(SUFFIXES) and not Path(source).is_dir()
-    return is_url(source) or is_archive
+    return is_url(source) or (source.lower().endswith(SUFFIXES) and not Path(source).is_dir())
 
 
 def source_of(root: str | Path) -> str:

@@ -357,9 +357,8 @@ class ServerEnvironment(Environment):
     def _enter(self, name: str, settings: Settings) -> None:
         self.name, self._loader, self._threshold = name, None, settings.threshold
         if _is_inside(settings.environments, name):
-            folder = settings.environments / name / "skills"
             self._loader = SkillLoader(
-                folder,
+                settings.environments / name / "skills",
                 model=settings.model,
                 languages=settings.languages,
                 trust="project" if settings.is_of_project("environments") else settings.trust,
