@@ -88,12 +88,15 @@ class OnnxEmbedder:
         yield from map_ahead(embed_one, texts)
 
 
-def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
-    """Load a verified tokenizer.json, which does not pad; it cuts texts at `max_tokens` if any."""
-    import tokenizers
+def load_tokenizer(file: Path | bytes, max_tokens: int | None = None) -> Any:
+    """Load a verified tokenizer.json, or its bytes: it cuts at `max_tokens` if any, never pads."""
+    from tokenizers import Tokenizer
 
-    with embedding.errors_of("tokenizers", path):
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    with embedding.errors_of("tokenizers", file if isinstance(file, Path) else "tokenizer.json"):
+        if isinstance(file, Path):
+            tokenizer = Tokenizer.from_file(str(file))
+        else:
+            tokenizer = Tokenizer.from_buffer(file)
         tokenizer.no_truncation()
         if max_tokens is not None:
             tokenizer.enable_truncation(max_tokens)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -140,8 +139,7 @@ def pack(data: bytes) -> list[str]:
     if not data:
         return []
     text = base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-    size = PIECE_CHARS
-    return [text[begin : begin + size] for begin in range(0, len(text), size)]
+    return [text[begin : begin + PIECE_CHARS] for begin in range(0, len(text), PIECE_CHARS)]
 
 
 def unpack(pieces: Sequence[str]) -> bytes:
@@ -194,9 +192,7 @@ class CountedTerms(NamedTuple):
         most = int(left.max(initial=0))
         while most > 1 and int(np.minimum(left, most).sum()) > MAX_TOKENS:
             most -= max(1, most // 8)
-        kept = np.minimum(left, most).tolist()
-        repeated = [one for one, count in zip(tokens, kept, strict=True) for _ in range(count)]
-        return " ".join(repeated[:MAX_TOKENS])
+        return " ".join(np.repeat(tokens, np.minimum(left, most))[:MAX_TOKENS].tolist())
 
 
 def token(term: int) -> str:
@@ -217,7 +213,7 @@ def name_key(name: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def state_of(content_hash: str, path: Path, root: Path, continuation_hash: str = "") -> str:
+def state_of(content_hash: str, path: str, root: str, continuation_hash: str = "") -> str:
     """Return a digest of all that determines a row besides the settings of the index."""
     return key_of(f"{content_hash}{continuation_hash}\0{path}\0{root}")
 
@@ -261,10 +257,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "root": document.alias[:ROOT_CHARS].encode("utf-8", "replace").decode("utf-8"),
         "key": key,
         "state": state_of(
-            document.content_hash,
-            Path(document.path),
-            Path(document.root),
-            document.continuation_hash,
+            document.content_hash, document.path, document.root, document.continuation_hash
         ),
         "since": since,
         "until": FOREVER,

@@ -59,18 +59,17 @@ class TorchEncoder:
     """A BERT with mean pooling and unit length, without dropout; it may run in bfloat16."""
 
     model: Any
-    is_half: bool
     _tokenizer: Any
+    is_half: bool
 
     @classmethod
     def load(cls, weights: BertWeights, settings: TrainingSettings) -> TorchEncoder:
         """Build a model by the settings; raises TrainingError if torch cannot use the device."""
         # On a CPU the other kind of attention is slower, and in bfloat16 far slower.
         attention = "eager" if settings.device == "cpu" else "sdpa"
-        bert = build_bert(weights, settings.device, attention, settings.precision)
-        encoder = cls(bert.model, bert.is_half, bert.tokenizer)
+        encoder = cls(*build_bert(weights, settings.device, attention, settings.precision))
         encoder.put(weights.tensors)
-        bert.model.get_parameter(WORDS).requires_grad = not settings.freeze_words
+        encoder.model.get_parameter(WORDS).requires_grad = not settings.freeze_words
         return encoder
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
@@ -96,14 +95,12 @@ class TorchEncoder:
                 some = [ids[row] for row in rows]
                 masks = [torch.ones_like(one) for one in some]
                 both = (torch.nn.utils.rnn.pad_sequence(one, True) for one in (some, masks))
-                parts.append(self._pooled(*(one.to(device) for one in both)))
+                tokens, mask = (one.to(device) for one in both)
+                output = self.model(input_ids=tokens, attention_mask=mask).last_hidden_state
+                # bfloat16 is enough for the layers, and too little for the mean of their vectors.
+                vectors, kept = output.float(), mask.unsqueeze(-1).float()
+                parts.append(functional.normalize((vectors * kept).sum(dim=1) / kept.sum(dim=1)))
         return torch.cat(parts)[torch.argsort(order).to(device)]
-
-    def _pooled(self, ids: Any, mask: Any) -> Any:
-        # bfloat16 is enough for the layers, and too little for the mean of their vectors.
-        vectors = self.model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
-        kept = mask.unsqueeze(-1).to(vectors.dtype)
-        return functional.normalize((vectors * kept).sum(dim=1) / kept.sum(dim=1))
 
     def encode(self, texts: Sequence[str], role: Role = "passage") -> NDArray[np.float32]:
         """Embed texts, whatever their role; float32, one unit row each."""

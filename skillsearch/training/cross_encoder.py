@@ -147,8 +147,7 @@ class TorchReader:
         """Build it; weights without a head get a random one."""
         torch.manual_seed(seed)
         # Without dropout: few passes do not need it, and it costs a third of the time.
-        bert = build_bert(weights, device, "sdpa")
-        self.bert, self._tokenizer, self.is_half = bert
+        self.bert, self._tokenizer, self.is_half = build_bert(weights, device, "sdpa")
         self.head = ReaderHead(int(weights.config["hidden_size"])).to(device)
         self.put(weights.tensors)
         self.bert.get_parameter(WORDS).requires_grad = False
@@ -158,14 +157,13 @@ class TorchReader:
         heads = {f"{HEAD}{name}": one for name, one in self.head.named_parameters()}
         return dict(self.bert.named_parameters()) | heads
 
-    def put(self, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Load the weights that are given."""
+    def put(self, tensors: Mapping[str, Any]) -> None:
+        """Load the weights that are given, arrays or tensors."""
         with torch.no_grad():
             for name, parameter in self.named().items():
                 if name in tensors:
-                    given = np.array(tensors[name])
-                    # An exported model keeps the first token type alone.
-                    parameter[: len(given)] = torch.from_numpy(given).to(parameter.device)
+                    one = tensors[name]
+                    parameter.copy_(one if torch.is_tensor(one) else torch.tensor(one))
 
     def forward(self, pairs: Sequence[tuple[str, str]]) -> Any:
         """Return the logits of pairs, those of similar length computed together."""
@@ -175,16 +173,13 @@ class TorchReader:
         found = []
         for rows in order.split(_CHUNK if device.type == "cpu" else _MOST_AT_ONCE):
             some = [encoded[row] for row in rows]
-            columns = [[one.ids for one in some], [one.parts for one in some]]
-            tokens, parts = (
-                torch.nn.utils.rnn.pad_sequence(list(map(torch.tensor, one)), True)
+            columns = zip(*((one.ids, one.parts, [1] * len(one.ids)) for one in some), strict=True)
+            tokens, parts, mask = (
+                torch.nn.utils.rnn.pad_sequence(list(map(torch.tensor, one)), True).to(device)
                 for one in columns
             )
-            lengths = torch.tensor([len(one.ids) for one in some])
-            mask = torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)
             # Without a mask attention takes half the time.
-            given = None if mask.all() else mask.long().to(device)
-            tokens, parts = tokens.to(device), parts.to(device)
+            given = mask if len({len(one.ids) for one in some}) > 1 else None
             with torch.autocast(device.type, torch.bfloat16, enabled=self.is_half):
                 vectors = self.bert(input_ids=tokens, attention_mask=given).last_hidden_state
             found.append(self.head(vectors.float(), parts))
@@ -192,13 +187,9 @@ class TorchReader:
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the logits of pairs."""
-        found = np.zeros(len(pairs))
-        order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
         with torch.no_grad():
-            for begin in range(0, len(order), _MOST_AT_ONCE):
-                places = order[begin : begin + _MOST_AT_ONCE]
-                found[places] = self.forward([pairs[place] for place in places]).numpy()
-        return found
+            found = self.forward(pairs) if pairs else torch.zeros(0)
+        return np.asarray(found, np.float64)
 
 
 def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
@@ -284,9 +275,8 @@ class _Run:
         }
         heads = [one for name, one in self._trained.items() if name.startswith(HEAD)]
         others = [one for name, one in self._trained.items() if not name.startswith(HEAD)]
-        self._optimizer = torch.optim.AdamW(
-            [{"params": others}, {"params": heads}], weight_decay=settings.weight_decay
-        )
+        parts = [{"params": others, "factor": 1.0}, {"params": heads, "factor": settings.head_rate}]
+        self._optimizer = torch.optim.AdamW(parts, weight_decay=settings.weight_decay)
         self._means = _copies(self._trained)
         self._best: dict[str, Any] = {}
         self._values: dict[int, float] = {}
@@ -295,11 +285,12 @@ class _Run:
     def take(self, batch: Sequence[Group]) -> None:
         """Learn from the next batch."""
         self._step += 1
-        settings = self._settings
-        rate = settings.learning_rate * _share_of_rate(self._step, self._steps, settings.warm_up)
-        factors = (1.0, settings.head_rate)
-        for part, factor in zip(self._optimizer.param_groups, factors, strict=True):
-            part["lr"] = rate * factor
+        settings, step = self._settings, self._step
+        # The rate rises, then falls to zero.
+        rising = step / max(1.0, settings.warm_up * self._steps)
+        rate = settings.learning_rate * min(rising, max(0.02, 1.0 - step / (self._steps + 1)))
+        for part in self._optimizer.param_groups:
+            part["lr"] = rate * part["factor"]
         group_loss(self._reader.forward(pairs_of(batch)), batch, settings).backward()
         torch.nn.utils.clip_grad_norm_(self._trained.values(), 1.0)
         self._optimizer.step()
@@ -313,9 +304,9 @@ class _Run:
     def look(self, check: Callable[[Read], float]) -> None:
         """Check the mean of the weights, and keep it if it is the best."""
         held = _copies(self._trained)
-        self._put(self._means)
+        self._reader.put(self._means)
         value = check(self._reader.read)
-        self._put(held)
+        self._reader.put(held)
         if not np.isfinite(value):
             raise TrainingError(
                 f"The training gave no numbers at step {self._step}; lower the learning rate, "
@@ -337,37 +328,26 @@ class _Run:
         weights = replace(begin, tensors={**begin.tensors, **tensors})
         return TrainedReader(weights, self._step, self._values)
 
-    def _put(self, tensors: Mapping[str, Any]) -> None:
-        with torch.no_grad():
-            for name, one in self._trained.items():
-                one.copy_(tensors[name])
-
 
 def _copies(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one.detach().clone() for name, one in tensors.items()}
 
 
-def _share_of_rate(step: int, steps: int, warm_up: float) -> float:
-    """Return the share of the learning rate: it rises, then falls to zero."""
-    rising = max(1.0, warm_up * steps)
-    return min(step / rising, max(0.02, 1.0 - step / (steps + 1)))
-
-
 def _batches(groups: Sequence[Group], settings: ReaderSettings) -> Iterator[tuple[Group, ...]]:
     """Yield groups of similar length together, in a random order, epoch after epoch."""
+
+    def length(group: Group) -> int:
+        return len(group.request) + max(map(len, group.texts))
+
     chance = random.Random(settings.seed)
     left = round(settings.epochs * len(groups))
     while left > 0:
         order = chance.sample(list(groups), len(groups))[:left]
         left -= len(order)
         for begin in range(0, len(order), settings.groups * _WINDOW):
-            window = sorted(order[begin : begin + settings.groups * _WINDOW], key=_length)
+            window = sorted(order[begin : begin + settings.groups * _WINDOW], key=length)
             some = [
                 tuple(window[place : place + settings.groups])
                 for place in range(0, len(window), settings.groups)
             ]
             yield from chance.sample(some, len(some))
-
-
-def _length(group: Group) -> int:
-    return len(group.request) + max(map(len, group.texts))

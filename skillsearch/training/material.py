@@ -14,6 +14,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -189,17 +190,12 @@ def hold_out(
     chance = random.Random(seed)
     left = list(skills)
     queries: list[Asked] = []
-    waiting = chance.sample(range(len(skills)), len(skills))
-    for kinds in (REQUESTS, PIECES):
-        later = []
-        for row in waiting:
-            found = _strike(skills[row], kinds, chance) if len(queries) < count else None
-            if found is None:
-                later.append(row)
-                continue
+    order = chance.sample(range(len(skills)), len(skills))
+    for kinds, row in product((REQUESTS, PIECES), order):
+        is_whole = left[row] is skills[row]
+        if is_whole and len(queries) < count and (found := _strike(left[row], kinds, chance)):
             left[row], text = found
             queries.append(Asked(text, (row,)))
-        waiting = later
     chance.shuffle(queries)
     return left, queries
 

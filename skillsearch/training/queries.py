@@ -184,10 +184,7 @@ def opening(script: str) -> str:
     """Return what a script says first, but for directives and licences; empty if nothing."""
     left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
     while found := _OPENING.match(left):
-        said = next(
-            found[name] for name in ("docstring", "block", "lines") if found[name] is not None
-        )
-        text = _unmarked(_COMMENT_MARK.sub("", said))
+        text = _unmarked(_COMMENT_MARK.sub("", found[str(found.lastgroup)]))
         if _is_language(text) and not _LEGAL.search(text):
             return text
         left = left[found.end() :].lstrip()

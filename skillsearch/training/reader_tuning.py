@@ -30,7 +30,7 @@ from skillsearch.index.search.search import SearchRequest, answer
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, Reader, load_reader
 from skillsearch.text.requests import fold_blanks
-from skillsearch.training.bert_weights import BertWeights, average, read_exported
+from skillsearch.training.bert_weights import BertWeights, read_exported
 from skillsearch.training.cross_encoder import (
     Group,
     Read,
@@ -282,7 +282,17 @@ class _ReaderTuning:
             lambda weights: self._value(TorchReader(weights).read),
         )
         if gains or options.keep:
-            fresh = self._export(trained, share)
+            fresh = self._work_dir / "model"
+            export_tuned(
+                self._begin,
+                trained,
+                share,
+                fresh,
+                model=options.reader,
+                old=self._old,
+                learned={"requests": len(self._learned)},
+                stem=PACKAGED.stem,
+            )
             self._tell("Measuring the gain on held-out requests.")
             readers = self._old, load_reader(str(fresh))
             found = self._searched.measure(self._requests.measured, self._measured, readers)
@@ -349,19 +359,6 @@ class _ReaderTuning:
             progress=self._progress,
             deadline=time.monotonic() + left,
         )
-
-    def _export(self, trained: TrainedReader, share: float) -> Path:
-        fresh, requests = self._work_dir / "model", len(self._learned)
-        export_tuned(
-            average(self._begin, trained.weights, share),
-            fresh,
-            model=self._options.reader,
-            name=self._old.name,
-            scripts=self._old.scripts,
-            made={"requests": requests, "steps": trained.steps, "share": share},
-            stem=PACKAGED.stem,
-        )
-        return fresh
 
 
 def _told_apart(reader: Reader, groups: Sequence[Group]) -> dict[str, float]:

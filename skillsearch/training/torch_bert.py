@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import timeit
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.embedders.torch_runtime import import_torch
@@ -20,30 +18,20 @@ except ImportError as exc:
     raise MissingDependencyError("transformers", "train", "Training a model") from exc
 
 
-class TorchBert(NamedTuple):
-    """A model that is still to get its weights, in evaluation mode; it may run in bfloat16."""
-
-    model: Any
-    tokenizer: Any
-    is_half: bool
-
-
 def build_bert(
     weights: BertWeights, device: str, attention: str, precision: str = "auto"
-) -> TorchBert:
+) -> tuple[Any, Any, bool]:
     """Build the BERT of some weights; raises TrainingError if torch cannot use the device.
 
-    Attention is one that transformers knows, the precision as in `TrainingSettings`.
+    Attention is one that transformers knows, the precision as in `TrainingSettings`. Returns the
+    model, still to get its weights, in evaluation mode; its tokenizer; whether to run in bfloat16.
     """
-    with tempfile.TemporaryDirectory(prefix="skillsearch-") as scratch:
-        path = Path(scratch) / "tokenizer.json"
-        path.write_bytes(weights.tokenizer)
-        tokenizer = load_tokenizer(path)
+    tokenizer = load_tokenizer(weights.tokenizer)
     config = BertConfig(**weights.config, attn_implementation=attention)
     model = BertModel(config, add_pooling_layer=False).eval()
     try:
         model.to(device)
-        return TorchBert(model, tokenizer, _chooses_half(device, precision))
+        return model, tokenizer, _chooses_half(device, precision)
     except (RuntimeError, AssertionError) as exc:
         raise TrainingError(f"torch cannot use the device {device!r}: {exc}") from exc
 

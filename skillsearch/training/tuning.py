@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
-from skillsearch.embedders.embedding import Role, embed
+from skillsearch.embedders.embedding import Embedder, Role, embed
 from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import (
     BertWeights,
     average,
@@ -36,6 +37,7 @@ from skillsearch.types import JsonValue, Languages, Progress
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
+    from skillsearch.training.cross_encoder import TrainedReader
 
 SHARES = (1.0, 0.75, 0.5)
 """Shares of the tuned weights that are tried, the rest being the original ones."""
@@ -171,26 +173,31 @@ def best_share(
 
 
 def export_tuned(
-    weights: BertWeights,
+    begin: BertWeights,
+    trained: Trained | TrainedReader,
+    share: float,
     folder: Path,
     *,
     model: str,
-    name: str,
-    scripts: frozenset[str] | None,
-    made: Mapping[str, JsonValue],
+    old: Embedder | Reader,
+    learned: Mapping[str, int],
     stem: str = "model",
 ) -> None:
-    """Write what was tuned from a model of some name, with the texts beside that model."""
+    """Write a share of what was tuned from a model, the `old` one, with the texts beside that.
+
+    The record says how many of what it `learned` from.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     notice, licence = texts_beside(model)
-    extra: dict[str, JsonValue] = {"scripts": sorted(scripts)} if scripts else {}
+    extra: dict[str, JsonValue] = {"scripts": sorted(old.scripts)} if old.scripts else {}
+    made = {"from": old.name, **learned, "steps": trained.steps, "share": share}
     export(
-        weights,
+        average(begin, trained.weights, share),
         folder,
-        name=f"{name} (tuned)",
+        name=f"{old.name} (tuned)",
         notice=f"{notice or ''}\nTuned on the skills of a user by skillsearch tune.\n".lstrip(),
         licence=licence,
-        extra={**extra, "tuned": {"from": name, **made}},
+        extra={**extra, "tuned": made},
         stem=stem,
     )
 
@@ -225,10 +232,12 @@ class _Tuning:
     def run(self) -> Tuned:
         options, material, out = self._options, self._material, None
         trained = self._train(self._count_steps())
-        share, gains = self._best_share(trained.weights)
+        share, gains = best_share(self._begin, trained.weights, self._gain)
         measured: dict[str, Measured] = {}
         if gains or options.keep:
-            fresh, work = self._export(trained, share), self._work_dir / "measured"
+            fresh, work = self._work_dir / "model", self._work_dir / "measured"
+            base, old, learned = options.model, self._embedder, {"skills": len(material.skills)}
+            export_tuned(self._begin, trained, share, fresh, model=base, old=old, learned=learned)
             models, languages = (options.model, f"onnx:{fresh}"), options.languages
             self._tell("Measuring the gain on held-out requests.")
             for name, collection in material.collections().items():
@@ -306,23 +315,7 @@ class _Tuning:
         used = time.monotonic() - self._started
         return 60 * self._options.minutes - used - texts * self._seconds_per_text
 
-    def _best_share(self, tuned: BertWeights) -> tuple[float, bool]:
-        """Return the best share of tuned weights by the watched requests, and if it gains."""
+    def _gain(self, weights: BertWeights) -> float:
         from skillsearch.training.contrastive import TorchEncoder
 
-        def gain(weights: BertWeights) -> float:
-            return self._material.gain(TorchEncoder.load(weights, self._settings).encode)
-
-        return best_share(self._begin, tuned, gain)
-
-    def _export(self, trained: Trained, share: float) -> Path:
-        fresh, skills = self._work_dir / "model", len(self._material.skills)
-        export_tuned(
-            average(self._begin, trained.weights, share),
-            fresh,
-            model=self._options.model,
-            name=self._embedder.name,
-            scripts=self._embedder.scripts,
-            made={"skills": skills, "steps": trained.steps, "share": share},
-        )
-        return fresh
+        return self._material.gain(TorchEncoder.load(weights, self._settings).encode)
