@@ -156,6 +156,13 @@ class FieldTexts:
     embedded: tuple[EmbeddedTexts, ...]
     chunks: tuple[ChunkTexts, ...]
 
+    def by_key(self, channel: int) -> dict[bytes, str]:
+        """Return the texts that a channel embeds, by their keys."""
+        texts = dict(zip(self.document.keys[channel], self.embedded[channel], strict=True))
+        if channel == 0:
+            texts |= {chunk.record[2]: chunk.head for chunk in self.chunks}
+        return {bytes.fromhex(key): text for key, text in texts.items() if key}
+
 
 def embeds_body(channel: int, *, with_body: bool) -> bool:
     """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""

@@ -148,7 +148,7 @@ class RowWriter:
         for channel, (embedder, vectors) in enumerate(zip(self._embedders, known, strict=True)):
             texts: dict[bytes, str] = {}
             for one in self._waiting:
-                texts |= one.embedded(channel)
+                texts |= one.texts.by_key(channel)
             missing = [key for key in texts if key not in vectors]
             for result in embedder.embed_stream([texts[key] for key in missing]):
                 vectors[missing[result.position]] = result.vector

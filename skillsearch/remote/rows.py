@@ -226,15 +226,6 @@ class Addition(NamedTuple):
     shadowed: bool = False
     replaces: str = ""
 
-    def embedded(self, channel: int) -> dict[bytes, str]:
-        """Return the texts that a channel embeds, by their keys."""
-        texts = dict(
-            zip(self.texts.document.keys[channel], self.texts.embedded[channel], strict=True)
-        )
-        if channel == 0:
-            texts |= {chunk.record[2]: chunk.head for chunk in self.texts.chunks}
-        return {bytes.fromhex(key): text for key, text in texts.items() if key}
-
 
 def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool) -> Row:
     """Make the row of a document, seen from version `since` on; the vectors hold all its texts."""

@@ -65,11 +65,8 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
 
     def add(self, texts: FieldTexts, share: float) -> None:
         """Take the texts of a document, after which a `share` of all has been read."""
-        columns = zip(self._texts, texts.document.keys, texts.embedded, strict=True)
-        for gathered, keys, embedded in columns:
-            pairs = zip(keys, embedded, strict=True)
-            gathered.update((bytes.fromhex(key), text) for key, text in pairs if key)
-        self._texts[0].update((bytes.fromhex(one.record[2]), one.head) for one in texts.chunks)
+        for channel, gathered in enumerate(self._texts):
+            gathered.update(texts.by_key(channel))
         if max(map(len, self._texts)) >= self._batch:
             self._start(share)
 
