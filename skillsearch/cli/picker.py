@@ -28,7 +28,7 @@ from rich.text import Text
 from skillsearch.cli.tables import wrapped
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
-from skillsearch.text.provenance import source_tag
+from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Hit, SearchResult
@@ -156,7 +156,7 @@ class Picker:
         return max(1, min(len(self._hits), self._app.output.get_size().rows // 2 - 2))
 
     def _list(self) -> StyleAndTextTuples:
-        names = [Text(one_line(hit.name)) for hit in self._hits]
+        names = [Text(shown_name(hit)) for hit in self._hits]
         room = min(max((cell_len(name.plain) for name in names), default=0), self._width // 3)
         lines: StyleAndTextTuples = []
         for place, (hit, name) in enumerate(zip(self._hits, names, strict=True)):
@@ -176,7 +176,7 @@ class Picker:
         described = self._wrap(hit.description).split("\n")[:_DESCRIPTION_LINES]
         matched = hit.explain.matched_terms.values() if hit.explain else ()
         terms = dict.fromkeys(term for field in matched for term in field)
-        lines = [("bold", f"{one_line(hit.name)} {source_tag(hit)}"), ("", "\n".join(described))]
+        lines = [("bold", f"{shown_name(hit)} {source_tag(hit)}"), ("", "\n".join(described))]
         lines += [
             ("dim", self._wrap(hit.path)),
             ("dim", self._wrap(f"matches: {', '.join(terms)}")),

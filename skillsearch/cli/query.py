@@ -17,7 +17,7 @@ from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import answer_queries, near_names, open_index
-from skillsearch.text.provenance import body_warning, left_out, source_tag
+from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, Hit, JsonValue, SearchResult
@@ -202,8 +202,7 @@ def _say_perhaps(result: SearchResult) -> None:
         say(f"{MAY_FIT if result else ONLY_MAY_FIT}:")
     for hit in result.perhaps:
         tag = f" {source_tag(hit)}" if source_tag(hit) else ""
-        name = hit.handle or hit.name
-        say(one_line(f"{name} ({hit.score:.2f}){tag}: {hit.description}", _LINE_CHARS))
+        say(one_line(f"{shown_name(hit)} ({hit.score:.2f}){tag}: {hit.description}", _LINE_CHARS))
 
 
 def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
@@ -214,8 +213,8 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
     for hit in result:
         more: Iterable[str] = (hit.chunk, source_tag(hit))
         more = more if with_header() else filter(None, more)
-        name = hit.handle or hit.name
-        yield hit.rank, f"{hit.score:.4f}", name, hit.description, hit.path, *more
+        score, name = f"{hit.score:.4f}", shown_name(hit)
+        yield hit.rank, score, name, hit.description, hit.path, *more
         if hit.explain:
             from skillsearch.cli.tables import explanation
 

@@ -44,21 +44,32 @@ def setup_command(asked: Asked) -> int:
         emit_rows([list(row.values()) for row in hosts])
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    if not (files or roots):
+    if files or roots:
+        done = _agrees(asked)
+    else:
+        done = asked.yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
-    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and (files or roots)
-    done = asked.yes or (can_ask and click.confirm("Do this?", err=True))
     if done:
-        with redirect_stdout(sys.stderr):
-            if roots:
-                index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
+        _index(roots, index_dir)
         hosts = [_handle(file, *plan, do=True) for file, plan in files.items()]
-    elif not can_ask and (files or roots):
-        say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
     if asked.as_json:
         place = {"roots": roots, "index_dir": str(index_dir)}
-        emit_json({**place, "hosts": hosts, "done": bool(done)})
+        emit_json({**place, "hosts": hosts, "done": done})
     return int(any(row["state"] == "refused" for row in hosts))
+
+
+def _agrees(asked: Asked) -> bool:
+    """Return whether it may be done: asked on a terminal, else by ``--yes``."""
+    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(asked.yes or click.confirm("Do this?", err=True))
+    say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
+    return False
+
+
+def _index(roots: list[str], index_dir: Path) -> None:
+    if roots:
+        with redirect_stdout(sys.stderr):
+            index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
 
 
 def _files(

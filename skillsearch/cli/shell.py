@@ -15,6 +15,7 @@ from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, option, refuse, request_text
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import is_terminal, say
+from skillsearch.cli.selecting import selecting
 from skillsearch.errors import MissingDependencyError, SkillSearchError
 from skillsearch.index.opening import bring_up_to_date, open_index
 from skillsearch.text.safe_text import visible
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _PRINTED: dict[str, Callable[[SkillIndex, Hit], str]] = {
     "folder": lambda _index, hit: str(Path(hit.path).parent),
     "path": lambda _index, hit: hit.path,
-    "name": lambda _index, hit: visible(hit.name),
+    "name": lambda _index, hit: hit.handle or visible(hit.name),
     "body": lambda index, hit: visible(index.get(hit.doc_id).body),
 }
 _COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
@@ -47,6 +48,7 @@ _COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
 @app.n
 @app.threshold
 @app.reader
+@selecting
 @app.index_dir
 @app.no_refresh
 def find_command(asked: Asked) -> int:
@@ -64,7 +66,8 @@ def find_command(asked: Asked) -> int:
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
     index = open_index(settings)
     say(bring_up_to_date(index) if settings.refresh else "")
-    quick = partial(index.search, n=settings.n, threshold=settings.threshold, explain=True)
+    how = {key: getattr(settings, key) for key in ("n", "threshold", "selection")}
+    quick = partial(index.search, explain=True, **how)
     readers = dict.fromkeys(("off", settings.reader))
     searches = [partial(quick, reader=reader) for reader in readers]
     chooser = picker.Picker(searches, partial(_read_body, index), f"{len(index):,} skills.")

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.environ import no_color
-from skillsearch.text.provenance import source_tag
+from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Explanation, Hit, SearchResult
@@ -80,7 +80,7 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
         score = Text(f"{hit.score:.2f}", style="cyan")
         tag = f"{source_tag(hit)} ".lstrip()
         about = Text.assemble((tag, "yellow"), one_line(hit.description))
-        table.add_row(score, Text(hit.handle or one_line(hit.name), style="bold"), about)
+        table.add_row(score, Text(shown_name(hit), style="bold"), about)
     console.print(table)
 
 
@@ -199,7 +199,7 @@ def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
 
 def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     room = max(console.width - _HIT_INDENT, 20)
-    name = Text(hit.handle or one_line(hit.name), style="bold")
+    name = Text(shown_name(hit), style="bold")
     if tag := source_tag(hit):
         name.append(f"  {tag}", style="not bold yellow")
     described = Text(one_line(hit.description)).wrap(console, room)

@@ -1,4 +1,4 @@
-"""The words for where a skill comes from and whether anybody vouches for it."""
+"""The words for which skill is meant, where it comes from and whether anybody vouches for it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""
 _MAX_ORIGIN_CHARS = 200
+
+
+def shown_name(hit: Hit) -> str:
+    """Return the name that means a hit and no other skill, on one line."""
+    return hit.handle or one_line(hit.name)
 
 
 def source_tag(source: Root | Hit) -> str:

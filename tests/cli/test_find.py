@@ -122,7 +122,8 @@ def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, dr
     at = find(*(["--print", what] if what else []))
     at.wait("3 skills.")
     at.type("brew filter coffee")
-    lines = at.wait("matches: ")
+    at.wait("matches: ")
+    lines = at.wait("Grind the beans")  # the last of what is drawn
     assert lines[0] == "> brew filter coffee"
     assert lines[2].startswith("> fits")
     assert "brew-coffee" in lines[2]
@@ -130,6 +131,16 @@ def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, dr
     at.type("\r")
     code, output = at.end()
     assert (code, output.rstrip("\n")) == (0, printed.format(drinks).rstrip("\n"))
+
+
+def test_what_is_left_out_is_not_listed(find):
+    """By an option; settings go the same way."""
+    at = find("--exclude", "brew-*")
+    at.wait("3 skills.")
+    at.type("brew filter coffee")
+    assert "brew-coffee" not in "\n".join(at.wait("fit"))
+    at.type(ESCAPE)
+    assert at.end() == (130, "")
 
 
 @pytest.mark.parametrize("key", [ESCAPE, INTERRUPT, signal.SIGINT])
