@@ -32,7 +32,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
     {"agents", "budget", "evaluation", "remote", "training"},
     {"mcp_server"},
     {"reports"},
-    {"daemon"},
+    {"daemon", "ui"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -41,6 +41,7 @@ APART = [  # the members of each set never import each other
     {"skills", "execution", "roots"},
     *({"evaluation", lower} for lower in ("skills", "execution", "index")),
     {"agents.session", "evaluation"},
+    {"daemon", "ui"},
     {"index.lexical", "index.dense"},
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
@@ -51,7 +52,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.own_skills",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.mcp", "mcp_server"},
+    "anyio": {"cli.mcp", "cli.ui", "mcp_server"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
     "filelock": {"files.locks"},
@@ -78,7 +79,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "safetensors": {"training.bert_weights"},
     "sentence_transformers": {"embedders.sentence_transformer_embedder"},
     "Stemmer": {"text.tokenizer"},
-    "starlette": {"mcp_server"},
+    "jinja2": {"ui.app"},
+    "starlette": {"mcp_server", "ui.app"},
     "tokenizers": {"embedders.onnx_embedder"},
     "torch": {"embedders.torch_runtime"},
     "transformers": {"training.torch_bert"},

@@ -54,6 +54,7 @@ QUICK = {
 STAYING = {  # for 20 s: ONNX Runtime, left to itself, reports after 10
     "watch": "timeout 20 skillsearch watch",
     "mcp": f"(echo '{CALLS}'; sleep 20) | skillsearch mcp | grep kubernetes-crashloop",
+    "ui": "timeout 20 skillsearch ui; test $? = 124",
     "daemon": "skillsearch daemon start && skillsearch query 'my pod restarts' && sleep 20"
     " && skillsearch query 'my pod restarts' && skillsearch daemon stop",
 }

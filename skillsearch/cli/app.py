@@ -43,6 +43,7 @@ COMMANDS = {
     "list": "browse",
     "families": "browse",
     "show": "browse",
+    "ui": "ui",
     "run": "run",
     "status": "upkeep",
     "doctor": "upkeep",

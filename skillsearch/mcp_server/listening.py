@@ -32,10 +32,15 @@ class Listener:
     is_local: bool
 
     @property
-    def url(self) -> str:
-        """The URL of the server."""
+    def origin(self) -> str:
+        """The URL without a path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.socket.getsockname()[1]}{PATH}"
+        return f"http://{host}:{self.socket.getsockname()[1]}"
+
+    @property
+    def url(self) -> str:
+        """The URL of the MCP server."""
+        return self.origin + PATH
 
     @property
     def authority(self) -> str | None:

@@ -55,6 +55,7 @@ EXTRAS = {
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
     "train": "onnx",
+    "ui": "jinja2",
     "watch": "watchfiles",
 }
 """Each extra of the package, and the module it installs."""

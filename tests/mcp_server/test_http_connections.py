@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 import anyio
 import pytest
 
-from skillsearch.mcp_server.http import Limits, machine_of, serve_http
+from skillsearch.mcp_server.connections import Limits, machine_of
+from skillsearch.mcp_server.http import serve_http
 from skillsearch.mcp_server.listening import listen
 
 TOKEN = "correct-horse-battery-staple"

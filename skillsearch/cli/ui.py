@@ -1,0 +1,58 @@
+"""``skillsearch ui``."""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import webbrowser
+from typing import TYPE_CHECKING
+
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, command, flag, option
+from skillsearch.cli.output import say
+from skillsearch.cli.selecting import selecting
+from skillsearch.errors import MissingDependencyError
+from skillsearch.index.opening import open_index
+
+if TYPE_CHECKING:
+    import anyio
+
+_NEEDED = ("starlette", "uvicorn", "jinja2")
+
+
+@command("ui")
+@app.index_dir
+@app.threshold
+@app.reader
+@app.no_refresh
+@selecting
+@option("--port", "Port to listen on; 0 for any that is free.", type=app.Count(0, 65535), default=0)
+@option("--reports FOLDER", "Show the pages that skillsearch eval --html has saved there.")
+@flag("--open opens", "Open the page in the browser.")
+def ui_command(asked: Asked) -> int:
+    """Show the skills in the browser: search, families, hosts, health.
+
+    Serves pages to this machine alone, at an address that nobody can guess and that is new each
+    time. They load nothing from elsewhere. Ctrl-C ends it.
+    """
+    for name in _NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependencyError(name, "ui", "The page")
+    count = len(open_index(asked.settings))
+    from skillsearch.mcp_server.connections import serve_app
+    from skillsearch.mcp_server.listening import listen, run_server
+    from skillsearch.ui.app import make_app
+    from skillsearch.ui.pages import Pages
+
+    listener, secret = listen("127.0.0.1", asked.port), secrets.token_urlsafe()
+    pages = Pages(asked.settings, asked.reports)
+    pages.searching.submit(pages.search, "anything", refresh=True)  # the first search is slow
+
+    async def serve(stop: anyio.Event) -> None:
+        await serve_app(make_app(pages, secret), listener, stop)
+
+    url = f"{listener.origin}/{secret}/"
+    say(f"{count:,} skills at {url}")
+    if asked.opens:
+        webbrowser.open(url)
+    return run_server(serve)

@@ -1,0 +1,1 @@
+"""The collection in a browser: search, skills, families, map, hosts, health and reports."""

@@ -1,0 +1,167 @@
+"""The pages over HTTP: routes, headers, errors and templates.
+
+Everything lies below a secret path. Whoever does not know it gets nothing, so that no other page
+can ask for anything, and no cookie is needed. Pages load and send nothing beyond this server.
+"""
+
+from __future__ import annotations
+
+import hmac
+import queue
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skillsearch import evaluation
+from skillsearch.errors import QueryError, SkillError, SkillSearchError
+from skillsearch.text.provenance import shown_name, source_tag
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.ui.pages import Pages, Shown
+
+_HERE = Path(__file__).parent
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # it would tell the secret
+    "X-Content-Type-Options": "nosniff",
+}
+_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+"""For saved pages: they bring their styles, and can do nothing."""
+_OUTSIDE = "Open the address that skillsearch ui has printed; it is a new one each time.\n"
+_BUSY = "Earlier requests still take all the time; reload the page in a moment."
+
+Parameters: TypeAlias = Mapping[str, str]
+View: TypeAlias = Callable[[Parameters], Awaitable[Shown]]
+
+
+def make_app(pages: Pages, secret: str) -> ASGIApp:
+    """Return the app that shows pages below the path of a secret."""
+    site = _Site(pages)
+    errors = {SkillSearchError: site.fail, HTTPException: site.fail}
+    errors |= dict.fromkeys((TimeoutError, queue.Full), site.fail)
+    app = Starlette(routes=[Mount(f"/{secret}", routes=site.routes())], exception_handlers=errors)
+    return _Hidden(app, secret)
+
+
+class _Site:
+    """The routes of the pages and their templates."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        loader = FileSystemLoader(_HERE / "templates")
+        self._templates = Environment(
+            loader=loader,
+            autoescape=True,
+            finalize=_shown,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {"line": one_line, "tag": source_tag, "shown": shown_name}
+
+    def routes(self) -> list[BaseRoute]:
+        """Return all routes, relative to the secret."""
+        pages, run = self._pages, self._pages.searching.run
+        views: dict[str, View] = {
+            "search": lambda given: run(pages.search, given.get("q", ""), refresh=True),
+            "results": lambda given: run(
+                pages.search, given.get("q", ""), read=given.get("read") == "1"
+            ),
+            "skill": lambda given: run(pages.skill, given.get("id", "")),
+            "file": lambda given: run(
+                pages.file, given.get("id", ""), given.get("path", ""), _whole(given, "offset")
+            ),
+            "families": lambda _given: run(pages.families),
+            "hosts": lambda given: pages.hosts(_whole(given, "window", pages.window)),
+            "health": lambda _given: pages.health(),
+            "audit": lambda _given: pages.audit(),
+            "reports": lambda _given: run(pages.report_list),
+        }
+        found: list[BaseRoute] = [
+            Route("/" if name == "search" else f"/{name}", self._endpoint(name, view))
+            for name, view in views.items()
+        ]
+        static = Mount("/static", StaticFiles(directory=_HERE / "static"))
+        return [*found, Route("/report", self._report), Route("/page.css", _page_css), static]
+
+    def _endpoint(self, name: str, view: View) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return self._render(name, await view(request.query_params))
+
+        return answer
+
+    async def _report(self, request: Request) -> Response:
+        content = await self._pages.aside.run(
+            self._pages.report, request.query_params.get("name", "")
+        )
+        return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
+
+    async def fail(self, _request: Request, error: Exception) -> Response:
+        """Say what went wrong."""
+        status, message = 500, str(error)
+        if isinstance(error, HTTPException):
+            status, message = error.status_code, "There is no such page."
+        elif isinstance(error, TimeoutError | queue.Full):
+            status, message = 503, _BUSY
+        elif isinstance(error, SkillError | QueryError):
+            status = 404 if isinstance(error, SkillError) else 400
+        return self._render("error", {"message": message}, status)
+
+    def _render(self, name: str, shown: Shown, status: int = 200) -> Response:
+        template = self._templates.get_template(f"{name}.html")
+        return HTMLResponse(template.render(shown, page=name), status)
+
+
+async def _page_css(_request: Request) -> Response:
+    return FileResponse(Path(evaluation.__file__).with_name("page.css"))
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as a template shows it: what others wrote without what a reader cannot see."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
+
+
+def _whole(given: Parameters, name: str, default: int = 0) -> int:
+    text = given.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+
+class _Hidden:
+    """Passes on what knows the secret, and adds our headers to every answer."""
+
+    def __init__(self, app: ASGIApp, secret: str) -> None:
+        self._app = app
+        self._secret = secret.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = scope["path"].split("/")[1].encode("utf-8", "replace")
+        # Compared in constant time.
+        is_known = hmac.compare_digest(given, self._secret)
+        app = self._app if is_known else PlainTextResponse(_OUTSIDE, 404)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, send_with_headers)

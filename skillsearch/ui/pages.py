@@ -1,0 +1,208 @@
+"""What each page shows: the values that its template renders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from skillsearch.budget.costs import measure, report_budget, sources_of_index
+from skillsearch.budget.hosts import FATES
+from skillsearch.config import Settings
+from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
+from skillsearch.errors import SkillError
+from skillsearch.index.documents import Document
+from skillsearch.index.opening import OpenIndexes, answer_queries, near_names
+from skillsearch.index.relatives import MOST_LISTED, described
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.reports.audit import audit
+from skillsearch.reports.health import doctor
+from skillsearch.skills.resources import list_files, read_file, read_page
+from skillsearch.text.provenance import body_warning
+from skillsearch.types import Explanation, Hit, SkillFile
+
+Shown: TypeAlias = dict[str, Any]
+"""Values by their names in a template."""
+
+HITS, RIVALS = 10, 6
+MOST_CHARS = 2_000  # of a query that is typed into a page
+MOST_ROWS = 500  # of a table
+MOST_BYTES = 100_000  # of a body or a file, shown at once
+WINDOWS = (32_000, 128_000, 200_000, 1_000_000)
+"""Context windows to choose from, in tokens."""
+SLOW_SECONDS, PATIENCE = 600.0, 0.5
+"""How long slow work may take, and how long a page waits for it before it says so."""
+
+
+@dataclass(eq=False)
+class Pages:
+    """The pages over the index of some settings.
+
+    Searches have a thread, and what takes seconds has another, each with the index open for itself.
+    """
+
+    settings: Settings
+    reports: Path | None = None
+    searching: LibraryThread = field(default_factory=LibraryThread)
+    aside: LibraryThread = field(default_factory=lambda: LibraryThread(SLOW_SECONDS))
+    _opened: OpenIndexes[SkillIndex] = field(init=False)
+    _opened_aside: OpenIndexes[SkillIndex] = field(init=False)
+    _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Open nothing before it is asked for."""
+        self._opened = OpenIndexes(SkillIndex.open)
+        self._opened_aside = OpenIndexes(SkillIndex.open)
+
+    def index(self) -> SkillIndex:
+        """Return the newest generation of the index, for the thread that searches."""
+        return self._opened.get(self.settings.index_dir)
+
+    def search(self, query: str, *, refresh: bool = False, read: bool = True) -> Shown:
+        """Search the selected skills; `read` lets the reader of the settings look at the hits."""
+        index, notes, query = self.index(), list[str](), query[:MOST_CHARS].strip()
+        answers = answer_queries(
+            index,
+            [query] if query else [],
+            notes.append,
+            refresh=refresh and self.settings.refresh,
+            n=HITS,
+            threshold=self.settings.threshold,
+            reader=self.settings.reader if read else "off",
+            selection=self.settings.selection,
+            explain=True,
+        )
+        shown = {"query": query, "count": len(index), "notes": notes}
+        for result in answers:
+            hits = *result.hits, *result.perhaps
+            shown |= {"result": result, "whys": {hit.doc_id: why(hit.explain) for hit in hits}}
+            shown["near"] = () if result else near_names(index, query, self.settings.selection)
+        return shown
+
+    def skill(self, doc_id: str) -> Shown:
+        """Show a skill as it is on disk now, what it costs, and what else answers its requests."""
+        index = self.index()
+        document = index.find(doc_id)
+        skill, root = index.get(doc_id), index.root_of(document)
+        (costs,), _ = measure([SkillFile(doc_id, skill.path, root, 0, 0, 0)], TokenCounter.load())
+        files, is_truncated = list_files(skill.path.parent)
+        return {
+            "document": document,
+            "skill": skill,
+            "root": root,
+            "is_stale": skill.content_hash != document.content_hash,
+            "warning": body_warning(root.trust, root.origin),
+            "costs": costs,
+            "files": files,
+            "is_truncated": is_truncated,
+            "rivals": self._rivals(index, document),
+            "relatives": self._relatives(index, document),
+            "body": skill.body[:MOST_BYTES],
+            "is_cut": len(skill.body) > MOST_BYTES,
+        }
+
+    def file(self, doc_id: str, path: str, offset: int) -> Shown:
+        """Show a file of a skill, or a page of a long one."""
+        index = self.index()
+        document = index.find(doc_id)
+        page = read_page(Path(document.path).parent, path, offset=offset, limit=MOST_BYTES)
+        root = index.root_of(document)
+        warning = body_warning(root.trust, root.origin)
+        return {"document": document, "file": page, "warning": warning}
+
+    def families(self) -> Shown:
+        """Show the families of near-copies, the largest first."""
+        found = self.index().families()
+        shown = [(first, described(first, others)) for first, *others in found[:MOST_ROWS]]
+        return {"count": len(found), "families": shown}
+
+    @property
+    def window(self) -> int:
+        """The context window that is assumed, in tokens."""
+        return WINDOWS[2]
+
+    async def hosts(self, window: int) -> Shown:
+        """Show what each host would cut from its listing."""
+        shown = {"window": window, "windows": WINDOWS, "fates": FATES, "counted_by": COUNTED_BY}
+        measured = await self._once("budget", _measured)
+        if measured is None:
+            return shown
+        skills, problems = measured
+        n = self.settings.n
+        report = await self.aside.run(report_budget, skills, n=n, window=window or None)
+        return {**shown, "report": report, "problems": problems[:MOST_ROWS]}
+
+    async def health(self) -> Shown:
+        """Check the installation, the settings and the index."""
+        return {"checks": await self.aside.run(doctor, self.settings.index_dir)}
+
+    async def audit(self) -> Shown:
+        """Show what is wrong with the skills."""
+        found = await self._once("audit", audit)
+        return {} if found is None else {"count": len(found), "findings": found[:MOST_ROWS]}
+
+    def report_list(self) -> Shown:
+        """Show the names of saved evaluation pages, the newest first."""
+        found = self.reports.glob("*.html") if self.reports else ()
+        dated = sorted(((one.stat().st_mtime, one.name) for one in found), reverse=True)
+        return {"folder": self.reports, "reports": [(name, _day(at)) for at, name in dated]}
+
+    def report(self, name: str) -> bytes:
+        """Return a saved evaluation page; a SkillError if there is none."""
+        if self.reports is None or not name.endswith(".html"):
+            raise SkillError(f"There is no report {name!r}; the page Reports lists them.")
+        return read_file(self.reports, name)
+
+    def _rivals(self, index: SkillIndex, document: Document) -> list[Hit]:
+        about = f"{document.name}: {document.description}"[:MOST_CHARS]
+        found = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
+        return list(found)
+
+    def _relatives(self, index: SkillIndex, document: Document) -> Shown:
+        ids = sorted(index.copies([document.doc_id]) - {document.doc_id})
+        others = [index.find(one) for one in ids[:MOST_LISTED]]
+        differs = described(document, others).members
+        return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
+
+    async def _once(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
+        """Return what is made of a generation aside, once; None until it is there."""
+        generation = await self.searching.run(lambda: self.index().generation)
+        if name not in self._made or self._made[name][0] != generation:
+            work = self.aside.submit(lambda: make(self._opened_aside.get(self.settings.index_dir)))
+            self._made[name] = generation, work
+        work = self._made[name][1]
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(work)), PATIENCE)
+        except TimeoutError:
+            return None
+        finally:
+            if work.done() and work.exception():
+                del self._made[name]
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _measured(index: SkillIndex) -> Any:
+    return measure(sources_of_index(index), TokenCounter.load())
+
+
+def why(explain: Explanation | None) -> Shown:
+    """Return why a hit has its score: what ranked it, the evidence, matched words, section."""
+    if explain is None:
+        return {}
+    parts = sorted(explain.contributions.items(), key=itemgetter(1), reverse=True)
+    return {
+        "parts": [(name, part) for name, part in parts if round(part, 2)],
+        "evidence": [(name, odds) for name, odds in explain.confidence.items() if round(odds, 2)],
+        "terms": {name: terms for name, terms in explain.matched_terms.items() if terms},
+        "section": explain.section,
+        "snippet": explain.snippet,
+    }
