@@ -7,6 +7,7 @@ can ask for anything, and no cookie is needed. Pages load and send nothing beyon
 from __future__ import annotations
 
 import hmac
+import logging
 import queue
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ from skillsearch.errors import QueryError, SkillError, SkillSearchError
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.pages import Pages, Shown
+
+logger = logging.getLogger(__name__)
 
 _HERE = Path(__file__).parent
 _HEADERS = {
@@ -52,10 +55,8 @@ View: TypeAlias = Callable[[Parameters], Awaitable[Shown]]
 def make_app(pages: Pages, secret: str) -> ASGIApp:
     """Return the app that shows pages below the path of a secret."""
     site = _Site(pages)
-    errors = {SkillSearchError: site.fail, HTTPException: site.fail}
-    errors |= dict.fromkeys((TimeoutError, queue.Full), site.fail)
-    app = Starlette(routes=[Mount(f"/{secret}", routes=site.routes())], exception_handlers=errors)
-    return _Hidden(app, secret)
+    below = Mount(f"/{secret}", routes=site.routes())
+    return _Hidden(Starlette(routes=[below], exception_handlers={HTTPException: site.fail}), secret)
 
 
 class _Site:
@@ -72,7 +73,7 @@ class _Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"line": one_line, "tag": source_tag, "shown": shown_name}
+        self._templates.filters |= {"line": _line, "tag": source_tag, "shown": shown_name}
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes, relative to the secret."""
@@ -101,18 +102,23 @@ class _Site:
 
     def _endpoint(self, name: str, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            return self._render(name, await view(request.query_params))
+            try:
+                return self._render(name, await view(request.query_params))
+            except Exception as exc:  # noqa: BLE001 - the outermost edge: a page, not a traceback
+                return await self.fail(request, exc)
 
         return answer
 
     async def _report(self, request: Request) -> Response:
-        content = await self._pages.aside.run(
-            self._pages.report, request.query_params.get("name", "")
-        )
+        name = request.query_params.get("name", "")
+        try:
+            content = await self._pages.aside.run(self._pages.report, name)
+        except SkillError as exc:
+            return await self.fail(request, exc)
         return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
 
     async def fail(self, _request: Request, error: Exception) -> Response:
-        """Say what went wrong."""
+        """Return a page that says what went wrong."""
         status, message = 500, str(error)
         if isinstance(error, HTTPException):
             status, message = error.status_code, "There is no such page."
@@ -120,6 +126,9 @@ class _Site:
             status, message = 503, _BUSY
         elif isinstance(error, SkillError | QueryError):
             status = 404 if isinstance(error, SkillError) else 400
+        elif not isinstance(error, SkillSearchError):
+            logger.debug("A page failed", exc_info=error)
+            message = f"This is a bug in skillsearch, please report it: {error!r}"
         return self._render("error", {"message": message}, status)
 
     def _render(self, name: str, shown: Shown, status: int = 200) -> Response:
@@ -129,6 +138,10 @@ class _Site:
 
 async def _page_css(_request: Request) -> Response:
     return FileResponse(Path(evaluation.__file__).with_name("page.css"))
+
+
+def _line(value: object, limit: int | None = None) -> str:
+    return one_line(str(value), limit)
 
 
 def _shown(value: Any) -> Any:
