@@ -1,0 +1,433 @@
+"""Tests of the pages as a browser gets them, without one: what they say, and to whom."""
+
+import html
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skillsearch
+from skillsearch.config import load_settings
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.ui.app import make_app
+from skillsearch.ui.pages import MOST_BYTES, Pages
+
+SECRET = "correct-horse-battery-staple"
+PAGES = ("", "families", "hosts", "health", "audit", "reports")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 77777 * 77777 }}{% raw %}",
+    "javascript:alert(1)",
+    "a\u202eb\u200bc\x1b[31m",
+    "&lt;b&gt;",
+)
+
+
+class Site:
+    """Asks the app as a server does."""
+
+    def __init__(self, app):
+        self.app = app
+
+    def get(self, path, secret=SECRET, method="GET"):
+        """Return status, headers and text of a page."""
+        place, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": f"/{secret}/{place}",
+            "query_string": query.encode(),
+            "headers": [],
+            "root_path": "",
+            "scheme": "http",
+            "server": ("127.0.0.1", 80),
+            "client": ("127.0.0.1", 1),
+            "http_version": "1.1",
+        }
+        sent = []
+
+        async def receive():
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        anyio.run(self.app, scope, receive, send)
+        headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        body = b"".join(one.get("body", b"") for one in sent[1:])
+        return sent[0]["status"], headers, body.decode()
+
+    def wait(self, path):
+        """Return the text of a page once it does not wait any more."""
+        for _ in range(100):
+            status, _, text = self.get(path)
+            if "data-wait" not in text:
+                assert status == 200, text
+                return text
+            time.sleep(0.05)
+        raise AssertionError(f"{path} still waits")
+
+
+@pytest.fixture
+def pages_of(index_dir):
+    """Make the pages of an index, with the embedder that it was made with."""
+    return lambda reports=None: Pages(load_settings(index_dir=index_dir), reports)
+
+
+@pytest.fixture
+def site(drinks, index_dir, pages_of):
+    """Return a site over an index of `drinks`."""
+    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
+    return Site(make_app(pages_of(), SECRET))
+
+
+@pytest.mark.parametrize("path", [*PAGES, "results?q=tea", "skill?id=drinks%3Asteep-tea", "nope"])
+def test_a_page_may_load_only_what_is_ours(site, path):
+    """No address, script or style of anybody else, and nothing inline, even without the policy."""
+    _, headers, text = site.get(path)
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert not re.search(
+        r"<script(?! src=\"static/)|<style|\sstyle=|\son\w+=|(?:src|href)=\"(?:\\w+:)?//", text
+    )
+
+
+@pytest.mark.parametrize("secret", ["", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper(), "é"])
+@pytest.mark.parametrize("path", ["", "results?q=tea", "static/ui.js", "page.css"])
+def test_whoever_does_not_know_the_secret_gets_nothing(site, secret, path):
+    """Not even scripts, nor which pages there are."""
+    status, _, text = site.get(path, secret)
+    assert status == 404
+    assert text == "Open the address that skillsearch ui has printed; it is a new one each time.\n"
+
+
+def test_pages_only_answer_what_changes_nothing(site):
+    """There is no form that writes."""
+    for method in ("POST", "PUT", "DELETE"):
+        assert site.get("", method=method)[0] == 405
+
+
+def test_the_three_states_are_told_apart(site, index_dir):
+    """As the index itself says, with the same skills and scores in the same order."""
+    index = SkillIndex.open(index_dir)
+    told = set()
+    for query in ("steep green tea", "lemonade", "coffee and tea", "fix the car", "grind"):
+        result = index.search(query, 10)
+        _, _, text = site.get(f"results?q={quote(query)}")
+        states = {"1 skill fits": "fits", "skills fit": "fits", "this may": "perhaps"}
+        found = next((state for words, state in states.items() if words in text), "none")
+        assert found == result.state
+        shown = re.findall(r'id=([^"]+)"><bdi>.*?</meter>\s*([0-9.]+)', text, re.DOTALL)
+        hits = (*result.hits, *result.perhaps)
+        assert shown == [(quote(hit.doc_id, safe="/"), f"{hit.score:.2f}") for hit in hits]
+        told.add(found)
+    assert told >= {"fits", "none"}
+
+
+def test_matched_words_and_the_section_are_said(site):
+    """With what they add."""
+    _, _, text = site.get("results?q=grind+the+beans+for+coffee")
+    assert re.search(r"<dt>matched in body</dt>\s*<dd>.*<code>grind</code>", text)
+    assert re.search(r"<dt>best section</dt>\s*<dd><bdi>Grind</bdi>: <q><bdi>Grind the beans", text)
+
+
+def test_an_empty_request_is_no_error(site):
+    """It says how many skills there are."""
+    for path in ("", "?q=", "?q=+++", "results?q="):
+        assert "3 skills." in site.get(path)[2]
+
+
+def test_a_request_without_a_letter_or_too_long_is_answered(site):
+    """No page fails on what is typed."""
+    for query in ("!!!", "\x00", "🚀", "a" * 100_000, "\u202e"):
+        assert site.get(f"?q={quote(query)}")[0] == 200
+
+
+def test_a_page_refreshes_the_index_but_a_key_does_not(site, drinks, make_skill):
+    """The stat of thousands of files at each key would be felt."""
+    make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
+    assert "mull-wine" not in site.get("results?q=mull+red+wine")[2]
+    shown = site.get("?q=mull+red+wine")[2]
+    assert "mull-wine" in shown
+    assert "index refreshed: 1 added" in shown
+
+
+def test_what_the_settings_leave_out_is_not_found(drinks, index_dir, monkeypatch, pages_of):
+    """As in all other views."""
+    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
+    monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "steep-*")
+    assert "steep-tea" not in Site(make_app(pages_of(), SECRET)).get("results?q=green+tea")[2]
+
+
+@pytest.fixture
+def hostile(tmp_path, make_skill, index_dir, pages_of):
+    """Return a site over skills whose texts try to be more than text."""
+    root = tmp_path / "hostile"
+    for number, text in enumerate(HOSTILE):
+        about = f"Tea {text} is steeped green."
+        path = make_skill(root, f"skill-{number}", about, body=f"# Tea\n\n{text}\n", tags=[text])
+        (path.parent / f"notes {number} <b>&.md").write_text(f"{text}\n", encoding="utf-8")
+    make_skill(root, "huge", "tea " * 10_000, body="tea " * 60_000)
+    SkillIndex.from_roots([root], index_dir=index_dir, model="hashing")
+    return Site(make_app(pages_of(), SECRET))
+
+
+def test_hostile_texts_are_text(hostile, index_dir):
+    """In results, on the page of a skill, and in files: escaped, with nothing unseen in them."""
+    documents = list(SkillIndex.open(index_dir).documents())
+    assert len(documents) == len(HOSTILE) + 1
+    paths = ["results?q=steep+green+tea", "", "audit"]
+    paths += [f"skill?id={quote(one.doc_id)}" for one in documents]
+    texts = [hostile.wait(path) for path in paths]
+    for number, text in enumerate(HOSTILE):
+        file = quote(f"notes {number} <b>&.md")
+        texts.append(hostile.get(f"file?id=hostile%3Askill-{number}&path={file}")[2])
+        assert html.escape(one_line(text), quote=True).replace("&#x27;", "&#39;") in texts[
+            3 + [one.name for one in documents].index(f"skill-{number}")
+        ].replace("&#34;", "&quot;")
+        assert visible(text) in html.unescape(texts[-1])
+    for text in texts:
+        assert not re.search("<script>|<img|<b>|6049261729|[\u202a-\u202e\u200b\x1b]", text)
+        assert not re.search(r"href=\"(?!static/|\./|#|data:,|[a-z.]+(?:\?|\"))", text)
+
+
+def test_a_huge_skill_is_cut(hostile):
+    """A page stays small, and leads to the rest."""
+    _, _, text = hostile.get("skill?id=hostile%3Ahuge")
+    assert len(text) < 2 * MOST_BYTES
+    assert "the whole file, page by page" in text
+
+
+def test_pages_of_a_file_add_up_to_it(site, drinks):
+    """No character is lost between them."""
+    long = "".join(f"{number} Zeile mit Umlaut ä\n" for number in range(10_000))
+    (drinks / "steep-tea" / "long.md").write_text(long, encoding="utf-8")
+    path, found = "file?id=drinks%3Asteep-tea&path=long.md", ""
+    while path:
+        _, _, text = site.get(path)
+        found += html.unescape(re.search(r"<pre dir=\"auto\">(.*?)</pre>", text, re.DOTALL)[1])
+        following = re.search(r'href="(file[^"]*offset=\d+)"', text)
+        path = html.unescape(following[1]) if following else None
+    assert found == long
+
+
+@pytest.mark.parametrize("path", ["../brew-coffee/SKILL.md", "/etc/passwd", "no.md", "", "a\0b"])
+def test_no_path_leads_out_of_a_skill(site, path):
+    """The page says so."""
+    status, _, text = site.get(f"file?id=drinks%3Asteep-tea&path={quote(path)}")
+    assert status == 404
+    assert "This cannot be shown" in text
+    assert "root:" not in text
+
+
+def test_a_file_that_is_no_text_is_not_shown(site, drinks):
+    """Only its size."""
+    (drinks / "steep-tea" / "cup.png").write_bytes(b"\x89PNG\0\xff")
+    _, _, text = site.get("file?id=drinks%3Asteep-tea&path=cup.png")
+    assert "6 bytes" in text
+    assert "It is not text" in text
+
+
+def test_an_unknown_skill_is_not_found(site):
+    """With names that are near."""
+    status, _, text = site.get("skill?id=steep-te")
+    assert status == 404
+    assert "steep-tea" in text
+
+
+def test_a_skill_that_is_gone_is_not_found(site, drinks):
+    """The index still knows it."""
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    assert site.get("skill?id=drinks%3Asteep-tea")[0] == 404
+
+
+def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks, make_skill):
+    """A copy elsewhere is named with what differs; the others are ranked by its description."""
+    body = "# Tea\n\nUse 80 C."
+    make_skill(drinks / "more", "steep-tea", "Steep green tea, gently.", body=f"{body}\n")
+    site.get("")
+    _, _, text = site.get("skill?id=drinks%3Asteep-tea")
+    assert re.search(rf'row">body</th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
+    assert re.search(r"more/steep-tea.*?differs in description", text, re.DOTALL)
+    assert "brew-coffee" in text.partition("What competes")[2]
+
+
+def test_families_are_those_of_the_index(site, drinks, make_skill):
+    """In the same order."""
+    assert "no near-copies" in site.get("families")[2]
+    body = "# Tea\n\n" + "Steep it slowly and watch the clock. " * 30
+    for name in ("one", "two", "three"):
+        make_skill(drinks, name, "Steep white tea for a long evening with friends.", body=body)
+    site.get("")
+    assert re.search("1 families|2 near-copies", site.get("families")[2])
+
+
+def test_hosts_are_as_budget_says(site, cli, index_dir):
+    """The same figures."""
+    text = site.wait("hosts?window=32000")
+    assert '<option value="32000" selected>' in text
+    said = cli("budget", "--index-dir", index_dir, "--context", 32000, "--json").stdout
+    for one in json.loads(said)["hosts"]:
+        cells = [
+            f"{one['limit']:,} {one['unit']}",
+            f"{one['needed']:,}",
+            str(one["counts"]["whole"]),
+        ]
+        row = "".join(rf"<td>{re.escape(str(cell))}</td>\s*" for cell in cells)
+        assert re.search(rf"{one['host']}</th>{row}", text)
+
+
+@pytest.mark.parametrize("window", ["", "-1", "x", "9" * 30, "٣"])
+def test_a_window_that_is_no_number_is_the_usual_one(site, window):
+    """Nothing fails."""
+    assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
+
+
+def test_slow_work_is_done_once_for_a_generation(
+    site, drinks, index_dir, make_skill, monkeypatch, pages_of
+):
+    """Its page waits meanwhile, searches do not; a new generation is looked at anew."""
+    done, go = [], threading.Event()
+
+    def slow(index):
+        go.wait(10)
+        done.append(index.generation)
+        return ()
+
+    monkeypatch.setattr("skillsearch.ui.pages.audit", slow)
+    site = Site(make_app(pages_of(), SECRET))
+    assert "data-wait" in site.get("audit")[2]
+    assert "data-wait" in site.get("audit")[2]
+    assert "steep-tea" in site.get("results?q=green+tea")[2]
+    go.set()
+    assert "Nothing was found" in site.wait("audit")
+    assert len(done) == 1
+    make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
+    SkillIndex.open(index_dir).refresh()
+    site.wait("audit")
+    assert len(set(done)) == len(done) == 2
+
+
+def test_slow_work_that_fails_is_tried_again(site, monkeypatch, pages_of):
+    """A page says what failed; the next one may succeed."""
+    from skillsearch.errors import StorageError
+
+    outcomes = iter([StorageError("The disk is full."), ()])
+
+    def fail_once(_index):
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr("skillsearch.ui.pages.audit", fail_once)
+    site = Site(make_app(pages_of(), SECRET))
+    status, _, text = site.get("audit")
+    assert status == 500
+    assert "The disk is full." in text
+    assert "Nothing was found" in site.wait("audit")
+
+
+def test_a_bug_is_a_page(site, monkeypatch, capfd, pages_of):
+    """No traceback reaches a user."""
+
+    def fail(*_args, **_options):
+        raise RuntimeError("<b>oops</b>")
+
+    monkeypatch.setattr("skillsearch.ui.pages.answer_queries", fail)
+    status, _, text = Site(make_app(pages_of(), SECRET)).get("?q=tea")
+    assert status == 500
+    assert "This is a bug in skillsearch, please report it: RuntimeError(" in html.unescape(text)
+    assert "<b>" not in text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
+    """The newest first; no other file of the folder, or above it."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (tmp_path / "secret.html").write_text("secret", encoding="utf-8")
+    (folder / "notes.txt").write_text("secret", encoding="utf-8")
+    (folder / "link.html").symlink_to(tmp_path / "secret.html")
+    for age, name in enumerate(["old & <b>.html", "new.html"]):
+        (folder / name).write_text(f"<h1>{name}</h1>", encoding="utf-8")
+        os.utime(folder / name, (age * 1e9, age * 1e9))
+    site = Site(make_app(pages_of(folder), SECRET))
+    listed = site.get("reports")[2]
+    assert listed.index("new.html") < listed.index("old &amp; &lt;b&gt;.html")
+    status, headers, text = site.get("report?name=new.html")
+    assert (status, text) == (200, "<h1>new.html</h1>")
+    assert headers["content-security-policy"].endswith("sandbox")
+    for name in ("../secret.html", "notes.txt", "link.html", "", "/etc/passwd"):
+        status, _, text = site.get(f"report?name={quote(name)}")
+        assert status == 404
+        assert "secret</" not in text
+
+
+@given(path=st.text(max_size=40), query=st.text(max_size=40))
+def test_no_address_makes_the_app_fail(path, query):
+    """Whatever is asked for, an answer is a page."""
+    site = Site(make_app(Pages(load_settings(index_dir=Path("/nowhere"))), SECRET))
+    address = f"{quote(path, errors='replace')}?{quote(query, errors='replace')}"
+    assert site.get(address)[0] in (200, 404, 405, 500, 307)
+
+
+@pytest.fixture
+def started(drinks, index_dir, home):
+    """Start the command; return the process and the address that it prints."""
+    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
+    command = [sys.executable, "-m", "skillsearch", "ui", "--index-dir", str(index_dir)]
+    folder = str(Path(skillsearch.__file__).parents[1])
+    variables = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=variables, text=True)
+    try:
+        line = process.stderr.readline()
+        yield process, re.fullmatch(r"3 skills at (http://127\.0\.0\.1:\d+/[\w-]{43}/)\n", line)[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_serves_this_machine_until_it_is_interrupted(started):
+    """Under its own name alone: a page elsewhere may point its name at this machine."""
+    process, url = started
+    place = urlsplit(url)
+    for host, status in ((place.netloc, 200), ("localhost:1", 200), ("evil.example", 421)):
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=30)
+        connection.request("GET", place.path, headers={"Host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert process.stderr.read() == ""
+
+
+def test_without_an_index_the_command_says_how_to_make_one(cli, index_dir):
+    """It does not start."""
+    result = cli("ui", "--index-dir", index_dir)
+    assert result.exit_code == 4
+    assert "skillsearch index" in result.stderr
+
+
+def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch):
+    """In one line."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    result = indexed("ui")
+    assert result.exit_code == 1
+    assert re.search(r"The page needs starlette: .*\[ui\]", result.stderr)
