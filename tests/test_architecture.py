@@ -97,8 +97,8 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.popen", "os.syst
 }
 DANGEROUS_FLAGS = {"allow_pickle", "shell", "trust_remote_code"}
 PURE = {  # no clock, no files, no logging
-    "cli.host_configs",
-    "cli.host_edit",
+    "cli.hosts.edit",
+    "cli.hosts.entries",
     "text.languages",
     "text.markdown",
     "agents.prompt",

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.cli.host_configs import (
+from skillsearch.cli.hosts.entries import (
     HOOK_CLIENTS,
     HOSTS,
     add_command,

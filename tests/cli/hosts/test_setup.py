@@ -9,7 +9,7 @@ import pytest
 from jsonschema import validate
 
 import skillsearch
-from skillsearch.cli.host_files import host_file
+from skillsearch.cli.hosts.files import host_file
 from skillsearch.cli.models import schema_of
 
 PLUGIN = Path(skillsearch.__file__).parent / "plugin"

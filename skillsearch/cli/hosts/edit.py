@@ -15,8 +15,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 
-from skillsearch.cli import host_configs
-from skillsearch.cli.host_configs import Entry, Steps
+from skillsearch.cli.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.errors import ConfigError, ParseError
 from skillsearch.types import JsonValue
 
@@ -65,7 +64,7 @@ def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]
     for number, group in enumerate(table if isinstance(table, list) else ()):
         hooks = group.get("hooks") if isinstance(group, dict) else None
         for place, hook in enumerate(hooks if isinstance(hooks, list) else ()):
-            if host_configs.is_our_hook(entry.client, hook):
+            if is_our_hook(entry.client, hook):
                 path = (*entry.path[:-1], number)
                 is_alone = group == {"hooks": [hook]}
                 yield path if is_alone else (*path, "hooks", place), {"hooks": [hook]}
@@ -79,7 +78,7 @@ def _with(text: str, entry: Entry) -> str:
     if not isinstance(node, kind):
         name, wanted = json.dumps(path[depth - 1]), "table" if kind is dict else "list"
         raise EditError(f"has {name} as a {type(node).__name__}, where a {wanted} belongs")
-    value = host_configs.nested(path[depth + 1 :], entry.value)
+    value = nested(path[depth + 1 :], entry.value)
     is_last = entry.form == "toml" or (entry.form == "yaml" and not depth)
     if isinstance(node, list):
         node.insert(len(node) if is_last else 0, value)
@@ -174,7 +173,7 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
     bare, path = _bare(text), entry.path
     if not bare.strip():
         yield text + "\n" * (text[-1:] not in ("", "\n")) + _as_in(text, entry.text)
-    value = host_configs.nested(path[depth + 1 :], entry.value)
+    value = nested(path[depth + 1 :], entry.value)
     key = f"{json.dumps(path[depth])}: " if isinstance(path[depth], str) else ""
     unit = found[1] if (found := re.search(r"\n([ \t]+)\S", text)) else "  "
     opening = rf"{json.dumps(path[depth - 1])}\s*:\s*[\[{{]" if depth else r"\{"
@@ -228,7 +227,7 @@ def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
             opened = re.sub(r":[ \t]*\{[ \t]*\}", ":", line)
             opened += _as_in(text, "\n") * (not line.endswith("\n"))
             inner = next((one for one in lines[at + 1 :] if one.split("#")[0].strip()), "")
-            new = host_configs.yaml_lines(entry, _blanks(inner) or "  ")
+            new = yaml_lines(entry, _blanks(inner) or "  ")
             yield "".join([*lines[:at], opened, _as_in(text, new), *lines[at + 1 :]])
     yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)
 

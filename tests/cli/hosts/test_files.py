@@ -9,8 +9,8 @@ import textwrap
 
 import pytest
 
-from skillsearch.cli.host_configs import HOOK_CLIENTS, HOSTS, server_entry
-from skillsearch.cli.host_files import Change, host_file
+from skillsearch.cli.hosts.entries import HOOK_CLIENTS, HOSTS, server_entry
+from skillsearch.cli.hosts.files import Change, host_file
 from skillsearch.errors import ConfigError
 
 ENTRY = server_entry("gemini", ["/s", "mcp"])
@@ -20,8 +20,8 @@ VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_H
 KILL = """
 import os, signal, sys
 from pathlib import Path
-from skillsearch.cli.host_configs import server_entry
-from skillsearch.cli.host_files import Change
+from skillsearch.cli.hosts.entries import server_entry
+from skillsearch.cli.hosts.files import Change
 
 change = Change.plan(Path(sys.argv[1]), [server_entry("gemini", ["/s", "mcp"])])
 left = int(sys.argv[2])

@@ -9,8 +9,8 @@ import tomllib
 import pytest
 
 from skillsearch.cli import hook
-from skillsearch.cli.host_configs import HOOK_CLIENTS, HOSTS
-from skillsearch.cli.host_files import host_file
+from skillsearch.cli.hosts.entries import HOOK_CLIENTS, HOSTS
+from skillsearch.cli.hosts.files import host_file
 from skillsearch.config import cache_dir
 from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder

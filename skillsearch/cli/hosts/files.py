@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.cli.host_configs import HOSTS, Entry
-from skillsearch.cli.host_edit import EditError, edit
+from skillsearch.cli.hosts.edit import EditError, edit
+from skillsearch.cli.hosts.entries import HOSTS, Entry
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside

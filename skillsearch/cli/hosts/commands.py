@@ -1,0 +1,248 @@
+"""``skillsearch setup`` and ``skillsearch mcp-config``."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.hosts.entries import (
+    HOOK_CLIENTS,
+    HOSTS,
+    Entry,
+    add_command,
+    hook_entry,
+    server_entry,
+)
+from skillsearch.cli.hosts.files import Change, host_file, our_command
+from skillsearch.cli.output import emit_json, emit_rows, say
+from skillsearch.cli.selecting import options, selecting
+from skillsearch.config import no_index, standard_roots, user_index_dir
+from skillsearch.environ import install_extra
+from skillsearch.errors import ConfigError
+from skillsearch.mcp_server.session_tools import TOOLSETS
+from skillsearch.text.safe_text import visible
+from skillsearch.types import JsonValue
+
+
+@command("setup")
+@flag("--yes", "Do it without asking.")
+@flag("--remove", "Take our entries out of the files of all hosts; the index stays.")
+@app.as_json
+def setup_command(asked: Asked) -> int:
+    """Index your skills and configure the hosts on this machine.
+
+    Hosts are found by their folder or their program, skills in .agents/skills and .claude/skills,
+    here and in the home folder. It shows what it would do and asks; without a terminal it does
+    nothing unless --yes is given. Files of hosts are changed as by mcp-config --write.
+    """
+    settings = asked.settings
+    index_dir = user_index_dir() if settings.is_project_index else settings.index_dir.absolute()
+    roots = [] if asked.remove else list(map(str, standard_roots()))
+    files = {file: plan for client in HOSTS for file, plan in _files(client, index_dir, asked)}
+    hosts = [_handle(file, *plan, do=False) for file, plan in files.items()]
+    if not asked.as_json:
+        emit_rows([("index", root, index_dir) for root in roots])
+        emit_rows([list(row.values()) for row in hosts])
+    if not (asked.remove or importlib.util.find_spec("mcp")):
+        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
+    if files or roots:
+        done = _agrees(asked)
+    else:
+        done = asked.yes
+        say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
+    if done:
+        _index(roots, index_dir)
+        hosts = [_handle(file, *plan, do=True) for file, plan in files.items()]
+    if asked.as_json:
+        place = {"roots": roots, "index_dir": str(index_dir)}
+        emit_json({**place, "hosts": hosts, "done": done})
+    return int(any(row["state"] == "refused" for row in hosts))
+
+
+def _agrees(asked: Asked) -> bool:
+    """Return whether it may be done: asked on a terminal, else by ``--yes``."""
+    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(asked.yes or click.confirm("Do this?", err=True))
+    say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
+    return False
+
+
+def _index(roots: list[str], index_dir: Path) -> None:
+    if roots:
+        from skillsearch.cli.index import index_command
+
+        with redirect_stdout(sys.stderr):
+            index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
+
+
+def _files(
+    client: str, index_dir: Path, asked: Asked
+) -> list[tuple[Path, tuple[str, list[Entry]]]]:
+    """Return the files of a host with what is to become of each; none if it is not here."""
+    has_hook = "hook" in HOSTS[client]
+    folder = host_file(client, hook=has_hook).parent
+    if not folder.is_dir() and shutil.which(HOSTS[client]["program"]) is None:
+        return []
+    place = ["--index-dir", str(index_dir)]
+    files: dict[Path, list[Entry]] = {}
+    if asked.remove or importlib.util.find_spec("mcp"):
+        server = None if asked.remove else [*our_command(), "mcp", *place]
+        files.setdefault(host_file(client), []).append(server_entry(client, server))
+    if has_hook:
+        asks = None if asked.remove else [*our_command(), "hook", "--client", client, *place]
+        files.setdefault(host_file(client, hook=True), []).append(hook_entry(client, asks))
+    return [(file, (client, entries)) for file, entries in files.items()]
+
+
+def _handle(file: Path, client: str, entries: list[Entry], *, do: bool) -> dict[str, JsonValue]:
+    """Plan the change of a file, or make it; return what comes of it."""
+    kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
+    row = {"client": client, "entries": kinds, "file": str(file)}
+    try:
+        change = Change.plan(file, entries)
+        if not change.is_needed:
+            return row | {"state": "unchanged"}
+        if do:
+            show_change(change)
+            return row | {"state": "changed"}
+    except (ConfigError, OSError) as exc:
+        return row | {"state": "refused", "reason": str(exc)}
+    return row | {"state": "write" if entries[0].value is not None else "remove"}
+
+
+def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    if not url:
+        return None
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if is_usable and url.isprintable() and " " not in url:
+            return url
+    raise click.BadParameter(
+        f"{url!r} is not the URL of a server; write it as http://127.0.0.1:8765/mcp"
+    )
+
+
+@command("mcp-config")
+@click.argument("client", type=click.Choice(tuple(HOSTS)), metavar="CLIENT")
+@app.roots(must_exist=True)
+@app.index_dir
+@app.languages
+@app.trust
+@selecting
+@option(
+    "--http url URL", "URL of a running server: see skillsearch mcp --http.", callback=_check_url
+)
+@option("--toolset", "Which tools the server offers.", type=click.Choice(TOOLSETS))
+@flag("--watch", "Let the server follow changes of the folders.")
+@flag("--allow-run", "Let the host run commands of skills.")
+@flag("--hook", "Ask skillsearch at every prompt, without a server.")
+@flag("--include-unvetted", "With --hook: offer skills that nobody vouches for too.")
+@flag("--write", "Put it into the host's file; show what changes and keep a copy.")
+@flag("--remove", "Take our server, or with --hook our hook, out of that file.")
+@flag("--project", "Mean the file of the project in this folder, not the user's.")
+def mcp_config_command(asked: Asked) -> None:
+    """Configure a host for the MCP server, or print how.
+
+    CLIENT is claude-code, codex, gemini, vscode, opencode, goose, cursor, windsurf or zed. Without
+    --write or --remove nothing is written: stderr says which file the text belongs in. Without
+    ROOT it names the index in use here and now, so that the host asks that one from any folder.
+
+    --write and --remove change our entry in that file and keep every other byte of it. What was
+    there stays beside it, as FILE.1.bak. A file that cannot be edited without risk is left alone.
+    """
+    given, client = _check_config(asked), asked.client
+    make = hook_entry if asked.hook else server_entry
+    if asked.remove:
+        _change(make(client, None), asked)
+        return
+    index_dir, settings = asked.flags["index_dir"], asked.settings
+    is_pinned = not asked.url and (index_dir is not None or not asked.roots)
+    place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
+    kind = ["hook", "--client", client] if asked.hook else ["mcp", *map(str, asked.roots)]
+    server = asked.url or [*our_command(), *kind, *place, *given]
+    entry = make(client, server)
+    if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
+        say(f"warning: the server needs an extra: {install_extra('mcp')}")
+    if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
+        say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
+    if asked.write:
+        _change(entry, asked)
+        return
+    file = host_file(client, hook=asked.hook, project=asked.project)
+    click.echo(entry.text, nl=False)
+    say(f"This belongs in {file}, merged with what is there; --write does that.")
+    is_addable = not (asked.hook or asked.project)
+    if adding := is_addable and add_command(client, server):
+        # Not by `say`, which would change blanks in a path.
+        click.echo(f"Or run: {visible(adding)}", err=True)
+
+
+def _change(entry: Entry, asked: Asked) -> None:
+    """Put an entry into a host's file or take it out; if that fails, print what to paste."""
+    file = host_file(entry.client, hook=asked.hook, project=asked.project)
+    try:
+        change = Change.plan(file, [entry], Path.cwd() if asked.project else None)
+        if not change.is_needed:
+            say(f"Nothing to change: {file} {'has' if asked.write else 'does not have'} it.")
+            return
+        show_change(change)
+    except (ConfigError, OSError):
+        if asked.write:
+            click.echo(entry.text, nl=False)
+        raise
+    if asked.write and not asked.hook and (listing := HOSTS[entry.client].get("list")):
+        say(f"See whether it answers: {listing}")
+
+
+def show_change(change: Change) -> None:
+    """Show a change of a host's file as a diff, and make it."""
+    click.echo(change.diff(), err=True)
+    backup = change.write()
+    say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
+
+
+def _check_config(asked: Asked) -> list[str]:
+    """Return the options of a server that the host starts, and refuse what goes with none."""
+    languages, client = asked.flags["languages"], asked.client
+    trust = asked.settings.trust if asked.flags["trust"] else ()  # its folders are absolute
+    given = ["--languages", languages] if languages else []
+    given += [part for item in trust for part in ("--trust", item)]
+    given += options(asked.flags)
+    given += ["--toolset", asked.toolset] if asked.toolset else []
+    given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
+    refuse(asked.write and asked.remove, "--write or --remove, not both.")
+    place = asked.roots or asked.url or asked.flags["index_dir"] is not None
+    refuse(
+        asked.remove and (given or place or asked.include_unvetted),
+        "--remove takes our entry out, whatever it holds; leave out what a server is to do.",
+    )
+    refuse(asked.include_unvetted and not asked.hook, "--include-unvetted is for --hook.")
+    is_no_start = given and (asked.hook or asked.url)
+    refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
+    refuse(
+        (languages or trust) and not asked.roots,
+        "--languages and --trust are for a server that is given ROOTs to index.",
+    )
+    refuse(
+        asked.hook and (asked.roots or asked.url),
+        "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
+    )
+    refuse(
+        asked.hook and client not in HOOK_CLIENTS,
+        f"{client} has no known prompt hook; hosts with one: {', '.join(HOOK_CLIENTS)}. Use the "
+        f"server: skillsearch mcp-config {client}",
+    )
+    refuse(
+        asked.url and (asked.roots or asked.flags["index_dir"] is not None),
+        "With --http, ROOT and --index-dir are for the running server.",
+    )
+    return [*given, *["--include-unvetted"] * asked.include_unvetted]
