@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -57,7 +58,8 @@ class Picker:
     def __init__(self, searches: Sequence[Search], body: Callable[[str], str], said: str) -> None:
         self._searches, self._body, self._said = searches, cache(body), f"{said} {_HELP}"
         self._result: SearchResult | None = None
-        self._answered, self._chosen, self._is_taken = "", 0, False
+        self._signal = 0
+        self._answered, self._chosen, self._kept, self._is_taken = "", 0, "", False
         self._wakes = asyncio.Event()
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._wakes.set())
 
@@ -83,9 +85,13 @@ class Picker:
         )
         self._app.ttimeoutlen = self._app.timeoutlen = _ESCAPE_SECONDS
         self._buffer.document = Document(text)
-        with contextlib.suppress(EOFError):  # the terminal is gone
-            return self._app.run(self._begin, set_exception_handler=False)
-        return None
+        try:
+            with contextlib.suppress(EOFError):  # the terminal is gone
+                return self._app.run(self._begin, set_exception_handler=False)
+            return None
+        finally:
+            if self._signal:
+                signal.raise_signal(self._signal)
 
     def _begin(self) -> None:
         def fail(_loop: object, context: dict[str, Any]) -> None:
@@ -94,11 +100,23 @@ class Picker:
                     exception=context.get("exception") or RuntimeError(context["message"])
                 )
 
-        asyncio.get_running_loop().set_exception_handler(fail)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(fail)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+                loop.add_signal_handler(number, self._end, number)
         self._app.create_background_task(self._follow())
 
+    def _end(self, number: int) -> None:
+        """Give the terminal back as it was; `pick` then lets the signal do what it does."""
+        self._signal = number
+        if not self._app.is_done:
+            self._app.exit(result=None)
+
     def _move(self, step: int) -> None:
+        """Choose another skill; it stays chosen if a reader orders the list anew."""
         self._chosen = max(0, min(self._chosen + step, len(self._hits) - 1))
+        self._kept = self._hits[self._chosen].doc_id if self._hits else ""
 
     def _take(self) -> None:
         """Take the chosen skill, once the text as it is has an answer."""
@@ -131,11 +149,10 @@ class Picker:
             result = await asyncio.to_thread(search, text) if text else None
         except (SkillSearchError, OSError) as exc:
             said = one_line(str(exc))
-        is_same = self._hits and text == self._answered
-        chosen = self._hits[self._chosen].doc_id if is_same else ""
+        self._kept = self._kept if text == self._answered else ""
         self._answered, self._result, self._said = text, result, said
         ids = [hit.doc_id for hit in self._hits]
-        self._chosen = ids.index(chosen) if chosen in ids else 0
+        self._chosen = ids.index(self._kept) if self._kept in ids else 0
         if self._is_taken:
             self._take()
         self._app.invalidate()

@@ -32,10 +32,11 @@ class Terminal:
     def __init__(self, argv, variables, columns=80, rows=24):
         """Begin it."""
         self.screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self.screen)
+        self._stream, self.written = pyte.ByteStream(self.screen), b""
         self._stdout, stdout = os.pipe()
         self.fd, slave = pty.openpty()
         self.resize(columns, rows)
+        self.state = termios.tcgetattr(self.fd)
 
         def own_terminal():
             os.setsid()
@@ -60,9 +61,10 @@ class Terminal:
     def _read(self, seconds):
         if select.select([self.fd], [], [], seconds)[0]:
             try:
-                self._stream.feed(os.read(self.fd, 65536))
+                self.written += (data := os.read(self.fd, 65536))
             except OSError:
                 return False
+            self._stream.feed(data)
         return True
 
     @property
@@ -82,6 +84,11 @@ class Terminal:
         """Press keys."""
         os.write(self.fd, keys.encode())
 
+    def hang_up(self):
+        """Close it; return the exit code."""
+        os.close(self.fd)
+        return self._process.wait(SECONDS)
+
     def end(self, number=None):
         """Wait for the end, maybe after a signal; return the exit code and what stdout got."""
         if number:
@@ -90,6 +97,7 @@ class Terminal:
         while self._process.poll() is None and time.monotonic() < end:
             self._read(0.05)
         self._process.kill()
+        self.state = termios.tcgetattr(self.fd)
         with os.fdopen(self._stdout, "rb") as file:
             printed = file.read()
         os.close(self.fd)
@@ -151,6 +159,31 @@ def test_leaving_prints_nothing(key, find):
     if isinstance(key, str):
         at.type(key)
     assert at.end(None if isinstance(key, str) else key) == (130, "")
+
+
+@pytest.mark.parametrize("key", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, ESCAPE, "\r"])
+def test_however_it_ends_the_terminal_is_as_it_was(key, find):
+    """Cooked, with echo, on the main screen, the cursor visible; and a signal ends as it does."""
+    at = find("brew filter coffee")
+    before = at.state
+    at.wait("Grind the beans")
+    assert termios.tcgetattr(at.fd) != before
+    at.type(key if isinstance(key, str) else "")
+    code, _ = at.end(None if isinstance(key, str) else key)
+    assert code == {"\r": 0, signal.SIGTERM: -15, signal.SIGHUP: -1}.get(key, 130)
+    assert at.state == before
+    assert pyte.modes.DECTCEM in at.screen.mode
+    for mode in (b"?1049", b"?2004", b"?1000", b"?1"):
+        begun, ended = (at.written.rfind(b"\x1b[" + mode + end) for end in (b"h", b"l"))
+        assert begun <= ended, mode
+    assert b"\x1b[?1049h" in at.written
+
+
+def test_it_ends_with_its_terminal(find):
+    """A closed window leaves no process behind."""
+    at = find("brew filter coffee")
+    at.wait("Grind the beans")
+    assert at.hang_up() == -1
 
 
 def test_it_follows_the_size_of_the_window(find):
@@ -302,6 +335,14 @@ def test_the_chosen_skill_stays_chosen_when_a_reader_has_read(by_keys):
     press = slow(["x", DOWN, "", "", "", "", "\r"], 0.3)
     assert by_keys(answer, press, more=[read]).name == "b"
     assert asked == ["x"]
+
+
+def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
+    """Not what was first before."""
+    more = [lambda text: answer(text, names="cab")]
+    assert by_keys(answer, slow(["x", "", "", "", "", "\r"], 0.3), more=more).name == "c"
+    chosen = slow(["x", DOWN, UP, "", "", "", "", "\r"], 0.2)
+    assert by_keys(answer, chosen, more=more).name == "a"
 
 
 def test_keys_are_never_blocked_by_a_search(by_keys):
