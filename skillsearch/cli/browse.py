@@ -66,8 +66,9 @@ def list_command(asked: Asked) -> None:
         emit_json({"count": len(skills), "generation": index.generation, "skills": skills})
     else:
         tags = {path: tag_of(root.trust) for path, root in roots.items()}
+        form = "{1} {0}" if is_terminal() else "{0} {1}"  # an alias may be cut there, not its tag
         rows = (
-            (each.name, f"{each.alias} {tags[each.root]}".rstrip(), each.description)
+            (each.name, form.format(each.alias, tags[each.root]).strip(), each.description)
             for each in documents
         )
         columns = ("name", "alias", "description")
@@ -99,9 +100,11 @@ def families_command(asked: Asked) -> None:
         ]
         emit_json({"count": len(found), "generation": index.generation, "families": records})
     else:
-        rows = ((first.name, first.alias, str(family), family.told) for first, family in found)
+        rows = [[first.name, first.alias, str(family), family.told] for first, family in found]
+        if is_terminal():
+            rows = [[*row[:2], ": ".join(row[2:])] for row in rows]
         columns = ("name", "alias", "family", "members")
-        show_rows(rows, ("name", "root", *columns[2:]), is_cut=True, columns=columns)
+        show_rows(rows, ("name", "root", "family"), is_cut=True, columns=columns)
     if not found:
         say("The index holds no near-copies.")
 

@@ -37,7 +37,7 @@ from skillsearch.reports.cache import prune_archives
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
 from skillsearch.text.provenance import VOUCH, tag_of
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import listed
 from skillsearch.types import IndexReport, JsonValue, Progress, Trust
 
 if TYPE_CHECKING:
@@ -197,17 +197,18 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     show_diagnostics(report.diagnostics)
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
-    click.echo(
+    say(
         f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
         f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
-        f"{report.embedded:,} texts embedded, {report.seconds:.2f} s"
+        f"{report.embedded:,} texts embedded, {report.seconds:.2f} s",
+        err=False,
     )
     for root, count in held.get("left", {}).items():
         say(f"with {root}, {'1 skill' if count == 1 else f'{count:,} skills'} left the index")
     place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
     pairs = zip(held["roots"], held["trust"], strict=True)
     roots = (f"{root} {tag_of(trust)}".rstrip() for root, trust in pairs)
-    click.echo(one_line(f"index: {place}; roots: {listed(roots, _SHOWN_ROOTS)}"))
+    say(f"index: {place}; roots: {listed(roots, _SHOWN_ROOTS)}", err=False)
 
 
 @command("watch")

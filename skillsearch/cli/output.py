@@ -132,15 +132,15 @@ def show_record(
         show_rows(rows, columns=columns)
 
 
-def say(message: str) -> None:
-    """Print a message on stderr, wrapped on a terminal; nothing if it is empty."""
+def say(message: str, *, err: bool = True) -> None:
+    """Print a message on stderr or stdout, wrapped on a terminal; nothing if it is empty."""
     line = one_line(message)
     if not line:
         return
-    if sys.stderr.isatty():
+    if (sys.stderr if err else sys.stdout).isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-    click.echo(line, err=True)
+    click.echo(line, err=err)
 
 
 class StderrHandler(logging.Handler):

@@ -36,11 +36,11 @@ _STYLES = {
 """Colours of words in the first column."""
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffe6\U00020000-\U0003fffd"
 _BREAKS = (
-    re.compile(rf"[\d.,]+ %\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
+    re.compile(rf"[\d.,]+ (?:%|MB)\s*|(?<!\S)~?/\S+\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
     re.compile(r"[^/]*/+|[^/]+"),
     re.compile(r"[^-_.:+,]*[-_.:+,]+|[^-_.:+,]+"),
 )
-"""Pieces a line may end after, the best first: words, folders of a path, parts of a name."""
+"""Pieces a line may end after, the best first: words or paths, their folders, parts of a name."""
 
 
 def make_console() -> Console:
@@ -74,7 +74,7 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
     console.print(Text(f"{MAY_FIT if result else ONLY_MAY_FIT}:", style="yellow"))
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(justify="right")
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 3)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 2)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for hit in result.perhaps:
         score = Text(f"{hit.score:.2f}", style="cyan")
@@ -118,8 +118,9 @@ def print_lines(
     """Print rows as a table with a line for each, whose cells are cut; the last has the rest."""
     console = console or make_console()
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
-    for head in headers:
-        table.add_column(Text(head, style="dim"), no_wrap=True, max_width=console.width // 3)
+    for place, head in enumerate(headers):  # names, which come first, are what `show` takes
+        most = console.width // (4 if place else 2)
+        table.add_column(Text(head, style="dim"), no_wrap=True, max_width=most)
     table.columns[-1].max_width, table.columns[-1].ratio = None, 1
     for row in rows:
         table.add_row(*(_cell(cell, place, console.width) for place, cell in enumerate(row)))
@@ -140,17 +141,17 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     if sum(_widest(cells, 0) for cells in columns) + 2 * gaps > width:
         for cells in columns:  # heads, which come first, are broken before an @
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
-    # Each column gets what its longest part of a word needs, then its longest word, then all.
-    wishes = [[_widest(cells, depth) for cells in columns] for depth in (3, 1, 0)]
-    needed = sum(wishes[1]) + gaps
+    # Each column gets what its longest word needs, then all that it needs; where that is too much,
+    # the narrow ones do, and the others get the same.
+    wishes = [[_widest(cells, depth) for cells in columns] for depth in (1, 0)]
+    needed = sum(wishes[0]) + gaps
     gap = 1 if needed <= width < needed + gaps else 2
     widths = [1] * len(columns)
     for wish in wishes:
-        lacks = [most - has for most, has in zip(wish, widths, strict=True)]
-        while max(lacks) > 0 and sum(widths) < width - gap * gaps:
-            place = lacks.index(max(lacks))
-            widths[place] += 1
-            lacks[place] -= 1
+        while lacking := [place for place, most in enumerate(wish) if widths[place] < most]:
+            if sum(widths) >= width - gap * gaps:
+                break
+            widths[min(lacking, key=widths.__getitem__)] += 1
     return gap, widths
 
 

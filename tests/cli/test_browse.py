@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -356,6 +357,43 @@ def test_no_word_of_a_table_is_broken(width, kind, rows):
     assert {word for row in (heads, *rows) for cell in row for word in cell.split()} <= shown
 
 
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("name", ["a" * 64, "表" * 32])
+def test_one_long_word_takes_no_room_that_others_need(width, name):
+    """It is broken, and the words beside it are not."""
+    heads = HEADS["level"]
+    lines = printed_at(width, [(*LEVELS[0][:-1], name), LEVELS[1]], heads)
+    assert max(map(cell_len, lines)) <= width
+    assert {*" ".join(heads).split(), *LEVELS[0][1:3]} <= set(" ".join(lines).split())
+    assert "".join(lines).count(name[0]) >= len(name)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_list_keeps_its_columns_whatever_is_in_it(
+    width, cli, tmp_path, make_skill, terminal, monkeypatch
+):
+    """A line for each skill, as wide as the terminal; nothing hides who vouches for a root."""
+    root = tmp_path / ("root-" * 12)
+    names = ["n" * 64, "tea", "表格图表助手", "한국어-도우미", "été"]
+    for place, name in enumerate(names):
+        path = make_skill(root, f"s{place}", f"{name} 🎉 把销售表格做成图表 " * 40)
+        path.write_text(path.read_text().replace(f"name: s{place}", f"name: {name}"))
+    shutil.copytree(root / "s1", root / "s9")
+    options = ("--index-dir", tmp_path / "i")
+    cli("index", root, *options, "--model", "hashing", "--trust", "project")
+    terminal()
+    monkeypatch.setenv("COLUMNS", str(width))
+    head, *lines = cli("list", *options).stdout.splitlines()
+    assert len(lines) == 6
+    assert all(cell_len(line.rstrip()) <= width for line in [head, *lines])
+    assert {cell_len(line[: line.index("[project]")]) for line in lines} == {head.index("root")}
+    shown = "".join(lines)
+    assert all(name[: width // 2 - 1] in shown for name in names)
+    family = cli("families", *options).stdout.splitlines()[1]
+    assert cell_len(family.rstrip()) <= width
+    assert "1 near-copy" in family
+
+
 @given(
     st.lists(
         st.lists(st.text("ab字c ", max_size=30), min_size=4, max_size=4), min_size=1, max_size=5
@@ -383,6 +421,8 @@ def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
         ("表格里的文字", 5, ["表格", "里的", "文字"]),
         ("one two", 20, ["one two"]),
+        ("in /tmp/用户/skills/文件夹", 14, ["in", "/tmp/用户/", "skills/文件夹"]),
+        ("about 28.0 MB", 10, ["about", "28.0 MB"]),
     ],
 )
 def test_a_line_ends_at_the_best_place_there_is(text, width, lines):

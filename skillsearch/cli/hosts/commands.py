@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from skillsearch.cli.hosts.entries import (
     server_entry,
 )
 from skillsearch.cli.hosts.files import Change, host_file, our_command
-from skillsearch.cli.output import emit_json, emit_rows, say
+from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.cli.selecting import options, selecting
 from skillsearch.config import no_index, standard_roots, user_index_dir
 from skillsearch.environ import install_extra
@@ -49,8 +50,8 @@ def setup_command(asked: Asked) -> int:
     files = {file: plan for client in HOSTS for file, plan in _files(client, index_dir, asked)}
     hosts = [_handle(file, *plan, do=False) for file, plan in files.items()]
     if not asked.as_json:
-        emit_rows([("index", root, index_dir) for root in roots])
-        emit_rows([list(row.values()) for row in hosts])
+        show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
+        show_rows([list(row.values())[:4] for row in hosts], ("host", "entries", "file", "to do"))
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
     if files or roots:
@@ -60,7 +61,10 @@ def setup_command(asked: Asked) -> int:
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
     if done:
         _index(roots, index_dir)
-        hosts = [_handle(file, *plan, do=True) for file, plan in files.items()]
+        hosts = [
+            _handle(file, *plan, do=True) if row["state"] in ("write", "remove") else row
+            for row, (file, plan) in zip(hosts, files.items(), strict=True)
+        ]
     if asked.as_json:
         place = {"roots": roots, "index_dir": str(index_dir)}
         emit_json({**place, "hosts": hosts, "done": done})
@@ -111,9 +115,10 @@ def _handle(file: Path, client: str, entries: list[Entry], *, do: bool) -> dict[
         if not change.is_needed:
             return row | {"state": "unchanged"}
         if do:
-            show_change(change)
+            _make(change, entries)
             return row | {"state": "changed"}
     except (ConfigError, OSError) as exc:
+        say(f"refused: {exc}")
         return row | {"state": "refused", "reason": str(exc)}
     return row | {"state": "write" if entries[0].value is not None else "remove"}
 
@@ -194,20 +199,25 @@ def _change(entry: Entry, asked: Asked) -> None:
         if not change.is_needed:
             say(f"Nothing to change: {file} {'has' if asked.write else 'does not have'} it.")
             return
-        show_change(change)
+        _make(change, [entry])
     except (ConfigError, OSError):
         if asked.write:
             click.echo(entry.text, nl=False)
         raise
-    if asked.write and not asked.hook and (listing := HOSTS[entry.client].get("list")):
-        say(f"See whether it answers: {listing}")
 
 
-def show_change(change: Change) -> None:
-    """Show a change of a host's file as a diff, and make it."""
+def _make(change: Change, entries: Sequence[Entry]) -> None:
+    """Show a change of a host's file as a diff, make it, and say how to see that it works."""
     click.echo(change.diff(), err=True)
     backup = change.write()
     say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
+    for entry in entries:
+        if (
+            entry.value is not None
+            and not entry.is_hook
+            and (listing := HOSTS[entry.client].get("list"))
+        ):
+            say(f"See whether it answers: {listing}")
 
 
 def _check_config(asked: Asked) -> list[str]:

@@ -1,6 +1,7 @@
 """Tests of ``skillsearch setup``."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from jsonschema import validate
 
 import skillsearch
-from skillsearch.cli.hosts.files import host_file
+from skillsearch.cli.hosts.files import Change, host_file
 from skillsearch.cli.models import schema_of
 
 PLUGIN = Path(skillsearch.__file__).parent / "plugin"
@@ -104,7 +105,7 @@ def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):
     result = cli("setup", "--yes")
     assert result.exit_code == 1
     assert "refused" in result.stdout
-    assert "config.toml is not valid TOML" in result.stdout
+    assert "config.toml is not valid TOML" in result.stderr
     assert host_file("cursor").exists()
 
 
@@ -131,6 +132,28 @@ def test_on_a_terminal_it_asks(cli, machine, tmp_path):
     done = subprocess.run(command, input=b"n\n", capture_output=True, timeout=60, check=False)
     assert b"Do this?" in done.stdout
     assert files(machine) == before
+    shown = re.sub(r"\x1b\[[\d;?]*m", "", done.stdout.decode())
+    assert re.findall(r"^(\w+) +server", shown, re.MULTILINE) == ["codex", "cursor"]
+    assert "\t" not in shown
+
+
+def test_what_is_refused_only_at_the_end_is_said_too(cli, machine, monkeypatch):
+    """A file that changes while it is about to be replaced stays as it is then."""
+    before = machine / ".codex" / "config.toml"
+    write = Change.write
+
+    def late(change):
+        if change.path == before:
+            before.write_text("# theirs\n")
+        return write(change)
+
+    monkeypatch.setattr(Change, "write", late)
+    result = cli("setup", "--yes")
+    assert result.exit_code == 1
+    assert f"refused: {before} was changed meanwhile" in result.stderr
+    assert "See whether it answers" not in result.stderr.partition("refused")[0]
+    assert before.read_text() == "# theirs\n"
+    assert host_file("cursor").exists()
 
 
 def test_the_plugin_is_this_version_and_its_skill_the_example():
