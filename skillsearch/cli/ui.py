@@ -30,10 +30,11 @@ _NEEDED = ("starlette", "uvicorn", "jinja2")
 @option("--reports FOLDER", "Show the pages that skillsearch eval --html has saved there.")
 @flag("--open opens", "Open the page in the browser.")
 def ui_command(asked: Asked) -> int:
-    """Show the skills in the browser: search, families, hosts, health.
+    """Look at the skills in the browser.
 
-    Serves pages to this machine alone, at an address that nobody can guess and that is new each
-    time. They load nothing from elsewhere. Ctrl-C ends it.
+    Pages to search as you type, for each skill, for families of near-copies, what hosts would cut,
+    health and evaluation reports. They are served to this machine alone, at an address that nobody can guess and that is new each
+    time. They load nothing from elsewhere; Ctrl-C ends it.
     """
     for name in _NEEDED:
         if importlib.util.find_spec(name) is None:
