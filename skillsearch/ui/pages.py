@@ -65,7 +65,11 @@ class Pages:
         return self._opened.get(self.settings.index_dir)
 
     def search(self, query: str, *, refresh: bool = False, read: bool = True) -> Shown:
-        """Search the selected skills; `read` lets the reader of the settings look at the hits."""
+        """Search the selected skills.
+
+        With `read`, the reader of the settings looks at the hits, and names are looked for that the
+        query may misspell; both take too long for every key.
+        """
         index, notes, query = self.index(), list[str](), query[:MOST_CHARS].strip()
         answers = answer_queries(
             index,
@@ -82,7 +86,8 @@ class Pages:
         for result in answers:
             hits = *result.hits, *result.perhaps
             shown |= {"result": result, "whys": {hit.doc_id: why(hit.explain) for hit in hits}}
-            shown["near"] = () if result else near_names(index, query, self.settings.selection)
+            is_lost = read and not result
+            shown["near"] = near_names(index, query, self.settings.selection) if is_lost else ()
         return shown
 
     def skill(self, doc_id: str) -> Shown:

@@ -431,3 +431,9 @@ def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch
     result = indexed("ui")
     assert result.exit_code == 1
     assert re.search(r"The page needs starlette: .*\[ui\]", result.stderr)
+
+
+def test_a_misspelt_name_is_suggested_when_typing_pauses(site):
+    """Comparing all names takes too long for every key."""
+    assert "similar name" not in site.get("results?q=steeep-teaa&read=0")[2]
+    assert "Skills with a similar name: <bdi>steep-tea</bdi>" in site.get("?q=steeep-teaa")[2]
