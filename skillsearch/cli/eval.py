@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillsearch.training.reader_tuning import ReaderOptions
     from skillsearch.training.tuning import Tuned, TuneOptions
 
+_NO_MEASURING = {"compare", "places", "system", "split", "html", "as_json", "header", "flags"}
 _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
@@ -53,6 +54,11 @@ _NAMES = {
 @flag(
     "--pool", "Ask the queries of each collection against the documents of all, as one collection."
 )
+@flag(
+    "--compare",
+    "COLLECTION is a file that eval --json printed: show several side by side, the oldest first, "
+    "each by its first system or that of --system NAME.",
+)
 @option("--kinds LIST", "Queries that --self makes: trigger,task,example,heading. [default: all]")
 @flag("--confusables", "Report which skills steal each other's queries.")
 @repeatable(
@@ -73,12 +79,17 @@ def eval_command(asked: Asked) -> int:
     Every system answers every query; the report shows how good the answers are, which differences
     are significant, and how well scores separate answerable from unanswerable queries.
     """
+    from skillsearch.evaluation.history import read_history
     from skillsearch.evaluation.jobs import evaluate
-    from skillsearch.evaluation.page import save_page
-    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.report import Outcome, shortfalls
     from skillsearch.evaluation.runs import save_runs
 
     minima = _check(asked)
+    if asked.compare:
+        system = next(iter(asked.system), None)
+        reports = read_history([Path(place) for place in asked.places], system=system)
+        _show_outcomes([Outcome(report, ()) for report in reports], asked)
+        return 0
     specs, jobs = _load(asked)
     with output.progress_bars() as progress:
         outcomes = evaluate(
@@ -91,10 +102,7 @@ def eval_command(asked: Asked) -> int:
         )
     if asked.save_runs:
         save_runs(outcomes, asked.save_runs)
-    if asked.html:
-        made = f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}"
-        save_page(outcomes, asked.html, made=made, version=__version__)
-    _show_outcomes(outcomes, as_json=asked.as_json)
+    _show_outcomes(outcomes, asked)
     for shortfall in (missed := shortfalls(outcomes, minima)):
         output.say(str(shortfall))
     return 1 if missed else 0
@@ -106,6 +114,12 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
         not any((asked.places, asked.own, asked.example)),
         "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
         "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
+    )
+    given = {name for name, value in vars(asked).items() if value}
+    refuse(
+        asked.compare and (given - _NO_MEASURING or len(asked.places) < 2 or len(asked.system) > 1),
+        "--compare shows two or more results of eval --json and measures nothing: beside their "
+        "files it takes one --system NAME, --html, --json and --header.",
     )
     refuse(
         asked.own and asked.example,
@@ -125,7 +139,8 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
         asked.html and not asked.html.absolute().parent.is_dir(),
         f"The folder of --html {asked.html} does not exist; create it.",
     )
-    needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
+    needed = {} if asked.compare else {"ir_measures": "Measuring"}
+    needed |= {"matplotlib": "--html"} if asked.html else {}
     refuse(
         asked.header and asked.confusables,
         "--header names the columns of figures, and --confusables prints others; use --json.",
@@ -163,13 +178,19 @@ def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     return specs, (job,)
 
 
-def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-    if as_json:
-        from skillsearch.evaluation.report import mean_systems
+def _show_outcomes(outcomes: Sequence[Outcome], asked: Asked) -> None:
+    from skillsearch.evaluation.page import save_page
+    from skillsearch.evaluation.report import mean_systems
 
+    now = datetime.now().astimezone()
+    if asked.html:
+        save_page(outcomes, asked.html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
+    if asked.as_json:
         records = [outcome.to_dict() for outcome in outcomes]
         mean = mean_systems([outcome.report for outcome in outcomes])
-        output.emit_json({"collections": records, "mean": mean} if len(records) > 1 else records[0])
+        made = {"made": now.isoformat(timespec="seconds"), "version": __version__}
+        several = {"collections": records, "mean": mean}
+        output.emit_json(made | (several if len(records) > 1 else records[0]))
         return
     from skillsearch.cli.eval_tables import emit_outcomes, outcome_blocks, print_blocks
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COMPARED = (MAIN_MEASURE, "Success@1")
 """Measures whose differences are shown; the HTML page shows all."""
 _PART_MEASURES = (MAIN_MEASURE, "Success@1", "R@5")
-_TEXTS = frozenset({"", "measure", "requests", "system"})
+_TEXTS = frozenset({"", "measure", "requests", "run", "system"})
 """Heads of columns that hold no numbers, as do those that say what systems differ from."""
 _WORST = 3
 """Queries shown, of the best system."""
@@ -222,11 +222,11 @@ def _measures(report: Report) -> _Table:
     rows: list[_Row] = []
     for name, cells in words.mean_rows(report, names):
         rows.append((_short(name), *_means(cells, names), times[name]))
-    return "Means in percent", ["system", *_heads(names), "ms"], rows
+    return "Means in percent", [report.unit, *_heads(names), "ms"], rows
 
 
 def _differences(report: Report) -> Iterator[_Table]:
-    heads = ["system", "points", "95 %", "Holm p", "won/tied/lost", "verdict"]
+    heads = [report.unit, "points", "95 %", "Holm p", "won/tied/lost", "verdict"]
     for measure in _COMPARED:
         rows: list[_Row] = []
         for one in (one for one in report.comparisons if one.measure == measure):
@@ -265,7 +265,7 @@ def _abstentions(report: Report) -> Iterator[_Table]:
             false = [percent(point.false_answers.get(source)) for source in sources]
             rows.append(("", name, score_digits(point.threshold), percent(point.kept), *false))
     heads = ["system", "", "threshold", "kept", *map(_short, sources)]
-    if sources:
+    if sources and report.unit == "system":
         yield "When nothing fits: false answers in percent", heads, rows
 
 

@@ -89,6 +89,7 @@ _EVALUATED |= {"examples": {str: _each([evaluation.QueryExample], "worst best")}
 _EVALUATED |= {"per_query": {str: {str: {str: float}}}, "kinds?": {str: _PART}}
 _EVALUATED |= {"languages?": {str: _COMPARED}, "confusables?": [Confusion]}
 _EVALUATED |= _each(_COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
+_MADE = _each(str, "made version")
 _CHANGE = _some(Change, "before after") | _each(float, "difference p_value") | {"interval": [float]}
 _MEASURED = _each(int, "queries documents") | {"dense?": _CHANGE, "hybrid": _CHANGE}
 _TUNED = _some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
@@ -114,7 +115,7 @@ MODELS: dict[str, Any] = {
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
     "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int, "offers": {str: str}},
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
-    "eval": (_EVALUATED, {"collections": [_EVALUATED], "mean": _MEANS}),
+    "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),
     "tune": _TUNED | {"measured": {str: _MEASURED}},
 }
 """By command."""

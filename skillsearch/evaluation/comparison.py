@@ -5,6 +5,7 @@ numpy only: scipy.stats costs 0.9 s to import, and its permutation test takes fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,13 @@ def interval(values: ArrayLike, *, seed: int = 0, block: int = _BLOCK) -> tuple[
     means = [sample[rng.integers(size, size=(rows, size))].mean(axis=1) for rows in blocks]
     low, high = np.quantile(np.concatenate(means), _TAILS)
     return float(low), float(high)
+
+
+def share_interval(share: float, size: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of so many cases (Wilson 1927)."""
+    square = 1.959964**2 / size
+    middle, half = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
+    return max((middle - half) / (1 + square), 0.0), min((middle + half) / (1 + square), 1.0)
 
 
 def randomisation_test(differences: ArrayLike, *, seed: int = 0) -> float:

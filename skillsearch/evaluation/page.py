@@ -7,7 +7,8 @@ so that a hostile collection can do no more than look odd. Tables take plain tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 from skillsearch.evaluation import plots
 from skillsearch.evaluation import report as words
+from skillsearch.evaluation.assess import FEW
 from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, Outcome, percent
 from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, States, SystemReport
@@ -30,34 +32,8 @@ _QUERY_CHARS = 160  # a longer query is cut, and opens on a click
 _MAX_RELEVANT = 5  # relevant documents named of a query
 _NAMED = 3  # collections named in the title; more are counted
 _MEAN = "mean of the collections"
-_MEANS_CAPTION = "Means in percent with their 95 % intervals"
-_MEASURES_CAPTION = (
-    "Dots are means, lines their intervals. If the lines of two systems overlap, see the table of "
-    "differences for whether one is better: it compares them query by query."
-)
-_QUERIES_CAPTION = (
-    "Each dot is the queries with the same two values, the larger the more. Above the dashed line "
-    "{system} is better, below it {baseline}."
-)
-_STATES_CAPTION = "What answers say at the default threshold, in percent of the requests"
-_CAPTIONS: Mapping[Callable[..., str | None], str] = {
-    plots.plot_states: "What answers say at the default threshold. Of answerable requests as many "
-    "as possible should be kept, of the others as many as possible hear that no skill fits.",
-    plots.plot_top_scores: "Scores of first hits. The less the scores of answerable queries "
-    "overlap with those below, the better a threshold separates them. A query without a hit "
-    "counts as 0; each row has its own height.",
-    plots.plot_thresholds: "The effect of a threshold. At a good one false answers are few, and "
-    "most of what can be answered is kept.",
-    plots.plot_reliability: "The meaning of a score. On the dashed line it is the probability of "
-    "being relevant; below the line the system is too sure, above it too modest. The bars show how "
-    "many queries stand behind each dot.",
-}
-_LANGUAGES_EXPLAINED = (
-    "A query in the same language asks for at least one skill in its own language, a "
-    "cross-language one only for skills in others. Queries are in neither group if their "
-    "language, or the language of the skills, is unknown. Differences are in points of "
-    f"{MAIN_MEASURE}, and corrected for the number of comparisons within each group."
-)
+_SAID = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_PLOTS = plots.plot_states, plots.plot_top_scores, plots.plot_thresholds, plots.plot_reliability
 
 
 def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
@@ -75,6 +51,7 @@ def render_page(reports: Sequence[Report], *, made: str, version: str, mean: str
     """
     names = [report.collection for report in reports]
     title = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} collections"
+    title += " over time" * any(report.unit == "run" for report in reports)
     parts = []
     if len(reports) > 1:
         systems, rows = words.summary_rows(reports, mean=mean)
@@ -97,14 +74,16 @@ def _collection(report: Report, place: int) -> Iterator[str]:
     yield f'<section id="c{place}">\n<h2>{text(report.collection)}</h2>'
     others = [f"{count:,} {text(source)}" for source, count in report.unanswerable.items()]
     nothing = f" Queries that nothing answers: {', '.join(others)}." if others else ""
-    yield f"<p>{report.documents:,} skills, {report.queries:,} judged queries.{nothing}</p>"
-    yield f"<p>{text(words.headline(report))}</p>"
+    said = [words.headline(report), *map(words.answers_said, report.systems)]
+    yield "\n".join(f'<p class="verdict">{text(one)}</p>' for one in said if one)
+    counts = f"{report.documents:,} skills, {report.queries:,} judged queries"
+    yield f'<p class="quiet">{counts}.{nothing}</p>'
     if report.notes:
         yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in report.notes)}</ul>"
+    yield from _plots(report, place)
     yield from _measures(report)
     yield from language_section(report)
-    yield _overview_figures(report, place)
-    yield from _abstention(report, place)
+    yield from _abstention(report)
     if any(system.worst or system.best for system in report.systems):
         yield "<h3>Worst and best queries</h3>"
         yield from (_examples(report, system) for system in report.systems)
@@ -119,9 +98,9 @@ def _measures(report: Report) -> Iterator[str]:
         for (_, cells), system in zip(rows, report.systems, strict=True):
             cells.append(Cell(words.milliseconds(system.milliseconds)))
     yield "<h3>Measures</h3>"
-    yield table(_MEANS_CAPTION, ["system", *names], [("", rows)])
+    yield table(_SAID["means"], [report.unit, *names], [("", rows)])
     settings = definitions((text(one.name), text(one.settings)) for one in report.systems)
-    yield details("Settings of the systems", settings)
+    yield details(f"Settings of the {report.unit}s", settings)
     if not report.comparisons:
         return
     groups: dict[str, list[tuple[str, list[str]]]] = {}
@@ -134,8 +113,7 @@ def _measures(report: Report) -> Iterator[str]:
         groups.setdefault(one.system, []).append((one.measure, figures))
     heads = ["measure", "points", "95 % interval", "p", "Holm p", "queries", "verdict"]
     yield f"<h3>Differences from {text(report.systems[0].name)}</h3>"
-    caption = "Difference in percentage points; queries on which it is better / equal / worse"
-    yield table(caption, heads, groups.items())
+    yield table(_SAID["differences"], heads, groups.items())
 
 
 def language_section(report: Report) -> Iterator[str]:
@@ -145,47 +123,62 @@ def language_section(report: Report) -> Iterator[str]:
         return
     names = words.measure_names(report)
     is_compared = len(report.systems) > 1
-    groups = []
+    groups: dict[bool, list[Group]] = {False: [], True: []}
     for name, part in parts.items():
         rows = words.mean_rows(part, names)
         for system, cells in rows if is_compared else ():
             cells.append(Cell(words.against_baseline(part, system)))
-        groups.append((f"{name}, {words.counted(part.queries)}", rows))
+        title = f"{name}, {words.counted(part.queries)}"
+        groups[part.queries < FEW].append((title, rows))
     heads = ["system", *names, *([f"from {report.systems[0].name}"] if is_compared else [])]
-    yield f"<h3>Languages</h3>\n<p>{_LANGUAGES_EXPLAINED}</p>"
-    yield table(_MEANS_CAPTION, heads, groups)
+    yield f"<h3>Languages</h3>\n<p>{_SAID['languages']}</p>"
+    if groups[False]:
+        yield table(_SAID["means"], heads, groups[False])
+    if few := groups[True]:
+        yield details(f"Fewer than {FEW} queries: {len(few)}", table(_SAID["few"], heads, few))
 
 
-def _overview_figures(report: Report, place: int) -> str:
+def _plots(report: Report, place: int) -> Iterator[str]:
+    """Show the systems side by side, or run by run, and what each of them says."""
+    if shown := figures((_history if report.unit == "run" else _overview)(report, place)):
+        yield f"<h3>Plots</h3>\n{shown}"
+    for number, system in enumerate(report.systems):
+        shown = figures(
+            (plot(system, prefix=f"c{place}-{plot.__name__}{number}"), _SAID[plot.__name__])
+            for plot in _PLOTS
+        )
+        is_open = system.abstention.default is not None
+        yield details(f"Plots of {text(system.name)}", shown, is_open=is_open) if shown else ""
+
+
+def _overview(report: Report, place: int) -> Iterator[tuple[str | None, str]]:
     systems = {system.name: system for system in report.systems}
-    svg = plots.plot_measures(report.systems, prefix=f"c{place}-measures")
-    shown = [(svg, _MEASURES_CAPTION)]
+    yield plots.plot_measures(report.systems, prefix=f"c{place}-measures"), _SAID["measures"]
     for number, one in enumerate(report.comparisons):
         if one.measure == MAIN_MEASURE:
             prefix = f"c{place}-queries{number}"
             svg = plots.plot_queries(report.systems[0], systems[one.system], one, prefix=prefix)
             names = {"system": text(one.system), "baseline": text(one.baseline)}
-            shown.append((svg, _QUERIES_CAPTION.format(**names)))
-    return figures(shown)
+            yield svg, _SAID["queries"].format(**names)
 
 
-def _abstention(report: Report, place: int) -> Iterator[str]:
+def _history(report: Report, place: int) -> Iterator[tuple[str | None, str]]:
+    false = tuple(map(words.FALSE_ANSWERS.format, report.unanswerable))
+    for number, measures in enumerate(((MAIN_MEASURE,), (words.KEPT,), false)):
+        svg = plots.plot_history(report.systems, measures, prefix=f"c{place}-history{number}")
+        yield svg, _SAID["history"]
+
+
+def _abstention(report: Report) -> Iterator[str]:
     systems = [system for system in report.systems if system.abstention.top_scores]
     if not systems:
         return
     yield "<h3>When nothing fits</h3>"
     known = [(one.name, one.abstention.default) for one in systems]
     if groups := [(name, words.state_rows(at)) for name, at in known if at]:
-        yield table(_STATES_CAPTION, ["requests", *words.STATE_HEADS], groups)
-    heads = ["", *(system.name for system in systems)]
+        yield table(_SAID["states"], ["requests", *words.STATE_HEADS], groups)
+    heads = ["figure", *(system.name for system in systems)]
     yield table("Shares in percent", heads, _abstention_groups(report, systems))
-    for number, system in enumerate(systems):
-        shown = figures(
-            (plot(system, prefix=f"c{place}-{plot.__name__}{number}"), caption)
-            for plot, caption in _CAPTIONS.items()
-        )
-        is_open = system.abstention.default is not None
-        yield details(f"Plots of {text(system.name)}", shown, is_open=is_open) if shown else ""
 
 
 def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Iterator[Group]:
@@ -227,7 +220,7 @@ def _point_group(
     rows = [("threshold", [words.score_digits(at.threshold if at else None) for at in points])]
     for source in sources:
         cells = [percent(at.false_answers.get(source) if at else None) for at in points]
-        rows.append((f"false answers, {source}", cells))
+        rows.append((words.FALSE_ANSWERS.format(source), cells))
     return f"to {name} of its right answers", rows
 
 
@@ -291,7 +284,7 @@ def table(caption: str, heads: Sequence[str], groups: Iterable[Group], *, links:
         bodies.append("<tbody>\n" + "\n".join(lines) + "\n</tbody>")
     # The keyboard must reach a box that scrolls, so it needs a role and a name.
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">\n<table>\n'
+        f'<div class="scroll" role="group" tabindex="0" aria-label="{caption}">\n<table>\n'
         f"<caption>{caption}</caption>\n<thead><tr>{columns}</tr></thead>\n"
         + "\n".join(bodies)
         + "\n</table>\n</div>"

@@ -12,7 +12,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
@@ -52,6 +53,8 @@ _STATES: Mapping[str, Mapping[str, Any]] = {
 _DIAGONAL: Mapping[str, Any] = {"color": "#595959", "linewidth": 1, "linestyle": _DASHES[1]}
 _NAME_CHARS = 24
 _WIDE_CHARS = 14  # limit of a name whose letters may be square, as in Chinese
+_LINE_CHARS = 40
+_MAX_TICKS = 8  # runs named below a plot; the others lie between them
 _MAX_AREA = 450.0  # points squared of the dot for the most common pair of values
 _MAX_SCORE = 1e12
 """Scores of foreign runs are clipped here, far beyond any real one, to keep axes finite."""
@@ -72,11 +75,9 @@ def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None
     with _figure(height) as (figure, axes):
         handles = []
         for place, system in enumerate(systems):
-            means = [100 * system.means.get(measure, math.nan) for measure in measures]
-            ends = [system.intervals.get(measure, (math.nan, math.nan)) for measure in measures]
+            means, lows, highs = _percent((system, measure) for measure in measures)
             heights = [at * rows + place for at in range(len(measures))]
             colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
-            lows, highs = 100 * np.array(ends).T
             axes.hlines(heights, lows, highs, colors=colour, linewidth=1.6)
             handles += axes.plot(means, heights, marker, color=colour, markersize=5)
         for at in range(1, len(measures)):
@@ -89,6 +90,30 @@ def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None
         axes.set_xlabel("mean and 95 % interval, percent")
         _legend(figure, handles, [_name(system.name) for system in systems])
         return _svg(figure, prefix, "Measures by system with intervals")
+
+
+def plot_history(
+    runs: Sequence[SystemReport], measures: Sequence[str], *, prefix: str
+) -> str | None:
+    """Plot measures with their 95 % intervals over the runs of a system, in order."""
+    if not any(measure in run.means for measure in measures for run in runs):
+        return None
+    with _figure(3.4) as (figure, axes):
+        handles = []
+        for place, measure in enumerate(measures):
+            means, lows, highs = _percent((run, measure) for run in runs)
+            at = np.arange(len(runs)) + 0.06 * place  # so that no interval hides another
+            colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            axes.vlines(at, lows, highs, colors=colour, linewidth=1.6)
+            line = _DASHES[place % len(_DASHES)]
+            handles += axes.plot(at, means, marker, linestyle=line, color=colour, markersize=5)
+        shown = range(0, len(runs), math.ceil(len(runs) / _MAX_TICKS))
+        look = {"rotation": 30, "rotation_mode": "anchor", "ha": "right"}
+        axes.set_xticks(shown, [_name(runs[place].name) for place in shown], **look)
+        axes.set(xlim=(-0.5, len(runs) - 0.5), ylabel="percent")
+        names = [one_line(measure, _LINE_CHARS) for measure in measures]
+        _legend(figure, handles, names)
+        return _svg(figure, prefix, f"{', '.join(names)}, run by run with intervals")
 
 
 def plot_queries(
@@ -204,6 +229,13 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
         _mark_threshold(axes, system.abstention, is_named=True)
         _legend(figure, handles, list(lines))
         return _svg(figure, prefix, "Answers kept and false answers by threshold")
+
+
+def _percent(figures: Iterable[tuple[SystemReport, str]]) -> Iterator[NDArray[np.float64]]:
+    """Return means in percent, then the low and the high ends of their intervals."""
+    nan = math.nan
+    pairs = [(of.means.get(one, nan), *of.intervals.get(one, (nan, nan))) for of, one in figures]
+    return iter(100 * np.array(pairs).T)
 
 
 @contextmanager

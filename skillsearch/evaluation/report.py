@@ -26,6 +26,8 @@ from skillsearch.types import Diagnostic, JsonValue
 MAIN_MEASURE = "nDCG@10"  # the measure by which a query, or a system, is good or bad
 SIGNIFICANT = 0.05  # a difference counts below this corrected p-value
 MISSING = "-"  # placeholder for a value that was not measured
+KEPT, FALSE_ANSWERS = "kept", "false answers, {}"
+"""Measures of what answers say, the second for each source of unanswerable requests."""
 VERDICTS = {
     "better": "better, beyond chance",
     "worse": "worse, beyond chance",
@@ -143,9 +145,13 @@ def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     """Return the means of each system that all reports have, each collection counting once."""
     means = list(map(system_means, reports))
     return {
-        name: {key: fmean(of[name][key] for of in means) for key in first}
-        for name, first in (means[0] if means else {}).items()
-        if all(name in of for of in means)
+        name: {key: fmean(of[name][key] for of in means) for key in shared}
+        for name in (means[0] if means else ())
+        if (
+            shared := [
+                key for key in means[0][name] if all(key in of.get(name, ()) for of in means)
+            ]
+        )
     }
 
 
@@ -293,18 +299,42 @@ def _main_comparison(report: Report, system: str) -> Comparison | None:
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
     """Return the best systems, by the digits shown; none if all are equal or more is not better."""
     shown = {name: round(of[measure], 3) for name, of in means.items() if measure in of}
-    if measure in NOT_COMPARED or len(set(shown.values())) < 2:
+    is_better = measure not in NOT_COMPARED and not measure.startswith(FALSE_ANSWERS.format(""))
+    if not is_better or len(set(shown.values())) < 2:
         return frozenset()
     return frozenset(name for name, value in shown.items() if value == max(shown.values()))
 
 
 def headline(report: Report) -> str:
-    """Return a sentence about which system ranks best, and whether that is more than chance."""
-    known = [system for system in report.systems if MAIN_MEASURE in system.means]
+    """Return a sentence about the best system, or the last run, and how far it is from others."""
+    known = {one.name: one for one in report.systems if MAIN_MEASURE in one.means}
     if not known:
         return ""
-    top = max(known, key=lambda system: system.means[MAIN_MEASURE])
-    said = f"{top.name} has the highest {MAIN_MEASURE}, {percent(top.means[MAIN_MEASURE])}"
-    if one := _main_comparison(report, top.name):
-        said += f", {points(one.difference)} points from {one.baseline}: {VERDICTS[verdict(one)]}"
+    ranked = sorted(known, key=lambda name: -known[name].means[MAIN_MEASURE])
+    is_run = report.unit == "run"
+    top = list(known)[-1] if is_run else ranked[0]
+    which = f"an {MAIN_MEASURE} of" if is_run or len(known) < 2 else f"the highest {MAIN_MEASURE},"
+    said = f"{top} has {which} {percent(known[top].means[MAIN_MEASURE])}"
+    if interval := known[top].intervals.get(MAIN_MEASURE):
+        said += f" (95 % interval {spread(interval)})"
+    main = [one for one in report.comparisons if one.measure == MAIN_MEASURE]
+    found = {one.baseline: (one, 1) for one in main if one.system == top}
+    found |= {one.system: (one, -1) for one in main if one.baseline == top}
+    for name in [name for name in ranked if name in found][:1]:
+        one, sign = found[name]
+        by = f"{100 * abs(one.difference):.1f} points"
+        by += f" {'below' if sign * one.difference < 0 else 'above'} {name}"
+        ends = " to ".join(map(points, sorted(sign * end for end in one.interval)))
+        said += f", {by} (95 % interval {ends}): {VERDICTS[verdict(one)].rpartition(', ')[2]}"
     return f"{said}."
+
+
+def answers_said(system: SystemReport) -> str:
+    """Return a sentence about what a system with a threshold says; of any other nothing."""
+    states = system.abstention.default
+    if states is None:
+        return ""
+    kept = f"With {system.name} a right skill fits for {percent(states.answerable.kept)} % of the"
+    false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
+    wrong = f"; of requests that nothing answers, {', '.join(false)} are answered" if false else ""
+    return f"{kept} requests that have one{wrong}."

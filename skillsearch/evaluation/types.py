@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from skillsearch.setting_values import DEFAULT_READER
 from skillsearch.types import Languages, System
@@ -246,7 +246,8 @@ class Report:
     Unless all queries and documents are in one language, the queries of each language are measured
     by themselves, most first, and those of the ``same language`` as a relevant document apart from
     the ``cross-language`` ones. `style` is the AUROC that the words of the requests alone reach,
-    without any search, by source of unanswerable queries.
+    without any search, by source of unanswerable queries. If the `unit` is ``run``, the systems are
+    one system at different times, the oldest first.
     """
 
     collection: str
@@ -259,3 +260,4 @@ class Report:
     languages: Mapping[str, Report] = field(default_factory=dict)
     crossing: Mapping[str, Report] = field(default_factory=dict)
     style: Mapping[str, float] = field(default_factory=dict)
+    unit: Literal["system", "run"] = "system"

@@ -3,9 +3,11 @@
 import json
 import re
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
+from skillsearch import __version__
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra
 from skillsearch.evaluation.runs import MEASURES
@@ -103,7 +105,7 @@ def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_coll
 def test_json_of_several_collections_has_each_and_their_mean(parsed, drinks_collection, metals):
     """In the order given; the mean counts every collection once."""
     found = parsed(drinks_collection, metals, "--system", "dense", "--confusables")
-    assert found.keys() == {"collections", "mean"}
+    assert found.keys() == {"collections", "made", "mean", "version"}
     assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
     assert all(one["confusables"] == [] for one in found["collections"])
     values = [one["systems"]["dense"]["nDCG@10"] for one in found["collections"]]
@@ -171,6 +173,59 @@ def test_the_page_is_written(evaluate, drinks_collection, tmp_path):
     assert result.exit_code == 0
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert result.stdout.startswith("drinks\tbm25\tnDCG@10")
+
+
+@pytest.fixture
+def saved(evaluate, drinks_collection, metals, tmp_path):
+    """Save results of two systems on two collections: a later one, then an earlier one."""
+    paths = []
+    for name, day, systems in (("late", 20, ("dense", "bm25")), ("early", 3, ("bm25", "dense"))):
+        asked = [part for system in systems for part in ("--system", system)]
+        found = json.loads(evaluate("--json", drinks_collection, metals, *asked).stdout)
+        found["made"] = f"2026-05-{day:02}T12:00:00+02:00"
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(found), encoding="utf-8")
+    return paths
+
+
+def test_a_result_says_when_and_by_what_it_was_made(parsed, drinks_collection):
+    """In the form of ISO 8601 with its offset."""
+    before = datetime.now(UTC).replace(microsecond=0)
+    found = parsed(drinks_collection, "--system", "bm25")
+    assert found["version"] == __version__
+    assert before <= datetime.fromisoformat(found["made"]) <= datetime.now(UTC)
+
+
+def test_saved_results_are_shown_side_by_side(evaluate, parsed, saved, tmp_path, terminal):
+    """The oldest first: on a terminal, as rows, as JSON and as a page, all of the same figures."""
+    page = tmp_path / "page.html"
+    rows = evaluate("--compare", *saved, "--system", "bm25", "--html", page).stdout
+    assert rows.startswith("drinks\t2026-05-03 early\tnDCG@10\t1.000000\t")
+    assert "\np (Holm) of" not in rows
+    assert "drinks\t2026-05-20 late\tnDCG@10 from 2026-05-03 early\t0.000000" in rows
+    found = parsed("--compare", *saved)
+    assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
+    assert list(found["mean"]) == ["2026-05-03 early", "2026-05-20 late"]
+    html = page.read_text(encoding="utf-8")
+    assert "Search quality on <bdi>drinks, metals over time</bdi>" in html
+    terminal()
+    shown = evaluate("--compare", *saved).stdout
+    assert shown.count("Means in percent") == 2
+    assert "run " in shown
+    assert "2026-05-20 late has an nDCG@10 of" in " ".join(shown.split())
+
+
+def test_what_cannot_be_compared_is_named(evaluate, saved, tmp_path):
+    """With the file, what is wrong, and what to do."""
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"a": 1}', encoding="utf-8")
+    result = evaluate("--compare", saved[0], bad)
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = (
+        f"Error: {bad} is no result of skillsearch eval: collections.0.collection: Field required"
+    )
+    assert result.stderr.startswith(said)
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -347,6 +402,10 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
         (["--self", "{own}", "--example"], "one of the two"),
         (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self only"),
         (["{drinks}", "--html", "{drinks}"], "is a directory"),
+        (["--compare", "one.json"], "two or more results"),
+        (["--compare", "a.json", "b.json", "--drop-gold"], "measures nothing"),
+        (["--compare", "a.json", "b.json", "--min", "R@5=1"], "measures nothing"),
+        (["--compare", "a.json", "b.json"], "a.json is missing or not a file"),
         (["{drinks}", "--html", "nowhere/page.html"], "create it"),
         (["--self", "nowhere"], "nowhere: The folder does not exist"),
         (["--self", "{own}", "--kinds", "trigers"], "choose from: trigger, task, example, heading"),

@@ -156,8 +156,11 @@ def test_several_collections_are_valid(cli, tmp_path):
         (place / "qrels.tsv").write_text("\n".join(rows), "utf-8")
     how = ("--system", "hybrid=model:hashing", "--work", tmp_path / "work", "--json")
     output = cli("eval", tmp_path / "one", tmp_path / "two", *how).stdout
-    assert json.loads(output).keys() == {"collections", "mean"}
+    assert json.loads(output).keys() == {"collections", "made", "mean", "version"}
     check("eval", output)
+    for name in ("old", "new"):
+        (tmp_path / f"{name}.json").write_text(output, "utf-8")
+    check("eval", cli("eval", "--compare", *tmp_path.glob("*.json"), "--json").stdout)
 
 
 @pytest.mark.parametrize("has_gain", [True, False])

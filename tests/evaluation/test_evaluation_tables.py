@@ -84,7 +84,7 @@ def test_the_title_says_what_was_measured_and_what_was_found(report):
         "office-skills: 697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped gold"
     )
     assert lines[1].startswith(
-        "hybrid has the highest nDCG@10, 58.6, +11.0 points from bm25: better"
+        "hybrid has the highest nDCG@10, 58.6 (95 % interval 54.5-62.5), 11.0 points above bm25"
     )
 
 

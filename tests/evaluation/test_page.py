@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -142,8 +143,22 @@ def test_the_head_says_what_was_measured_when_and_by_what(report):
     assert "697 skills, 240 judged queries." in text
     assert "Queries that nothing answers: 150 foreign , 150 dropped gold ." in text
     assert "14 queries were left out." in text
-    found = r"hybrid has the highest nDCG@10, 5\d\.\d, \+\d+\.\d points from bm25: better, beyond"
+    ends = r"\(95 % interval [^)]+\)"
+    found = (
+        rf"hybrid has the highest nDCG@10, 5\d\.\d {ends}, \d+\.\d points above bm25 {ends}: beyond"
+    )
     assert re.search(found, text)
+
+
+def test_the_verdict_comes_before_the_plots_and_these_before_the_tables(report):
+    """A lead reads the first, looks at the second, and looks up the third; heads have no gap."""
+    html = full(report)
+    first, *others = (html.index(one) for one in ('class="verdict"', "<svg", "<table", "<article"))
+    assert [first, *others] == sorted([first, *others])
+    assert html.rindex("<svg") < html.index("<table")
+    levels = [int(level) for level in re.findall(r"<h(\d)", html)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_measures_have_intervals_and_the_best_is_bold(report, system_report):
@@ -231,7 +246,7 @@ def test_abstention_is_shown_by_system(report):
         "to keep 95 % of its right answers",
         "calibration error",
     ]
-    assert page.rows[start - 1] == ["", "bm25", "dense", "hybrid"]
+    assert page.rows[start - 1] == ["figure", "bm25", "dense", "hybrid"]
     assert table[1][0] == "foreign"
     assert table[1][3] == f"{hybrid.auroc['foreign']:.3f}"
     own = next(row for row in table if row[0] == "threshold")
@@ -387,7 +402,7 @@ def test_languages_have_a_section_of_their_own(report):
     made = report(notes=("14 queries were left out.",))
     html = render(replace(made, languages={"zh": report()}, crossing={"cross-language": report()}))
     assert html.index("Differences from") < html.index("<h3>Languages</h3>")
-    start, end = html.index("<h3>Languages"), html.index('<div class="figures">')
+    start, end = html.index("<h3>Languages"), html.index("<h3>When nothing fits")
     assert html[:start] + html[end:] == plain
 
 

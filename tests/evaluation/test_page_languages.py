@@ -53,18 +53,35 @@ def test_without_languages_there_is_no_section(part):
 def test_each_language_has_a_group_of_rows(part):
     """A row a system with every measure, its interval, and the difference from the first."""
     whole = replace(
-        part(46),
-        languages={"zh": part(40), "ko": part(6, 0.25)},
-        crossing={"cross-language": part(1)},
+        part(50),
+        languages={"zh": part(40), "ko": part(10, 0.25)},
+        crossing={"cross-language": part(11)},
     )
-    heads, *rows = cells("\n".join(language_section(whole)))
+    html = "\n".join(language_section(whole))
+    heads, *rows = cells(html)
     assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
     titles = [" ".join(row[0]) for row in rows if len(row) == 1]
-    assert titles == ["zh, 40 queries", "ko, 6 queries", "cross-language, 1 query"]
+    assert titles == ["zh, 40 queries", "ko, 10 queries", "cross-language, 11 queries"]
     first, second = rows[1:3]
     assert first == [["hybrid"], *[["50.0", "25.0-75.0"]] * 7, []]
     assert second == [["bm25"], *[["60.0", "25.0-75.0"]] * 7, ["+10.0,", "better"]]
-    assert rows[5] == [["bm25"], *[["35.0", "25.0-75.0"]] * 7, ["too", "few", "queries"]]
+    assert "<details" not in html
+
+
+def test_languages_of_few_queries_are_folded(part):
+    """In a table of their own below the others, which a click opens; without others, alone."""
+    some = {"ja": part(9), "zh": part(40), "ko": part(1)}
+    shown, folded = "\n".join(language_section(replace(part(50), languages=some))).split(
+        "<details>"
+    )
+    assert [" ".join(row[0]) for row in cells(shown) if len(row) == 1] == ["zh, 40 queries"]
+    assert "<summary>Fewer than 10 queries: 2</summary>" in folded
+    heads, *rows = cells(folded)
+    assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
+    assert [" ".join(row[0]) for row in rows if len(row) == 1] == ["ja, 9 queries", "ko, 1 query"]
+    assert rows[2] == [["bm25"], *[["60.0", "25.0-75.0"]] * 7, ["too", "few", "queries"]]
+    del some["zh"]
+    assert "\n".join(language_section(replace(part(10), languages=some))).count("<table") == 1
 
 
 def test_the_best_means_are_bold(part):

@@ -52,7 +52,7 @@ def test_a_table_names_columns_rows_and_groups():
     """The box around it can be scrolled with the keyboard."""
     html = table("Tea", ["kind", "price"], [("", [("black", ["2"])]), ("rare", [])], links=0)
     assert html == (
-        '<div class="scroll" role="region" tabindex="0" aria-label="Tea">\n<table>\n'
+        '<div class="scroll" role="group" tabindex="0" aria-label="Tea">\n<table>\n'
         '<caption>Tea</caption>\n<thead><tr><th scope="col"><bdi>kind</bdi></th>'
         '<th scope="col"><bdi>price</bdi></th></tr></thead>\n'
         '<tbody>\n<tr><th scope="row"><bdi>black</bdi></th><td>2</td></tr>\n</tbody>\n'

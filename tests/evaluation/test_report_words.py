@@ -6,6 +6,7 @@ import pytest
 
 from skillsearch.evaluation.report import (
     against_baseline,
+    answers_said,
     best_systems,
     headline,
     percent,
@@ -83,25 +84,90 @@ def test_systems_that_look_the_same_share_the_first_place():
     assert best_systems("R@5", {"a": {"R@5": 0.5}}) == frozenset()
     assert best_systems("Judged@10", {"a": {"Judged@10": 1.0}, "b": {"Judged@10": 0.0}}) == set()
     assert best_systems("nDCG@10", means) == frozenset()
+    false = {"a": {"false answers, twin": 0.2}, "b": {"false answers, twin": 0.1}}
+    assert best_systems("false answers, twin", false) == frozenset()
 
 
-def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(report, system_report):
-    """In the words of the verdict; of a single system only what it reached."""
-    systems = [
-        system_report(name, seed, quality, is_empty=True)
-        for seed, (name, quality) in enumerate({"bm25": 0.5, "dense": 0.7, "hybrid": 0.3}.items())
-    ]
-    top = percent(systems[1].means["nDCG@10"])
-    assert headline(report(*systems[:1])) == (
-        f"bm25 has the highest nDCG@10, {percent(systems[0].means['nDCG@10'])}."
-    )
-    made = report(*systems)
-    difference = points(systems[1].means["nDCG@10"] - systems[0].means["nDCG@10"])
+@pytest.fixture
+def ranked(report, system_report):
+    """Make a report of systems with some means of nDCG@10, and what is known of each difference."""
+
+    def make(means, p_holm=0.01, **fields):
+        systems = [
+            replace(
+                system_report(name, is_empty=True),
+                means={"nDCG@10": mean},
+                intervals={"nDCG@10": (mean - 0.1, mean + 0.05)},
+            )
+            for name, mean in means.items()
+        ]
+        first = systems[0]
+        differences = {one.name: one.means["nDCG@10"] - first.means["nDCG@10"] for one in systems}
+        comparisons = [
+            replace(
+                compared(differences[name], p_holm),
+                system=name,
+                baseline=first.name,
+                measure="nDCG@10",
+            )
+            for name in list(means)[1:]
+        ]
+        return replace(report(*systems), comparisons=tuple(comparisons), **fields)
+
+    return make
+
+
+def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(ranked):
+    """What it reached, how far that is from the first system, and the intervals of both."""
+    made = ranked({"bm25": 0.5, "dense": 0.7, "hybrid": 0.3})
     assert headline(made) == (
-        f"dense has the highest nDCG@10, {top}, {difference} points from bm25: "
-        "no difference can be told from chance."
+        "dense has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above bm25 "
+        "(95 % interval +10.0 to +30.0): beyond chance."
     )
-    assert headline(report(systems[0], systems[2])).startswith("bm25 has the highest nDCG@10")
+    told = headline(ranked({"bm25": 0.5, "dense": 0.7}, p_holm=0.2))
+    assert told.endswith("(95 % interval +10.0 to +30.0): no difference can be told from chance.")
+
+
+def test_if_the_baseline_is_the_best_the_headline_tells_its_lead_over_the_next(ranked):
+    """The difference and its interval turn their sign, the verdict does not."""
+    made = ranked({"hybrid": 0.7, "bm25": 0.4, "dense": 0.5})
+    assert headline(made) == (
+        "hybrid has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above dense "
+        "(95 % interval +10.0 to +30.0): beyond chance."
+    )
+
+
+def test_of_a_single_system_the_headline_says_only_what_it_reached(ranked):
+    """It is not the highest of anything; nor is anything said of systems that are not compared."""
+    alone = "bm25 has an nDCG@10 of 50.0 (95 % interval 40.0-55.0)."
+    assert headline(ranked({"bm25": 0.5})) == alone
+    untested = replace(ranked({"bm25": 0.5, "dense": 0.4}), comparisons=())
+    assert headline(untested) == "bm25 has the highest nDCG@10, 50.0 (95 % interval 40.0-55.0)."
+
+
+def test_of_runs_the_headline_is_about_the_last(ranked):
+    """Even if it is worse than the first, or a run between them is better."""
+    made = ranked({"old": 0.5, "middle": 0.9, "new": 0.4}, unit="run")
+    assert headline(made) == (
+        "new has an nDCG@10 of 40.0 (95 % interval 30.0-45.0), 10.0 points below old "
+        "(95 % interval -20.0 to +0.0): beyond chance."
+    )
+    untested = replace(made, comparisons=made.comparisons[:1])
+    assert headline(untested) == "new has an nDCG@10 of 40.0 (95 % interval 30.0-45.0)."
+
+
+def test_what_answers_say_is_told_in_a_sentence(report):
+    """Of a system that has a threshold: what it keeps, and how often it answers in vain."""
+    _, dense, hybrid = report().systems
+    states = hybrid.abstention.default
+    false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
+    assert answers_said(hybrid) == (
+        f"With hybrid a right skill fits for {percent(states.answerable.kept)} % of the requests "
+        f"that have one; of requests that nothing answers, {', '.join(false)} are answered."
+    )
+    assert answers_said(dense) == ""
+    alone = replace(hybrid.abstention, default=replace(states, unanswerable={}))
+    assert answers_said(replace(hybrid, abstention=alone)).endswith("requests that have one.")
 
 
 def test_without_the_main_measure_there_is_no_headline(report, system_report):

@@ -1,0 +1,126 @@
+"""Results that ``eval --json`` printed, over time: the runs of one system, as reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AwareDatetime, BaseModel, Field, PositiveInt, ValidationError, model_validator
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.comparison import compare, share_interval
+from skillsearch.evaluation.lines import numbered_lines, shown
+from skillsearch.evaluation.report import FALSE_ANSWERS, KEPT
+from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
+from skillsearch.text.safe_text import one_line
+
+_HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
+_PROBLEM_CHARS = 200
+_UNKNOWN = Abstention({}, (), None, {}, {}, (), {})
+_Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Told(BaseModel):
+    kept: _Share = 0.0
+    false: _Share
+
+
+class _Result(BaseModel):
+    """What is read of a result on one collection; there is more in it."""
+
+    collection: str
+    documents: PositiveInt
+    queries: PositiveInt
+    unanswerable: dict[str, PositiveInt]
+    systems: dict[str, dict[str, _Share]]
+    intervals: dict[str, dict[str, tuple[_Share, _Share]]]
+    settings: dict[str, str]
+    states: dict[str, dict[str, _Told]] = {}
+    per_query: dict[str, dict[str, dict[str, _Share]]] = {}
+
+    def report(self, system: str | None, run: str, version: str) -> Report:
+        """Return the report of a system, or of the first, under the name of its run."""
+        name = system or next(iter(self.systems), "")
+        means, intervals = dict(self.systems[name]), dict(self.intervals[name])
+        sizes = {ANSWERABLE: self.queries, **self.unanswerable}
+        for source, told in self.states.get(name, {}).items():
+            is_kept = source == ANSWERABLE
+            measure = KEPT if is_kept else FALSE_ANSWERS.format(source)
+            means[measure] = told.kept if is_kept else told.false
+            intervals[measure] = share_interval(means[measure], sizes[source])
+        settings = f"{version}{self.settings[name]}"
+        values = self.per_query.get(name, {})
+        only = SystemReport(run, settings, means, intervals, values, (), (), _UNKNOWN)
+        counts = self.documents, self.queries, self.unanswerable
+        return Report(self.collection, *counts, (only,), (), unit="run")
+
+
+class _File(BaseModel):
+    made: AwareDatetime | None = None
+    version: str = ""
+    collections: list[_Result]
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_one(cls, record: Any) -> Any:
+        """Read a result on a single collection as one on several."""
+        is_one = isinstance(record, dict) and "collections" not in record
+        return {**record, "collections": [record]} if is_one else record
+
+
+def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[Report, ...]:
+    """Return a report of the runs of a system, or of the first ones, for each collection.
+
+    The oldest run comes first, after those without a date, and each is compared with the first if
+    both have values of the same queries. Collections of one file alone are left out.
+    """
+    found: dict[str, list[Report]] = {}
+    seen: set[str] = set()
+    files = [(path, _read(path)) for path in paths]
+    for path, file in sorted(files, key=lambda of: of[1].made.timestamp() if of[1].made else 0.0):
+        name = one_line(f"{file.made:%Y-%m-%d} {path.stem}" if file.made else path.stem)
+        if name in seen:
+            raise EvaluationError(f"{path} is the second run named {shown(name)}; rename it.")
+        seen.add(name)
+        version = f"version {file.version}, " if file.version else ""
+        for result in file.collections:
+            try:
+                report = result.report(system, name, version)
+            except KeyError as exc:
+                said = f"{path} lacks figures of {shown(exc.args[0])} on {shown(result.collection)}"
+                raise EvaluationError(
+                    f"{said}; its systems: {', '.join(map(shown, result.systems))}."
+                ) from exc
+            found.setdefault(report.collection, []).append(report)
+    if not (joined := tuple(_join(reports) for reports in found.values() if len(reports) > 1)):
+        raise EvaluationError(f"No collection is in two of the files, so none is compared; {_HOW}.")
+    return joined
+
+
+def _join(reports: Sequence[Report]) -> Report:
+    """Return the runs on a collection as one report, with the counts of the last."""
+    runs = [report.systems[0] for report in reports]
+    asked = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
+    same = [run for run, keys in zip(runs, asked, strict=True) if keys and keys == asked[0]]
+    notes = [f"No test: {run.name} has other queries." for run in runs[1:] if run not in same]
+    notes += (
+        f"{run.name} searched {report.documents:,} skills, {runs[0].name} {reports[0].documents:,}."
+        for run, report in zip(runs, reports, strict=True)
+        if report.documents != reports[0].documents
+    )
+    comparisons = compare([(run.name, run.per_query) for run in same]) if same else ()
+    found = replace(reports[-1], systems=tuple(runs), comparisons=comparisons)
+    return replace(found, notes=tuple(notes))
+
+
+def _read(path: Path) -> _File:
+    text = "\n".join(line for _, line in numbered_lines(path, f"To compare, {_HOW}."))
+    try:
+        return _File.model_validate_json(text)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        said = f"{path} is no result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
+        raise EvaluationError(f"{said}; {_HOW}.") from exc
