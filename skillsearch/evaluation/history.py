@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, Field, PositiveInt, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
@@ -19,6 +21,7 @@ from skillsearch.text.safe_text import one_line
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
 _PROBLEM_CHARS = 200
 _UNKNOWN = Abstention({}, (), None, {}, {}, (), {})
+_Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -31,9 +34,9 @@ class _Result(BaseModel):
     """What is read of a result on one collection; there is more in it."""
 
     collection: str
-    documents: PositiveInt
-    queries: PositiveInt
-    unanswerable: dict[str, PositiveInt]
+    documents: _Count
+    queries: _Count
+    unanswerable: dict[str, _Count]
     systems: dict[str, dict[str, _Share]]
     intervals: dict[str, dict[str, tuple[_Share, _Share]]]
     settings: dict[str, str]
@@ -77,22 +80,8 @@ def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[R
     both have values of the same queries. Collections of one file alone are left out.
     """
     found: dict[str, list[Report]] = {}
-    seen: set[str] = set()
-    files = [(path, _read(path)) for path in paths]
-    for path, file in sorted(files, key=lambda of: of[1].made.timestamp() if of[1].made else 0.0):
-        name = one_line(f"{file.made:%Y-%m-%d} {path.stem}" if file.made else path.stem)
-        if name in seen:
-            raise EvaluationError(f"{path} is the second run named {shown(name)}; rename it.")
-        seen.add(name)
-        version = f"version {file.version}, " if file.version else ""
-        for result in file.collections:
-            try:
-                report = result.report(system, name, version)
-            except KeyError as exc:
-                said = f"{path} lacks figures of {shown(exc.args[0])} on {shown(result.collection)}"
-                raise EvaluationError(
-                    f"{said}; its systems: {', '.join(map(shown, result.systems))}."
-                ) from exc
+    for _, reports in sorted((_read(path, system) for path in paths), key=itemgetter(0)):
+        for report in reports:
             found.setdefault(report.collection, []).append(report)
     if not (joined := tuple(_join(reports) for reports in found.values() if len(reports) > 1)):
         raise EvaluationError(f"No collection is in two of the files, so none is compared; {_HOW}.")
@@ -102,8 +91,12 @@ def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[R
 def _join(reports: Sequence[Report]) -> Report:
     """Return the runs on a collection as one report, with the counts of the last."""
     runs = [report.systems[0] for report in reports]
+    for name, times in Counter(run.name for run in runs).items():
+        if times > 1:
+            raise EvaluationError(f"Two runs are named {shown(name)}; rename the file of one.")
     asked = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
-    same = [run for run, keys in zip(runs, asked, strict=True) if keys and keys == asked[0]]
+    is_known = bool(asked[0]) and all(asked[0].values())
+    same = [run for run, keys in zip(runs, asked, strict=True) if is_known and keys == asked[0]]
     notes = [f"No test: {run.name} has other queries." for run in runs[1:] if run not in same]
     notes += (
         f"{run.name} searched {report.documents:,} skills, {runs[0].name} {reports[0].documents:,}."
@@ -115,12 +108,22 @@ def _join(reports: Sequence[Report]) -> Report:
     return replace(found, notes=tuple(notes))
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
+    """Return when a file was made, 0 if it does not say, and what it has of a system."""
     text = "\n".join(line for _, line in numbered_lines(path, f"To compare, {_HOW}."))
     try:
-        return _File.model_validate_json(text)
+        file = _File.model_validate_json(text)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         said = f"{path} is no result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
         raise EvaluationError(f"{said}; {_HOW}.") from exc
+    name = one_line(f"{file.made:%Y-%m-%d} {path.stem}" if file.made else path.stem)
+    version = f"version {file.version}, " if file.version else ""
+    try:
+        reports = [result.report(system, name, version) for result in file.collections]
+    except KeyError as exc:
+        systems = dict.fromkeys(shown(of) for result in file.collections for of in result.systems)
+        said = f"{path} lacks figures of {shown(exc.args[0])}; its systems: {', '.join(systems)}."
+        raise EvaluationError(said) from exc
+    return file.made.timestamp() if file.made else 0.0, reports

@@ -107,7 +107,7 @@ def plot_history(
             axes.vlines(at, lows, highs, colors=colour, linewidth=1.6)
             line = _DASHES[place % len(_DASHES)]
             handles += axes.plot(at, means, marker, linestyle=line, color=colour, markersize=5)
-        shown = range(0, len(runs), math.ceil(len(runs) / _MAX_TICKS))
+        shown = range(len(runs) - 1, -1, -math.ceil(len(runs) / _MAX_TICKS))
         look = {"rotation": 30, "rotation_mode": "anchor", "ha": "right"}
         axes.set_xticks(shown, [_name(runs[place].name) for place in shown], **look)
         axes.set(xlim=(-0.5, len(runs) - 0.5), ylabel="percent")

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skillsearch.evaluation.comparison import compare, holm, interval, randomisation_test
+from skillsearch.evaluation.comparison import (
+    compare,
+    holm,
+    interval,
+    randomisation_test,
+    share_interval,
+)
 
 DIFFERENCES = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.0, 0.1, 0.3, 1.0]), max_size=10)
 P_VALUES = st.lists(st.floats(0, 1), max_size=12)
@@ -68,6 +74,16 @@ def test_the_interval_lies_within_the_values(values):
     """No resampled mean leaves their range."""
     low, high = interval(values)
     assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
+
+
+@given(st.integers(1, 500), st.data())
+def test_the_interval_of_a_share_is_that_of_scipy(size, data):
+    """Wilson's, whose ends are within 0 and 1, and apart even where no case or every one counts."""
+    count = data.draw(st.integers(0, size))
+    expected = stats.binomtest(count, size).proportion_ci(method="wilson")
+    low, high = share_interval(count / size, size)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    assert 0 <= low < high <= 1
 
 
 def test_p_value_by_hand():

@@ -105,7 +105,7 @@ def test_another_system_can_be_asked_for(saved):
     (found,) = read_history(saved, system="bm25")
     assert len({run.means["nDCG@10"] for run in found.systems}) == 1
     with pytest.raises(
-        EvaluationError, match=r"lacks figures of 'dense' .* its systems: 'hybrid', 'bm2"
+        EvaluationError, match=r"lacks figures of 'dense'; its systems: 'hybrid', 'bm2"
     ):
         read_history(saved, system="dense")
 
@@ -142,15 +142,16 @@ def test_other_queries_are_not_tested_and_other_skills_are_told(save, report, sy
 
 def test_without_values_by_query_there_is_no_test(save, runs):
     """Somebody may have cut them out to save space."""
-    paths = [save(name, runs[name], per_query={}) for name in ("old", "new")]
-    (found,) = read_history(paths)
-    assert found.comparisons == ()
-    assert found.notes == ("No test: new has other queries.",)
+    for nothing in ({}, {"hybrid": {}}, {"hybrid": {"nDCG@10": {}}}):
+        paths = [save(name, runs[name], per_query=nothing) for name in ("old", "new")]
+        (found,) = read_history(paths)
+        assert found.comparisons == ()
+        assert found.notes == ("No test: new has other queries.",)
 
 
 def test_two_files_of_one_name_are_refused(saved):
     """Nobody could tell the runs apart."""
-    with pytest.raises(EvaluationError, match="is the second run named '2026-05-04 middle'"):
+    with pytest.raises(EvaluationError, match="Two runs are named '2026-05-04 middle'"):
         read_history([*saved, saved[0]])
 
 
@@ -164,7 +165,8 @@ def test_two_files_of_one_name_are_refused(saved):
             {"intervals": {"hybrid": {"nDCG@10": [0.1]}}},
             "intervals.hybrid.nDCG@10.1: Field required",
         ),
-        ({"intervals": {}}, "lacks figures of 'hybrid' on 'office-skills'"),
+        ({"intervals": {}}, "lacks figures of 'hybrid'; its systems: 'hybrid', 'bm25'"),
+        ({"queries": 10**400}, "queries: Input should be less than"),
         ({"queries": 0}, "queries: Input should be greater than 0"),
         ({"unanswerable": {}}, "lacks figures of 'foreign'"),
         ({"made": "yesterday"}, "made: Input should be a valid datetime"),
@@ -211,6 +213,8 @@ def test_whatever_a_result_holds_it_is_read_or_refused(save, small, data):
         (found,) = read_history([good, save("y", small, **record)])
         assert [run.name for run in found.systems][-1].endswith("y")
         assert all(0 <= mean <= 1 for run in found.systems for mean in run.means.values())
+        (found,) = read_history([save("z", small, **record), save("y", small, **record)])
+        assert all(0 <= one.p_holm <= 1 for one in found.comparisons)
 
 
 @pytest.mark.slow

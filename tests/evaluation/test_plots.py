@@ -12,6 +12,7 @@ import pytest
 
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.plots import (
+    plot_history,
     plot_measures,
     plot_queries,
     plot_reliability,
@@ -243,6 +244,33 @@ def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, coun
     scale = (highest[1][0] - lowest[1][0]) / (highest[0] - lowest[0])
     for mean, (x, _) in zip(means, places, strict=True):
         assert x == pytest.approx(lowest[1][0] + scale * (mean - lowest[0]), abs=0.01)
+
+
+def test_runs_stand_in_their_order_at_the_height_of_their_means():
+    """As far apart as each other; a run without a value has no dot."""
+    means = (0.2, 0.6, None, 0.4)
+    runs = [
+        make_system(f"run {at}", {} if mean is None else {"kept": mean}, {})
+        for at, mean in enumerate(means)
+    ]
+    svg = plot_history(runs, ["kept"], prefix="p")
+    (first, a), (second, b), (last, c) = dots(svg, "#0072b2")
+    assert last - second == pytest.approx(2 * (second - first), abs=0.01)
+    assert (a - b) == pytest.approx(2 * (a - c), abs=0.01)
+    assert a > c > b
+    texts = ["".join(one.itertext()) for one in ElementTree.fromstring(svg).iter("text")]
+    assert {text for text in texts if text.startswith("run")} == {f"run {at}" for at in range(4)}
+    assert plot_history(runs, ["R@5"], prefix="p") is None
+
+
+def test_of_many_runs_some_are_named():
+    """The last among them, and so that names do not cover each other; the dots are all there."""
+    runs = [make_system(f"run {at}", {"kept": at / 40}, {"kept": (0, 1)}) for at in range(33)]
+    svg = plot_history(runs, ["kept"], prefix="p")
+    texts = ["".join(one.itertext()) for one in ElementTree.fromstring(svg).iter("text")]
+    named = [text for text in texts if text.startswith("run")]
+    assert named == [f"run {at}" for at in range(32, -1, -5)]
+    assert len(dots(svg, "#0072b2")) == 33
 
 
 def test_intervals_are_drawn_from_end_to_end():
