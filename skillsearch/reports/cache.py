@@ -34,7 +34,7 @@ _FOR_GOOD = {
     "workspaces": "removed by the run that made them, or by the next one",
 }
 """Folders that are never removed here, with their purpose."""
-_MEMBERS = {"roots": "archive", "models": "model", "evaluation": "evaluation"}
+_MEMBERS = {"roots": "archive", "models": "model", "evaluation": "evaluation", "maps": "map"}
 """Folders in which each member is an entry, and its kind."""
 _SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}
 """Folders that libraries keep, with their content."""
@@ -46,8 +46,9 @@ logger = logging.getLogger(__name__)
 class CacheEntry:
     """A file or folder in the cache that is removed as a whole, if nothing needs it.
 
-    Its kind is ``index``, ``archive``, ``model``, ``evaluation``, ``library``, ``leftover`` of a
-    removal that was cut short, ``kept`` if it is never removed here, ``other`` if it is not ours.
+    Its kind is ``index``, ``archive``, ``model``, ``evaluation``, ``map``, ``library``,
+    ``leftover`` of a removal that was cut short, ``kept`` if it is never removed here, ``other``
+    if it is not ours.
     """
 
     kind: str

@@ -88,6 +88,7 @@ class _Site:
                 pages.file, given.get("id", ""), given.get("path", ""), _whole(given, "offset")
             ),
             "families": lambda _given: run(pages.families),
+            "map": lambda _given: run(pages.map),
             "hosts": lambda given: pages.hosts(_whole(given, "window", pages.window)),
             "health": lambda _given: pages.health(),
             "audit": lambda _given: pages.audit(),
@@ -98,7 +99,8 @@ class _Site:
             for name, view in views.items()
         ]
         static = Mount("/static", StaticFiles(directory=_HERE / "static"))
-        return [*found, Route("/report", self._report), Route("/page.css", _page_css), static]
+        others = [("report", self._report), ("map.json", self._map), ("page.css", _page_css)]
+        return [*found, *(Route(f"/{name}", endpoint) for name, endpoint in others), static]
 
     def _endpoint(self, name: str, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -116,6 +118,14 @@ class _Site:
         except SkillError as exc:
             return await self.fail(request, exc)
         return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
+
+    async def _map(self, request: Request) -> Response:
+        try:
+            record = await self._pages.map_record()
+        except Exception as exc:  # noqa: BLE001 - as above
+            return await self.fail(request, exc)
+        status = 202 if record is None else 200
+        return Response(record or b"{}", status, media_type="application/json")
 
     async def fail(self, _request: Request, error: Exception) -> Response:
         """Return a page that says what went wrong."""

@@ -26,6 +26,7 @@ from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.types import Explanation, Hit, SkillFile
+from skillsearch.ui.skill_map import make_map
 
 Shown: TypeAlias = dict[str, Any]
 """Values by their names in a template."""
@@ -126,6 +127,15 @@ class Pages:
         found = self.index().families()
         shown = [(first, described(first, others)) for first, *others in found[:MOST_ROWS]]
         return {"count": len(found), "families": shown}
+
+    def map(self) -> Shown:
+        """Show how many skills the map has."""
+        return {"count": len(self.index())}
+
+    async def map_record(self) -> bytes | None:
+        """Return what the map draws, as JSON; None while it is computed."""
+        made: bytes | None = await self._once("map", make_map)
+        return made
 
     @property
     def window(self) -> int:

@@ -1,0 +1,114 @@
+"""The map of a collection: computed once for each generation of an index, and kept in our cache."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.config import cache_dir
+from skillsearch.embedders.embedder import PACKAGED
+from skillsearch.errors import CacheError
+from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.documents import Document
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonValue
+from skillsearch.ui.projection import Projection, neighbours, project
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "maps"
+# Bump when points or pairs come out differently.
+_VERSION = 1
+_ABOUT, _NAME = 200, 100  # characters
+_GRID = 65_535  # points are kept and sent as whole numbers up to this
+# The cosine from which two skills are confusable. Among 3,000 real skills of many authors, pairs of
+# .70 by the packaged model still want to do the same; of .77 by the multilingual one, too.
+_CONFUSABLE_TO_PACKAGED, _CONFUSABLE_TO_MULTILINGUAL, _CONFUSABLE = 0.70, 0.77, 0.90
+
+
+def make_map(index: SkillIndex) -> bytes:
+    """Return the record that the map draws, of all skills of an index, as JSON."""
+    store = index.opened.corpus.documents
+    with index.opened.guard:
+        documents, families = list(store), store.families.leaders_of(store.living).tolist()
+    record = map_record(documents, families, _kept(index))
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def map_record(
+    documents: Sequence[Document], families: Sequence[int], projection: Projection
+) -> JsonValue:
+    """Return what the map draws of documents, given what stands for the family of each."""
+    sizes = Counter(families)
+    roots, root = _numbered([one.alias for one in documents])
+    languages, language = _numbered([one.language for one in documents])
+    return {
+        "ids": [one.doc_id for one in documents],
+        "names": [one_line(one.name, _NAME) for one in documents],
+        "about": [one_line(one.description, _ABOUT) for one in documents],
+        "roots": [one_line(one, _NAME) for one in roots],
+        "root": root,
+        "languages": languages,
+        "language": language,
+        "family": [one if sizes[one] > 1 else -1 for one in families],
+        "xy": _whole(projection.xy).tolist(),
+        "pairs": projection.pairs.tolist(),
+    }
+
+
+def _kept(index: SkillIndex) -> Projection:
+    """Return the projection of a generation, from our cache if a sound one is there."""
+    path = cache_dir() / FOLDER / f"{index.generation}-{_VERSION}.json"
+    size = len(index)
+    with suppress(CacheError, ValueError, TypeError, KeyError):
+        record = read_record(path)
+        xy, pairs = (np.array(record[name], np.int32).reshape(-1, 2) for name in ("xy", "pairs"))
+        if len(xy) == size and _inside(xy, _GRID) and _inside(pairs, size - 1):
+            return Projection((xy / _GRID).astype(np.float32), pairs)
+    made = _project(index)
+    record = {"xy": _whole(made.xy).tolist(), "pairs": made.pairs.tolist()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record, sync=False)
+    except OSError as exc:
+        logger.warning("The map cannot be kept in %s: %s", path, exc.strerror)
+    return made
+
+
+def _project(index: SkillIndex) -> Projection:
+    """Project the vectors of the last channel: a second one reads what the first cannot."""
+    with index.opened.guard:
+        corpus, settings = index.opened.corpus, index.opened.settings.channels[-1]
+        store, channel = corpus.documents, corpus.dense[-1]
+        vectors = channel.vectors_of(store.living)
+        near = neighbours(channel, store.living, vectors, store.deleted)
+        families = store.families.leaders_of(store.living)
+    return project(vectors, near, families, _confusable(settings.model))
+
+
+def _confusable(model: str) -> float:
+    least = {MULTILINGUAL: _CONFUSABLE_TO_MULTILINGUAL}
+    return _CONFUSABLE_TO_PACKAGED if model in PACKAGED else least.get(model, _CONFUSABLE)
+
+
+def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return distinct values, the most frequent first, and the place of each given one."""
+    found = [value for value, _ in Counter(values).most_common()]
+    places = {value: place for place, value in enumerate(found)}
+    return found, [places[value] for value in values]
+
+
+def _whole(xy: NDArray[np.float32]) -> NDArray[np.int32]:
+    return np.rint(xy * _GRID).astype(np.int32)
+
+
+def _inside(numbers: NDArray[np.int32], most: int) -> bool:
+    return bool(((numbers >= 0) & (numbers <= most)).all())

@@ -1,0 +1,413 @@
+// Draws the skills as points that can be moved, zoomed, searched and opened. All texts are set as
+// text, never as HTML.
+const SIDE = 65535; // coordinates are whole numbers up to this
+const CELLS = 128; // of the grid in which the point under the pointer is looked for
+const REACH = 14; // pixels from a point that count as on it
+const MOST = 400; // times zoomed in
+const COLOURS = 8; // the last one is for all the rest
+const LISTED = 12;
+const AGAIN = 1000; // milliseconds between two looks whether the map is there
+
+const $ = (id) => document.getElementById(id);
+const [canvas, card, state, around, find, by] = ["map", "card", "state", "around", "find", "by"].map($);
+// Kept in memory and not on a GPU: points are written as pixels, hundreds of times as fast as
+// rectangles where there is no GPU.
+const brush = canvas.getContext("2d", { willReadFrequently: true });
+
+class SkillMap {
+  constructor(data) {
+    this.data = data;
+    this.size = data.names.length;
+    this.x = Float32Array.from(data.xy, (one) => one[0] / SIDE);
+    this.y = Float32Array.from(data.xy, (one) => one[1] / SIDE);
+    this.texts = data.names.map((name, i) => `${name}\n${data.about[i]}`.toLowerCase());
+    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.hits = null;
+    this.shown = -1; // the skill on the card
+    this.sortIntoGrid();
+    this.colour("root");
+  }
+
+  // The points of each cell lie side by side in `inCells`, from `starts` of the cell on.
+  sortIntoGrid() {
+    const cell = (i) => this.cell(this.y[i]) * CELLS + this.cell(this.x[i]);
+    this.starts = new Uint32Array(CELLS * CELLS + 1);
+    for (let i = 0; i < this.size; i++) this.starts[cell(i) + 1]++;
+    for (let c = 0; c < CELLS * CELLS; c++) this.starts[c + 1] += this.starts[c];
+    const next = this.starts.slice();
+    this.inCells = new Uint32Array(this.size);
+    for (let i = 0; i < this.size; i++) this.inCells[next[cell(i)]++] = i;
+  }
+
+  cell(part) {
+    return Math.max(0, Math.min(CELLS - 1, Math.floor(part * CELLS)));
+  }
+
+  // The points within a distance of a place, the nearest first.
+  near(x, y, distance) {
+    const found = [];
+    for (let row = this.cell(y - distance); row <= this.cell(y + distance); row++) {
+      const begin = this.starts[row * CELLS + this.cell(x - distance)];
+      const end = this.starts[row * CELLS + this.cell(x + distance) + 1];
+      for (let at = begin; at < end; at++) {
+        const i = this.inCells[at];
+        const away = Math.hypot(this.x[i] - x, this.y[i] - y);
+        if (away <= distance) found.push([away, i]);
+      }
+    }
+    return found.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(([, i]) => i);
+  }
+
+  // At least so many points around a place, if there are so many.
+  nearest(x, y, count) {
+    let distance = 1 / CELLS;
+    let found = this.near(x, y, distance);
+    while (found.length < Math.min(count, this.size) && distance < 2) {
+      distance *= 2;
+      found = this.near(x, y, distance);
+    }
+    return found.slice(0, count);
+  }
+
+  get scale() {
+    return Math.min(canvas.clientWidth, canvas.clientHeight) * 0.94 * this.view.zoom;
+  }
+
+  toScreen(i) {
+    const { x, y } = this.view;
+    return [
+      (this.x[i] - x) * this.scale + canvas.clientWidth / 2,
+      (this.y[i] - y) * this.scale + canvas.clientHeight / 2,
+    ];
+  }
+
+  toPlace(left, top) {
+    return [
+      this.view.x + (left - canvas.clientWidth / 2) / this.scale,
+      this.view.y + (top - canvas.clientHeight / 2) / this.scale,
+    ];
+  }
+
+  at(left, top) {
+    return this.near(...this.toPlace(left, top), REACH / this.scale)[0] ?? -1;
+  }
+
+  move(left, top) {
+    this.view.x = Math.max(0, Math.min(1, this.view.x - left / this.scale));
+    this.view.y = Math.max(0, Math.min(1, this.view.y - top / this.scale));
+    this.redraw();
+  }
+
+  // Zoom so that what is at a place on the screen stays there.
+  zoom(factor, left = canvas.clientWidth / 2, top = canvas.clientHeight / 2) {
+    const [x, y] = this.toPlace(left, top);
+    this.view.zoom = Math.max(1, Math.min(MOST, this.view.zoom * factor));
+    const [newX, newY] = this.toPlace(left, top);
+    this.move((newX - x) * this.scale, (newY - y) * this.scale);
+  }
+
+  goTo(i, zoom = this.view.zoom) {
+    this.view = { x: this.x[i], y: this.y[i], zoom: Math.max(zoom, this.view.zoom) };
+    this.redraw();
+  }
+
+  // Sort the points by colour, so that few changes of colour draw all of them.
+  colour(kind) {
+    const { root, language, family } = this.data;
+    const last = COLOURS - 1;
+    const colours = {
+      root: (i) => Math.min(root[i], last),
+      language: (i) => Math.min(language[i], last),
+      family: (i) => (family[i] < 0 ? last : family[i] % last),
+    };
+    this.order = Array.from({ length: COLOURS }, () => []);
+    for (let i = 0; i < this.size; i++) this.order[colours[kind](i)].push(i);
+    this.showLegend(kind);
+    this.redraw();
+  }
+
+  showLegend(kind) {
+    const named = { root: this.data.roots, language: this.data.languages, family: [] }[kind];
+    const rest = kind === "family" ? "no near-copies; each other colour: families" : "all others";
+    const entries = this.order.map((some, colour) => {
+      const name = colour === COLOURS - 1 && named.length !== COLOURS ? rest : named[colour];
+      if (!some.length || name === undefined) return null;
+      const entry = element("li", [element("i"), element("bdi", name || "unknown"), ` ${some.length.toLocaleString("en")}`]);
+      entry.firstChild.className = `colour-${colour}`;
+      return entry;
+    });
+    $("legend").replaceChildren(...entries.filter(Boolean));
+  }
+
+  search(text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    this.hits = null;
+    if (words.length) {
+      this.hits = [];
+      this.texts.forEach((one, i) => words.every((word) => one.includes(word)) && this.hits.push(i));
+    }
+    const count = this.hits?.length ?? 0;
+    state.textContent = this.hits ? `${count.toLocaleString("en")} of ${this.size.toLocaleString("en")} skills are highlighted.` : "";
+    this.redraw();
+  }
+
+  redraw() {
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const ratio = devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    if (!canvas.width || !canvas.height) return;
+    const style = getComputedStyle(canvas);
+    const ink = (name) => style.getPropertyValue(name).trim();
+    const closeness = Math.sqrt(this.view.zoom / this.size);
+    const side = Math.max(2, Math.min(9, 0.2 * Math.min(width, height) * closeness));
+    const image = brush.createImageData(canvas.width, canvas.height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const square = Math.round(side * ratio);
+    const alpha = this.hits ? 70 : 255;
+    this.order.forEach((some, i) => this.drawPoints(pixels, some, square, packed(ink(`--colour-${i}`), alpha)));
+    if (this.hits) this.drawPoints(pixels, this.hits, Math.max(square, Math.round(5 * ratio)), packed(ink("--text"), 255));
+    brush.putImageData(image, 0, 0);
+    brush.scale(ratio, ratio);
+    this.drawPairs(ink("--quiet"));
+    if (this.shown >= 0) this.drawRing(this.shown, side, ink("--text"));
+    this.placeCard();
+  }
+
+  drawPoints(pixels, some, side, colour) {
+    const { width, height } = canvas;
+    const scale = (this.scale * width) / canvas.clientWidth;
+    const left = (width - side) / 2 - this.view.x * scale;
+    const top = (height - side) / 2 - this.view.y * scale;
+    for (const i of some) {
+      const x = Math.round(this.x[i] * scale + left);
+      const y = Math.round(this.y[i] * scale + top);
+      if (x < 0 || y < 0 || x > width - side || y > height - side) continue;
+      for (let row = y; row < y + side; row++) {
+        const begin = row * width + x;
+        for (let at = begin; at < begin + side; at++) pixels[at] = colour;
+      }
+    }
+  }
+
+  drawPairs(colour) {
+    const { clientWidth: width, clientHeight: height } = canvas;
+    brush.globalAlpha = this.hits ? 0.25 : 0.6;
+    brush.strokeStyle = colour;
+    brush.beginPath();
+    for (const [one, other] of this.data.pairs) {
+      const [x, y] = this.toScreen(one);
+      const [toX, toY] = this.toScreen(other);
+      if (Math.max(x, toX) < 0 || Math.min(x, toX) > width) continue;
+      if (Math.max(y, toY) < 0 || Math.min(y, toY) > height) continue;
+      brush.moveTo(x, y);
+      brush.lineTo(toX, toY);
+    }
+    brush.stroke();
+    brush.globalAlpha = 1;
+  }
+
+  drawRing(i, side, colour) {
+    const [x, y] = this.toScreen(i);
+    brush.beginPath();
+    brush.arc(x, y, side / 2 + 5, 0, 7);
+    brush.lineWidth = 2;
+    brush.strokeStyle = colour;
+    brush.stroke();
+  }
+
+  show(i) {
+    if (i === this.shown) return;
+    this.shown = i;
+    card.hidden = i < 0;
+    canvas.classList.toggle("on", i >= 0);
+    if (i >= 0) {
+      const { names, about, roots, root, languages, language } = this.data;
+      const where = [roots[root[i]], languages[language[i]]].filter(Boolean).join(", ");
+      card.replaceChildren(element("strong", names[i]), element("span", where), element("p", about[i]));
+    }
+    this.redraw();
+  }
+
+  // Beside the point, and inside the frame.
+  placeCard() {
+    if (this.shown < 0) return;
+    const [x, y] = this.toScreen(this.shown);
+    const beside = x + 16 + card.offsetWidth < canvas.clientWidth ? x + 16 : x - 16 - card.offsetWidth;
+    const inside = (place, room) => Math.max(4, Math.min(room - 4, place));
+    card.style.left = `${inside(beside, canvas.clientWidth - card.offsetWidth)}px`;
+    card.style.top = `${inside(y + 12, canvas.clientHeight - card.offsetHeight)}px`;
+  }
+
+  // Show the skill in the middle, and list those around it as links.
+  focus() {
+    if (!this.size) return;
+    const { x, y } = this.view;
+    const some = this.nearest(x, y, LISTED);
+    this.show(some[0]);
+    const paired = new Set(this.data.pairs.filter((pair) => pair.includes(some[0])).flat());
+    const items = some.concat([...paired].filter((i) => !some.includes(i))).map((i) => {
+      const link = element("a", [element("bdi", this.data.names[i])]);
+      link.href = this.address(i);
+      const note = i !== some[0] && paired.has(i) ? " (easily confused with the first)" : "";
+      return element("li", [link, note]);
+    });
+    around.querySelector("ol").replaceChildren(...items);
+    around.hidden = false;
+  }
+
+  address(i) {
+    return `skill?${new URLSearchParams({ id: this.data.ids[i] })}`;
+  }
+
+  open(i) {
+    history.replaceState({ view: this.view, find: find.value, by: by.value }, "");
+    location.assign(this.address(i));
+  }
+}
+
+// A colour, written as #rrggbb, as one pixel.
+function packed(colour, alpha) {
+  const [red, green, blue] = colour.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+  return new Uint32Array(Uint8ClampedArray.of(red, green, blue, alpha).buffer)[0];
+}
+
+function element(name, content = []) {
+  const made = document.createElement(name);
+  made.append(...[content].flat());
+  if (name === "strong" || name === "p") made.dir = "auto";
+  return made;
+}
+
+function listen(map) {
+  const pointers = new Map();
+  let travelled = 0;
+  const place = (event) => [event.offsetX, event.offsetY];
+  const spread = () => {
+    const [one, other] = [...pointers.values()];
+    return [Math.hypot(one[0] - other[0], one[1] - other[1]), (one[0] + other[0]) / 2, (one[1] + other[1]) / 2];
+  };
+
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    if (!pointers.size) travelled = 0;
+    pointers.set(event.pointerId, place(event));
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = pointers.get(event.pointerId);
+    const [left, top] = place(event);
+    if (!before) return map.show(map.at(left, top));
+    const [apart] = pointers.size > 1 ? spread() : [0];
+    pointers.set(event.pointerId, [left, top]);
+    travelled += Math.hypot(left - before[0], top - before[1]);
+    map.move((left - before[0]) / pointers.size, (top - before[1]) / pointers.size);
+    if (pointers.size > 1 && apart) {
+      const [now, x, y] = spread();
+      map.zoom(now / apart, x, y);
+    }
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    if (!pointers.delete(event.pointerId) || pointers.size || travelled > 5 || event.button) return;
+    const i = map.at(...place(event));
+    // A finger cannot hover: its first tap shows the card.
+    if (i >= 0 && (event.pointerType === "mouse" || i === map.shown)) map.open(i);
+    else map.show(i);
+  });
+  canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
+  canvas.addEventListener("pointerleave", () => map.show(-1));
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    map.zoom(Math.exp(-Math.max(-100, Math.min(100, event.deltaY)) / 250), ...place(event));
+    map.show(map.at(...place(event)));
+  }, { passive: false });
+
+  let soon, hit = -1;
+  const step = () => 0.15 * Math.min(canvas.clientWidth, canvas.clientHeight);
+  const whole = () => {
+    map.view = { x: 0.5, y: 0.5, zoom: 1 };
+    map.redraw();
+  };
+  const nextHit = () => {
+    if (!map.hits?.length) return;
+    hit = (hit + 1) % map.hits.length;
+    map.goTo(map.hits[hit], 8);
+  };
+  const actions = {
+    ArrowLeft: () => map.move(step(), 0),
+    ArrowRight: () => map.move(-step(), 0),
+    ArrowUp: () => map.move(0, step()),
+    ArrowDown: () => map.move(0, -step()),
+    "+": () => map.zoom(1.5),
+    "=": () => map.zoom(1.5),
+    "-": () => map.zoom(1 / 1.5),
+    0: whole,
+    n: nextHit,
+    Enter: () => map.shown >= 0 && map.open(map.shown),
+    Escape: () => map.show(-1),
+  };
+  canvas.addEventListener("keydown", (event) => {
+    const action = actions[event.key.length > 1 ? event.key : event.key.toLowerCase()];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    action();
+    if (event.key !== "Escape" && event.key !== "Enter") map.focus();
+  });
+  canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && map.focus());
+  canvas.addEventListener("blur", () => map.show(-1));
+
+  find.addEventListener("input", () => {
+    clearTimeout(soon);
+    hit = -1;
+    soon = setTimeout(() => map.search(find.value), 60);
+  });
+  $("tools").addEventListener("submit", (event) => {
+    event.preventDefault();
+    map.search(find.value);
+    nextHit();
+    if (hit >= 0) canvas.focus();
+    map.focus();
+  });
+  by.addEventListener("change", () => map.colour(by.value));
+  $("tools").addEventListener("click", (event) => {
+    const zoomed = { in: () => map.zoom(2), out: () => map.zoom(0.5), all: whole };
+    zoomed[event.target.value]?.();
+  });
+  new ResizeObserver(() => map.redraw()).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.redraw());
+}
+
+// The address names a skill, or the page was left for one and is shown again.
+function restore(map) {
+  const named = map.data.ids.indexOf(decodeURIComponent(location.hash.slice(1)));
+  const { view, find: text, by: kind } = history.state ?? {};
+  if (kind) map.colour((by.value = kind));
+  if (text) map.search((find.value = text));
+  if (view) map.view = view;
+  else if (named >= 0) map.goTo(named, 8);
+  map.focus();
+  if (named < 0 || view) map.show(-1);
+}
+
+async function load() {
+  try {
+    const answer = await fetch("map.json");
+    if (answer.status === 202) return setTimeout(load, AGAIN);
+    if (!answer.ok) throw new Error(await answer.text());
+    const map = new SkillMap(await answer.json());
+    state.textContent = "";
+    $("frame").hidden = false;
+    listen(map);
+    restore(map);
+  } catch {
+    state.textContent = "The map cannot be shown: the server did not send it. See the page Health.";
+  }
+}
+
+load();
