@@ -133,6 +133,7 @@ PURE = {  # no clock, no files, no logging
     "skills.versions",
     "reports.audit_text",
     "text.prose",
+    "ui.projection",
 }
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}
 

@@ -44,14 +44,12 @@ class Projection:
     pairs: NDArray[np.int32]
 
 
-def project(
-    vectors: Floats, near: Numbers, families: Numbers, least: float, seed: int = 0
-) -> Projection:
+def project(vectors: Floats, near: Numbers, families: Numbers, least: float) -> Projection:
     """Lay out unit vectors whose `neighbours` are known; equal input gives equal points.
 
     Joined are neighbours of two `families` whose cosine is at least so high.
     """
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(0)
     points = _start(vectors, chance)
     if near.shape[1]:
         _attract(points, near, chance)
@@ -109,11 +107,13 @@ def _in_unit_square(points: Points) -> Floats:
         return xy
     low, high = xy.min(axis=0), xy.max(axis=0)
     scale = max(float(np.max(high - low)), 1e-6)
-    return np.clip((xy - (low + high) / 2) / scale + np.float32(0.5), 0, 1)
+    unit: Floats = np.clip((xy - (low + high) / 2) / scale + np.float32(0.5), 0, 1)
+    return unit
 
 
 def _squares(points: Points) -> Floats:
-    return np.square(points.real) + np.square(points.imag)
+    squares: Floats = points.real**2 + points.imag**2
+    return squares
 
 
 def _pairs(vectors: Floats, near: Numbers, families: Numbers, least: float) -> NDArray[np.int32]:

@@ -31,7 +31,8 @@ _ABOUT, _NAME = 200, 100  # characters
 _GRID = 65_535  # points are kept and sent as whole numbers up to this
 # The cosine from which two skills are confusable. Among 3,000 real skills of many authors, pairs of
 # .70 by the packaged model still want to do the same; of .77 by the multilingual one, too.
-_CONFUSABLE_TO_PACKAGED, _CONFUSABLE_TO_MULTILINGUAL, _CONFUSABLE = 0.70, 0.77, 0.90
+# Other models crowd their vectors.
+_CONFUSABLE, _CONFUSABLE_ELSEWHERE = dict.fromkeys(PACKAGED, 0.70) | {MULTILINGUAL: 0.77}, 0.90
 
 
 def make_map(index: SkillIndex) -> bytes:
@@ -67,11 +68,10 @@ def map_record(
 def _kept(index: SkillIndex) -> Projection:
     """Return the projection of a generation, from our cache if a sound one is there."""
     path = cache_dir() / FOLDER / f"{index.generation}-{_VERSION}.json"
-    size = len(index)
     with suppress(CacheError, ValueError, TypeError, KeyError):
         record = read_record(path)
         xy, pairs = (np.array(record[name], np.int32).reshape(-1, 2) for name in ("xy", "pairs"))
-        if len(xy) == size and _inside(xy, _GRID) and _inside(pairs, size - 1):
+        if len(xy) == len(index) > max(pairs.ravel(), default=-1):
             return Projection((xy / _GRID).astype(np.float32), pairs)
     made = _project(index)
     record = {"xy": _whole(made.xy).tolist(), "pairs": made.pairs.tolist()}
@@ -91,12 +91,8 @@ def _project(index: SkillIndex) -> Projection:
         vectors = channel.vectors_of(store.living)
         near = neighbours(channel, store.living, vectors, store.deleted)
         families = store.families.leaders_of(store.living)
-    return project(vectors, near, families, _confusable(settings.model))
-
-
-def _confusable(model: str) -> float:
-    least = {MULTILINGUAL: _CONFUSABLE_TO_MULTILINGUAL}
-    return _CONFUSABLE_TO_PACKAGED if model in PACKAGED else least.get(model, _CONFUSABLE)
+    least = _CONFUSABLE.get(settings.model, _CONFUSABLE_ELSEWHERE)
+    return project(vectors, near, families, least)
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -108,7 +104,3 @@ def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def _whole(xy: NDArray[np.float32]) -> NDArray[np.int32]:
     return np.rint(xy * _GRID).astype(np.int32)
-
-
-def _inside(numbers: NDArray[np.int32], most: int) -> bool:
-    return bool(((numbers >= 0) & (numbers <= most)).all())

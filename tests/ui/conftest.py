@@ -1,4 +1,4 @@
-"""Fixtures of the tests in a real browser: pages over real and hostile skills, and what is wrong."""
+"""Fixtures for a real browser: pages over real and hostile skills, and what is wrong with them."""
 
 import os
 import shutil
@@ -45,7 +45,9 @@ def write_hostile(root: Path) -> None:
     """Write skills that try to be more than text, and some from right to left."""
     body = f"# {ATTACK}\n\n{LINK}\n\x1b[31mred\u202e\n\n```\n</pre></script>{ATTACK}\n```\n"
     write_skill(root / "markup", f"markup{ATTACK}", f"Squash everything. {ATTACK} {LINK}", body)
-    write_skill(root / "unseen", "un\u202eseen\u200b", "Squash \x1b]0;x\x07 e\u202every\u2066thing.")
+    write_skill(
+        root / "unseen", "un\u202eseen\u200b", "Squash \x1b]0;x\x07 e\u202every\u2066thing."
+    )
     write_skill(root / "huge", "huge", f"Squash {'x' * 500} {'everything ' * 1_500}", "y" * 400_000)
     write_skill(root / "arabic", "جداول", ARABIC, f"# جداول\n\n{ARABIC}\n")
     write_skill(root / "hebrew", "חשבוניות", HEBREW, f"# חשבוניות\n\n{HEBREW}\n")
@@ -89,7 +91,8 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("needs chromium or google-chrome")
     with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        options = ["--no-sandbox", "--disable-gpu"]
+        running = started.chromium.launch(executable_path=CHROMIUM, args=options)
         yield running
         running.close()
 
@@ -132,7 +135,7 @@ class Visit:
     def go(self, path: str) -> Any:
         """Open a page, wait until it has all it waits for, and return it."""
         self.page.goto(self.url + path)
-        self.page.wait_for_function("!document.querySelector('[data-wait]')", timeout=60_000)
+        self.page.locator("[data-wait]").wait_for(state="detached", timeout=60_000)
         return self.page
 
 
@@ -141,9 +144,12 @@ def visit(browser, site) -> Any:
     """Visit pages in windows of any size and scheme; any complaint of a page fails the test."""
     contexts, visits = [], []
 
-    def open_window(width: int = 1400, scheme: str = "light", url: str = site, **more: Any) -> Visit:
+    def open_window(
+        width: int = 1400, scheme: str = "light", url: str = site, **more: Any
+    ) -> Visit:
         size = {"width": width, "height": 900}
         contexts.append(browser.new_context(viewport=size, color_scheme=scheme, **more))
+        contexts[-1].set_default_timeout(60_000)  # the machine may be busy
         visits.append(Visit(contexts[-1].new_page(), url))
         visits[-1].watch()
         return visits[-1]

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
 
 PATHS = {
     "search": "?q=squash+my+last+three+commits",
@@ -22,16 +22,92 @@ PATHS = {
     "audit": "audit",
     "reports": "reports",
 }
+NARROW, WIDE = 390, 1400
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name):
     """Axe-core finds nothing, and nothing has to be scrolled sideways."""
-    for width, scheme in ((390, "light"), (1400, "dark")):
+    for width, scheme in ((NARROW, "light"), (WIDE, "dark")):
         page = visit(width, scheme).go(PATHS[name])
         if name == "map":
-            page.wait_for_selector("#frame:not([hidden])")
+            page.locator("#frame").wait_for()
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.screenshot(path=f"/tmp/home-shell/shots/{name.replace(' ','-')}-{width}.png", full_page=True)
+
+
+def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):
+    """The box has the focus; Tab goes to the button and then from hit to hit; Enter opens one."""
+    page = visit().go("")
+    page.keyboard.type("squash my last three commits")
+    page.locator("h2.fits").wait_for()
+    page.wait_for_url("**?q=squash+my+last+three+commits")
+    assert page.locator("#said").text_content().startswith("1 skill fits")
+    assert page.locator("#q").evaluate("one => one === document.activeElement")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "git-history-rewrite"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/skill?id=*")
+    assert page.locator("h1").inner_text() == "git-history-rewrite"
+
+
+def test_a_part_that_was_opened_stays_open_while_typing(visit):
+    """An answer that replaces another keeps what the user looks at."""
+    page = visit().go("?q=squash+commits")
+    page.locator("summary").first.click()
+    page.locator("#q").press_sequentially(" now")
+    page.wait_for_url("**?q=squash+commits+now")
+    assert page.locator("details").first.evaluate("one => one.open")
+
+
+def test_the_first_tab_skips_the_navigation(visit):
+    """Whoever has no mouse need not pass all pages to get to the content."""
+    page = visit().go("families")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_what_a_skill_says_is_text(visit):
+    """Markup, scripts, links and marks that nobody sees do nothing and hide nothing."""
+    for path in ("?q=squash+everything", "skill?id=hostile:markup", "audit", "families", "health"):
+        page = visit().go(path)
+        page.wait_for_timeout(200)
+        assert "skillsearch" in page.title()
+        assert page.locator("main img, main script, main iframe, main [onerror]").count() == 0
+        assert page.locator("a[href^='javascript' i]").count() == 0
+    page = visit().go("skill?id=hostile:unseen")
+    text = page.locator("main").inner_text()
+    assert page.locator("h1").inner_text() == "unseen"
+    assert not {"\u202e", "\u200b", "\u2066", "\x1b", "\x07"} & set(text)
+
+
+def test_files_with_hostile_names_can_be_read(visit):
+    """Their links lead to them, and their content is text."""
+    page = visit().go("skill?id=hostile:markup")
+    names = page.locator(".files a").all_inner_texts()
+    assert "<img src=x onerror=alert(1)>.md" in names
+    page.get_by_text("<img src=x onerror=alert(1)>.md").click()
+    page.wait_for_url("**/file?*")
+    assert "<script>document.title" in page.locator("pre").inner_text()
+
+
+def test_text_from_right_to_left_stays_in_its_place(visit):
+    """It runs from the right, and what is around it from the left."""
+    page = visit(NARROW).go("skill?id=hostile:arabic")
+    assert page.locator("h1").inner_text() == "جداول"
+    assert page.locator("pre").evaluate("one => getComputedStyle(one).direction") == "rtl"
+    assert page.locator("main").evaluate("one => getComputedStyle(one).direction") == "ltr"
+
+
+def test_a_page_that_is_not_there_says_so(visit):
+    """As a page, with the way back; the browser itself notes its status."""
+    window = visit()
+    page = window.go("skill?id=no:such")
+    assert "no:such" in page.locator("main").inner_text()
+    assert page.locator("nav a").count() == 7
+    assert len(window.noted) == 2
+    window.noted.clear()

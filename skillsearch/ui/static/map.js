@@ -25,6 +25,7 @@ class SkillMap {
     this.hits = null;
     this.shown = -1; // the skill on the card
     this.sortIntoGrid();
+    this.resize();
     this.colour("root");
   }
 
@@ -70,21 +71,21 @@ class SkillMap {
   }
 
   get scale() {
-    return Math.min(canvas.clientWidth, canvas.clientHeight) * 0.94 * this.view.zoom;
+    return Math.min(this.width, this.height) * 0.94 * this.view.zoom;
   }
 
   toScreen(i) {
     const { x, y } = this.view;
     return [
-      (this.x[i] - x) * this.scale + canvas.clientWidth / 2,
-      (this.y[i] - y) * this.scale + canvas.clientHeight / 2,
+      (this.x[i] - x) * this.scale + this.width / 2,
+      (this.y[i] - y) * this.scale + this.height / 2,
     ];
   }
 
   toPlace(left, top) {
     return [
-      this.view.x + (left - canvas.clientWidth / 2) / this.scale,
-      this.view.y + (top - canvas.clientHeight / 2) / this.scale,
+      this.view.x + (left - this.width / 2) / this.scale,
+      this.view.y + (top - this.height / 2) / this.scale,
     ];
   }
 
@@ -99,7 +100,7 @@ class SkillMap {
   }
 
   // Zoom so that what is at a place on the screen stays there.
-  zoom(factor, left = canvas.clientWidth / 2, top = canvas.clientHeight / 2) {
+  zoom(factor, left = this.width / 2, top = this.height / 2) {
     const [x, y] = this.toPlace(left, top);
     this.view.zoom = Math.max(1, Math.min(MOST, this.view.zoom * factor));
     const [newX, newY] = this.toPlace(left, top);
@@ -151,6 +152,16 @@ class SkillMap {
     this.redraw();
   }
 
+  resize() {
+    const ratio = devicePixelRatio || 1;
+    this.width = Math.max(1, canvas.clientWidth);
+    this.height = Math.max(1, canvas.clientHeight);
+    canvas.width = Math.round(this.width * ratio);
+    canvas.height = Math.round(this.height * ratio);
+    this.image = brush.createImageData(canvas.width, canvas.height);
+    this.redraw();
+  }
+
   redraw() {
     this.waiting ??= requestAnimationFrame(() => {
       this.waiting = null;
@@ -159,23 +170,21 @@ class SkillMap {
   }
 
   draw() {
-    const ratio = devicePixelRatio || 1;
-    const { clientWidth: width, clientHeight: height } = canvas;
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    if (!canvas.width || !canvas.height) return;
+    const { width, height } = this;
+    const ratio = canvas.width / width;
     const style = getComputedStyle(canvas);
     const ink = (name) => style.getPropertyValue(name).trim();
     const closeness = Math.sqrt(this.view.zoom / this.size);
     const side = Math.max(2, Math.min(9, 0.2 * Math.min(width, height) * closeness));
-    const image = brush.createImageData(canvas.width, canvas.height);
-    const pixels = new Uint32Array(image.data.buffer);
+    const pixels = new Uint32Array(this.image.data.buffer).fill(0);
     const square = Math.round(side * ratio);
     const alpha = this.hits ? 70 : 255;
-    this.order.forEach((some, i) => this.drawPoints(pixels, some, square, packed(ink(`--colour-${i}`), alpha)));
+    for (let i = COLOURS - 1; i >= 0; i--) {
+      this.drawPoints(pixels, this.order[i], square, packed(ink(`--colour-${i}`), alpha));
+    }
     if (this.hits) this.drawPoints(pixels, this.hits, Math.max(square, Math.round(5 * ratio)), packed(ink("--text"), 255));
-    brush.putImageData(image, 0, 0);
-    brush.scale(ratio, ratio);
+    brush.putImageData(this.image, 0, 0);
+    brush.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.drawPairs(ink("--quiet"));
     if (this.shown >= 0) this.drawRing(this.shown, side, ink("--text"));
     this.placeCard();
@@ -183,7 +192,7 @@ class SkillMap {
 
   drawPoints(pixels, some, side, colour) {
     const { width, height } = canvas;
-    const scale = (this.scale * width) / canvas.clientWidth;
+    const scale = (this.scale * width) / this.width;
     const left = (width - side) / 2 - this.view.x * scale;
     const top = (height - side) / 2 - this.view.y * scale;
     for (const i of some) {
@@ -198,9 +207,10 @@ class SkillMap {
   }
 
   drawPairs(colour) {
-    const { clientWidth: width, clientHeight: height } = canvas;
+    const { width, height } = this;
     brush.globalAlpha = this.hits ? 0.25 : 0.6;
     brush.strokeStyle = colour;
+    brush.lineWidth = 1;
     brush.beginPath();
     for (const [one, other] of this.data.pairs) {
       const [x, y] = this.toScreen(one);
@@ -240,10 +250,10 @@ class SkillMap {
   placeCard() {
     if (this.shown < 0) return;
     const [x, y] = this.toScreen(this.shown);
-    const beside = x + 16 + card.offsetWidth < canvas.clientWidth ? x + 16 : x - 16 - card.offsetWidth;
+    const beside = x + 16 + card.offsetWidth < this.width ? x + 16 : x - 16 - card.offsetWidth;
     const inside = (place, room) => Math.max(4, Math.min(room - 4, place));
-    card.style.left = `${inside(beside, canvas.clientWidth - card.offsetWidth)}px`;
-    card.style.top = `${inside(y + 12, canvas.clientHeight - card.offsetHeight)}px`;
+    card.style.left = `${inside(beside, this.width - card.offsetWidth)}px`;
+    card.style.top = `${inside(y + 12, this.height - card.offsetHeight)}px`;
   }
 
   // Show the skill in the middle, and list those around it as links.
@@ -329,7 +339,7 @@ function listen(map) {
   }, { passive: false });
 
   let soon, hit = -1;
-  const step = () => 0.15 * Math.min(canvas.clientWidth, canvas.clientHeight);
+  const step = () => 0.15 * Math.min(map.width, map.height);
   const whole = () => {
     map.view = { x: 0.5, y: 0.5, zoom: 1 };
     map.redraw();
@@ -379,7 +389,7 @@ function listen(map) {
     const zoomed = { in: () => map.zoom(2), out: () => map.zoom(0.5), all: whole };
     zoomed[event.target.value]?.();
   });
-  new ResizeObserver(() => map.redraw()).observe(canvas);
+  new ResizeObserver(() => map.resize()).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.redraw());
 }
 
@@ -400,9 +410,10 @@ async function load() {
     const answer = await fetch("map.json");
     if (answer.status === 202) return setTimeout(load, AGAIN);
     if (!answer.ok) throw new Error(await answer.text());
-    const map = new SkillMap(await answer.json());
+    const data = await answer.json();
     state.textContent = "";
     $("frame").hidden = false;
+    const map = new SkillMap(data);
     listen(map);
     restore(map);
   } catch {

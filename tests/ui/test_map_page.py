@@ -1,0 +1,162 @@
+"""The map in a real Chromium: by mouse, keyboard and finger, with few skills and with many."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
+
+ATTACK = "<img src=x onerror=alert(1)>"
+COUNT = 30_000
+
+
+def many(count):
+    """Return the record of many skills on a grid, the first with a hostile name."""
+    side = int(np.ceil(np.sqrt(count)))
+    places = [[65_535 * (i % side) // side, 65_535 * (i // side) // side] for i in range(count)]
+    return {
+        "ids": [f"many:{i}" for i in range(count)],
+        "names": [ATTACK, *(f"skill-{i}" for i in range(1, count))],
+        "about": [f"Does {i}. {ATTACK}" for i in range(count)],
+        "roots": [f"root-{i}" for i in range(9)],
+        "root": [i % 9 for i in range(count)],
+        "languages": ["en", "zh", ""],
+        "language": [i % 3 for i in range(count)],
+        "family": [i // 2 if i % 10 < 2 else -1 for i in range(count)],
+        "xy": places,
+        "pairs": [[i, i + 1] for i in range(0, min(count - 1, 2_000), 2)],
+    }
+
+
+@pytest.fixture
+def shown(visit):
+    """Open the map of the collection, or of a given record."""
+
+    def show(record=None, path="map", **window):
+        opened = visit(**window)
+        if record is not None:
+            body = json.dumps(record)
+            opened.page.route("**/map.json", lambda route: route.fulfill(body=body))
+        page = opened.go(path)
+        page.locator("#frame").wait_for()
+        return page
+
+    return show
+
+
+def test_all_skills_are_drawn(shown):
+    """The canvas has points of more than one colour, in either scheme."""
+    for scheme in ("light", "dark"):
+        page = shown(scheme=scheme)
+        colours = page.evaluate(
+            "() => { const c = document.querySelector('#map');"
+            "const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "return new Set(new Uint32Array(data.buffer)).size; }"
+        )
+        assert colours > 2
+        assert page.locator("#legend li").count() == 2
+        assert page.locator("#around a").count() == 12
+
+
+def test_keys_move_zoom_and_open(shown):
+    """The skill in the middle is told and opened by Enter."""
+    page = shown()
+    page.locator("#map").focus()
+    first = page.locator("#card strong").inner_text()
+    for key in ("+", "+", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    name = page.locator("#card strong").inner_text()
+    assert page.locator("#around a").first.inner_text() == name
+    page.keyboard.press("0")
+    assert page.locator("#card strong").inner_text() == first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/skill?id=*")
+    assert page.locator("h1").inner_text() == first
+
+
+def test_highlighting_finds_the_next_hit(shown):
+    """Enter goes to the first skill with these words, N to the next."""
+    page = shown()
+    page.locator("#find").fill("git bisect")
+    page.locator("#find").press("Enter")
+    assert page.locator("#state").inner_text() == "1 of 30 skills are highlighted."
+    assert page.locator("#card strong").inner_text() == "git-bisect-regression"
+    page.keyboard.press("n")
+    assert page.locator("#card strong").inner_text() == "git-bisect-regression"
+    page.locator("#find").fill("no such words")
+    page.wait_for_function(
+        "state => state.textContent.startsWith('0 of')", arg=page.query_selector("#state")
+    )
+
+
+def test_a_link_of_a_skill_shows_it_on_the_map(shown):
+    """It is in the middle; going back shows the same part of the map."""
+    page = shown(path="map#hostile:markup")
+    assert page.locator("#card strong").inner_text().startswith("markup<script>")
+    assert page.locator("#card img").count() == 0
+    page.locator("#map").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/skill?id=hostile*")
+    page.get_by_text("Show it on the map").click()
+    page.wait_for_url("**/map#hostile*")
+
+
+def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
+    """A card shows what is under the pointer; a drag opens nothing."""
+    page = shown(many(100))
+    box = page.locator("#map").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    side = 0.94 * min(box["width"], box["height"])
+
+    def place(i):
+        x, y = (one / 65_535 - 0.5 for one in many(100)["xy"][i])
+        return middle[0] + x * side, middle[1] + y * side
+
+    page.mouse.move(*place(0))
+    assert page.locator("#card strong").inner_text() == ATTACK
+    assert page.locator("#card").inner_text().count("<img") == 2
+    page.mouse.move(*place(55))
+    assert page.locator("#card strong").inner_text() == "skill-55"
+    page.mouse.wheel(0, -300)
+    page.mouse.move(*place(0))
+    assert page.locator("#card").is_hidden()
+    page.get_by_role("button", name="All").click()
+    page.mouse.move(*place(44))
+    page.mouse.down()
+    page.mouse.move(*place(66), steps=3)
+    page.mouse.up()
+    assert page.url.endswith("/map")
+    assert page.locator("#card strong").inner_text() == "skill-44"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_few_skills_make_a_map(shown, count):
+    """Nothing fails where there is next to nothing."""
+    page = shown(many(count))
+    page.locator("#map").focus()
+    for key in ("+", "ArrowLeft", "n", "0", "Escape"):
+        page.keyboard.press(key)
+    assert page.locator("#around a").count() == count
+
+
+def test_thirty_thousand_skills_pan_and_zoom(shown):
+    """A frame takes milliseconds of the processor, however busy the machine is."""
+    page = shown(many(COUNT))
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds():
+        found = session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in found if one["name"] == "TaskDuration")
+
+    page.locator("#map").focus()
+    keys = ["+", "ArrowLeft", "ArrowUp", "-", "0"] * 4
+    before = seconds()
+    for key in keys:
+        page.keyboard.press(key)
+        page.evaluate("new Promise(requestAnimationFrame)")
+    assert (seconds() - before) / len(keys) < 0.1
+    page.locator("#find").fill("does 29999")
+    page.locator("#find").press("Enter")
+    assert page.locator("#card strong").inner_text() == "skill-29999"

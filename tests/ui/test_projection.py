@@ -1,0 +1,100 @@
+"""Points on a plane: near each other where the vectors are, always the same, and never broken."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.index.dense.vectors import DenseChannel, DenseFields, DenseWriter
+from skillsearch.ui.projection import NEIGHBOURS, PAIRS, neighbours, project
+
+
+def unit(rows):
+    """Return rows of unit length; those of zeros stay."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
+
+
+def clusters(count, size, dimensions=32, seed=0):
+    """Return vectors in clusters that lie apart from each other."""
+    chance = np.random.default_rng(seed)
+    middles = unit(chance.normal(size=(count, dimensions)))
+    return unit(
+        np.repeat(middles, size, axis=0) + chance.normal(0, 0.1, (count * size, dimensions))
+    )
+
+
+def laid_out(vectors, families=None, least=0.9):
+    """Project vectors with their exact neighbours."""
+    numbers = np.arange(len(vectors))
+    channel = DenseChannel((DenseFields((vectors,)),))
+    near = neighbours(channel, numbers, vectors, numbers[:0])
+    return project(vectors, near, numbers if families is None else families, least)
+
+
+def test_neighbours_on_the_plane_are_neighbours_among_the_vectors():
+    """More trustworthy than the two principal components by far, as scikit-learn measures it."""
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    manifold = pytest.importorskip("sklearn.manifold")
+    vectors = clusters(40, 15)
+    components = decomposition.PCA(2).fit_transform(vectors)
+    ours, theirs = (
+        manifold.trustworthiness(vectors, xy, n_neighbors=12, metric="cosine")
+        for xy in (laid_out(vectors).xy, components)
+    )
+    assert ours > 0.95
+    assert 1 - ours < (1 - theirs) / 3
+
+
+def test_equal_vectors_give_equal_points_every_time():
+    """The seed is fixed, and copies neither fall together nor break anything."""
+    vectors = np.repeat(clusters(5, 4), 9, axis=0)
+    first, second = laid_out(vectors), laid_out(vectors.copy())
+    assert np.array_equal(first.xy, second.xy)
+    assert np.array_equal(first.pairs, second.pairs)
+    assert len(np.unique(first.xy, axis=0)) == len(vectors)
+
+
+@given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 5))
+def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
+    """None, one, equal ones, and vectors of zeros."""
+    chance = np.random.default_rng(seed)
+    some = np.vstack([np.zeros((1, 8)), chance.normal(size=(3, 8))])
+    found = laid_out(unit(some[chance.integers(0, kinds + 1, count)]))
+    assert found.xy.shape == (count, 2)
+    assert found.xy.dtype == np.float32
+    assert ((found.xy >= 0) & (found.xy <= 1)).all()
+    assert found.pairs.shape[1] == 2
+
+
+def test_pairs_are_the_closest_of_different_families():
+    """As comparing all with all finds them, above the limit, and not too many."""
+    vectors = clusters(30, 5)
+    families = np.arange(150) // 2
+    cosines = vectors @ vectors.T
+    found = laid_out(vectors, families, 0.7).pairs
+    one, other = np.nonzero(np.triu(cosines >= 0.7, 1) & (families[:, None] != families))
+    assert sorted(map(tuple, found.tolist())) == list(
+        zip(one.tolist(), other.tolist(), strict=True)
+    )
+    drawn = cosines[found[:, 0], found[:, 1]]
+    assert (np.diff(drawn) <= 1e-6).all()
+    assert len(laid_out(clusters(300, 15), least=0.0).pairs) == PAIRS
+
+
+def test_neighbours_are_the_nearest_living_documents(tmp_path):
+    """Whatever order the numbers have; without the document itself, and deleted ones."""
+    vectors = clusters(20, 10)
+    segments = []
+    for name, part in (("a", vectors[:150]), ("b", vectors[150:])):
+        writer = DenseWriter(tmp_path, name, 32, len(part), with_body=False)
+        writer.add(part)
+        writer.finish()
+        segments.append(DenseFields.load(tmp_path, name, with_body=False))
+    deleted = np.array([3, 77, 160])
+    living = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(200), deleted))
+    found = neighbours(DenseChannel(tuple(segments)), living, vectors[living], deleted)
+    cosines = vectors[living] @ vectors[living].T
+    np.fill_diagonal(cosines, -2)
+    nearest = np.argsort(-cosines, axis=1)[:, :NEIGHBOURS]
+    assert [set(row) for row in found.tolist()] == [set(row) for row in nearest.tolist()]

@@ -1,0 +1,108 @@
+"""The record that the map draws, and the projection that is kept for it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from skillsearch.config import cache_dir
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.ui import skill_map
+from skillsearch.ui.skill_map import FOLDER, make_map
+
+
+@pytest.fixture
+def opened(drinks, make_skill, index_dir):
+    """Index drinks, one of them in another root too."""
+    other = drinks.parent / "other"
+    make_skill(
+        other,
+        "brew-coffee",
+        "Brew filter coffee with a scale. Use for espresso and roasting questions.",
+    )
+    make_skill(other, "hostile", "a\u202eb\x1b[31m <b> " + 300 * "x")
+    return SkillIndex.from_roots([drinks, other], index_dir=index_dir, model="hashing")
+
+
+def kept():
+    """Return the files with maps in our cache."""
+    return list((cache_dir() / FOLDER).iterdir())
+
+
+def test_the_record_names_each_skill_with_its_root_language_and_family(opened):
+    """One of everything for each document, in the order of ids; texts are safe to show."""
+    record = json.loads(make_map(opened))
+    documents = list(opened.documents())
+    assert record["ids"] == [one.doc_id for one in documents]
+    assert [record["roots"][i] for i in record["root"]] == [one.alias for one in documents]
+    assert [record["languages"][i] for i in record["language"]] == [
+        one.language for one in documents
+    ]
+    by_id = dict(zip(record["ids"], record["family"], strict=True))
+    assert by_id["drinks:brew-coffee"] == by_id["other:brew-coffee"] >= 0
+    assert by_id["drinks:steep-tea"] == by_id["drinks:squeeze-lemons"] == -1
+    about = record["about"][record["ids"].index("other:hostile")]
+    assert about.startswith("ab [31m <b> xxx")
+    assert len(about) == 200
+    assert all(0 <= one <= 65_535 for place in record["xy"] for one in place)
+
+
+def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
+    """It is read again, by any process, until the index changes."""
+    first = make_map(opened)
+    assert len(kept()) == 1
+    monkeypatch.setattr(skill_map, "project", None)
+    assert make_map(opened) == first
+    (opened.opened.settings.roots[0].path / "steep-tea" / "SKILL.md").unlink()
+    opened.refresh()
+    with pytest.raises(TypeError):
+        make_map(opened)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\x00" * 999])
+def test_a_damaged_map_is_computed_anew(opened, damage):
+    """And replaced."""
+    first = make_map(opened)
+    (path,) = kept()
+    sound = path.read_bytes()
+    path.write_bytes(damage + sound[len(damage) + 1 :])
+    assert make_map(opened) == first
+    assert path.read_bytes() == sound
+
+
+def test_a_map_of_other_skills_is_not_believed(opened):
+    """Even if its digest is right."""
+    first = make_map(opened)
+    (path,) = kept()
+    for record in ({"xy": [[0, 0]], "pairs": []}, {"xy": first[:9].decode(), "pairs": [[1]]}, []):
+        skill_map.write_record(path, record)
+        assert make_map(opened) == first
+    places = json.loads(first)["xy"]
+    skill_map.write_record(path, {"xy": places, "pairs": [[0, 99]]})
+    assert make_map(opened) == first
+
+
+def test_a_map_that_cannot_be_kept_is_shown(opened, caplog):
+    """With a word of why."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
+    assert len(json.loads(make_map(opened))["xy"]) == 5
+    assert "cannot be kept" in caplog.text
+
+
+def test_confusable_skills_of_two_families_are_joined(make_skill, tmp_path, index_dir):
+    """By the packaged model: two security scanners, but not a scanner and a recipe, nor copies."""
+    root = tmp_path / "skills"
+    scan = "Security scanner for Clawdbot skills: finds malicious patterns before installation."
+    make_skill(root, "clawguard", scan)
+    make_skill(
+        root, "skill-flag", "Scan Clawdbot skills for malicious patterns, backdoors and risks."
+    )
+    make_skill(root, "steep-tea", "Steep green tea at the right temperature.")
+    make_skill(tmp_path / "copies", "steep-tea", "Steep green tea at the right temperature.")
+    roots = [root, tmp_path / "copies"]
+    index = SkillIndex.from_roots(roots, index_dir=index_dir, languages="english")
+    record = json.loads(make_map(index))
+    joined = [{record["names"][i] for i in pair} for pair in record["pairs"]]
+    assert joined == [{"clawguard", "skill-flag"}]
+    assert np.array(record["xy"]).shape == (4, 2)
