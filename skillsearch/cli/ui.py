@@ -33,8 +33,8 @@ def ui_command(asked: Asked) -> int:
     """Look at the skills in the browser.
 
     Pages to search as you type, for each skill, for families of near-copies, what hosts would cut,
-    health and evaluation reports. They are served to this machine alone, at an address that nobody can guess and that is new each
-    time. They load nothing from elsewhere; Ctrl-C ends it.
+    health and evaluation reports. They are served to this machine alone, at an address that nobody
+    can guess and that is new each time. They load nothing from elsewhere; Ctrl-C ends it.
     """
     for name in _NEEDED:
         if importlib.util.find_spec(name) is None:
