@@ -167,7 +167,7 @@ def test_two_files_of_one_name_are_refused(saved):
         ),
         ({"intervals": {}}, "lacks figures of 'hybrid'; its systems: 'hybrid', 'bm25'"),
         ({"queries": 10**400}, "queries: Input should be less than"),
-        ({"queries": 0}, "queries: Input should be greater than 0"),
+        ({"queries": 0}, "queries: Input should be greater than or equal to 1"),
         ({"unanswerable": {}}, "lacks figures of 'foreign'"),
         ({"made": "yesterday"}, "made: Input should be a valid datetime"),
         ({"made": "2026-01-01T00:00:00"}, "made: Input should have timezone info"),
