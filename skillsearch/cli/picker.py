@@ -75,7 +75,7 @@ class Picker:
         ]
         bound = KeyBindings()
         for key in ("escape", "c-c", "c-d", "<sigint>"):
-            bound.add(key)(lambda _event: self._app.exit(result=None))
+            bound.add(key)(lambda _event: self._end())
         for key, step in _KEYS.items():
             bound.add(key)(lambda _event, step=step: self._move(step))
         bound.add("enter")(lambda _event: self._take())
@@ -95,10 +95,7 @@ class Picker:
 
     def _begin(self) -> None:
         def fail(_loop: object, context: dict[str, Any]) -> None:
-            if not self._app.is_done:
-                self._app.exit(
-                    exception=context.get("exception") or RuntimeError(context["message"])
-                )
+            self._end(exception=context.get("exception") or RuntimeError(context["message"]))
 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(fail)
@@ -107,11 +104,11 @@ class Picker:
                 loop.add_signal_handler(number, self._end, number)
         self._app.create_background_task(self._follow())
 
-    def _end(self, number: int) -> None:
-        """Give the terminal back as it was; `pick` then lets the signal do what it does."""
+    def _end(self, number: int = 0, exception: BaseException | None = None) -> None:
+        """Give the terminal back as it was; `pick` then lets a signal do what it does."""
         self._signal = number
         if not self._app.is_done:
-            self._app.exit(result=None)
+            self._app.exit(**({"exception": exception} if exception else {"result": None}))
 
     def _move(self, step: int) -> None:
         """Choose another skill; it stays chosen if a reader orders the list anew."""

@@ -103,6 +103,8 @@ def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
         raise click.UsageError(f"{problems[0]}. Each line has to be an object like {_FORM}")
     for problem in problems[:_SHOWN_PROBLEMS]:
         say(f"warning: not asked: {problem}")
+    if not queries:
+        say(f"warning: {name} holds no queries")
     if len(problems) > _SHOWN_PROBLEMS:
         say(f"warning: {len(problems) - _SHOWN_PROBLEMS:,} more lines were not asked")
     return queries, len(problems)

@@ -148,9 +148,9 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     gap = 1 if needed <= width < needed + gaps else 2
     widths = [1] * len(columns)
     for wish in wishes:
-        while lacking := [place for place, most in enumerate(wish) if widths[place] < most]:
-            if sum(widths) >= width - gap * gaps:
-                break
+        while sum(widths) < width - gap * gaps and (
+            lacking := [place for place, most in enumerate(wish) if widths[place] < most]
+        ):
             widths[min(lacking, key=widths.__getitem__)] += 1
     return gap, widths
 

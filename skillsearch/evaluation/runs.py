@@ -140,7 +140,7 @@ def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
     for meant in (word, unquote(word)):
         if meant in ids:
             return meant
-    raise ValueError(f"{lines.unknown_id(word, ids, place)}; is this a run of this collection?")
+    raise ValueError(f"{lines.unknown_id(word, ids, place)}; it may be a run of another collection")
 
 
 def write_run(path: Path, answers: Answers, tag: str) -> None:

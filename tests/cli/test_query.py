@@ -454,9 +454,10 @@ def test_a_batch_equals_single_queries(indexed, ask):
 
 
 def test_an_empty_batch_has_no_answers(indexed):
-    """Nothing in, nothing out."""
+    """Nothing in, nothing out but a warning."""
     result = indexed("query", "--batch", "-", stdin="")
     assert (result.exit_code, result.stdout) == (0, "")
+    assert "<stdin> holds no queries" in result.stderr
 
 
 def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):

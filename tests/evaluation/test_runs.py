@@ -112,11 +112,11 @@ LINES = {
     "beyond 32 bits": ("q1 Q0 a 1 1e39 x", ["'1e39'", "3.4e38"]),
     "unknown query": (
         "q9 Q0 a 1 1 x",
-        ["'q9' is not an _id in queries.jsonl", "of this collection?"],
+        ["'q9' is not an _id in queries.jsonl", "of another collection"],
     ),
     "unknown document": (
         "q1 Q0 Z 1 1 x",
-        ["'Z' is not an _id in corpus.jsonl", "of this collection?"],
+        ["'Z' is not an _id in corpus.jsonl", "of another collection"],
     ),
     "unknown decoded": ("q1 Q0 %5A 1 1 x", ["'%5A' is not an _id"]),
     "a document twice": ("q1 Q0 d 1 9 x", ["'d'", "'q1'", "remove one of the two"]),

@@ -211,13 +211,8 @@ def _make(change: Change, entries: Sequence[Entry]) -> None:
     click.echo(change.diff(), err=True)
     backup = change.write()
     say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
-    for entry in entries:
-        if (
-            entry.value is not None
-            and not entry.is_hook
-            and (listing := HOSTS[entry.client].get("list"))
-        ):
-            say(f"See whether it answers: {listing}")
+    for client in {e.client for e in entries if e.value is not None and not e.is_hook}:
+        say(f"See whether it answers: {HOSTS[client]['list']}" if "list" in HOSTS[client] else "")
 
 
 def _check_config(asked: Asked) -> list[str]:
