@@ -95,7 +95,9 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
     index(pack("tea.zip"))
     index(pack("tea.zip"), "--index-dir", tmp_path / "elsewhere")
     index(drinks, "--index-dir", index_dir_for([drinks], "hashing"))
-    for name in ("models/a.bin", "evaluation/c/x", "matplotlib/fonts", "artifacts/a", "foreign/x"):
+    for name in ("models/a.bin", "maps/a.json", "evaluation/c/x", "matplotlib/fonts"):
+        write(cache_dir() / name)
+    for name in ("artifacts/a", "foreign/x"):
         write(cache_dir() / name)
     os.link(cache_dir() / "evaluation" / "c" / "x", cache_dir() / "evaluation" / "c" / "y")
     found = cache()
@@ -105,6 +107,7 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
         ("index", index_dir_for([drinks], "hashing").name),
         ("archive", archive.name),
         ("model", "a.bin"),
+        ("map", "a.json"),
         ("evaluation", "c"),
         ("library", "matplotlib"),
         ("kept", "artifacts"),

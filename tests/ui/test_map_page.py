@@ -130,6 +130,31 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
     assert page.locator("#card strong").inner_text() == "skill-44"
 
 
+def test_a_finger_taps_once_for_the_card_and_again_to_open(shown):
+    """It cannot hover."""
+    page = shown(width=390, has_touch=True)
+    page.get_by_role("button", name="Zoom in").tap()
+    name = page.locator("#around a").first.inner_text()
+    page.locator("#find").fill(name)
+    page.locator("#find").press("Enter")
+    page.evaluate("document.activeElement.blur()")
+    assert page.locator("#card").is_hidden()
+    page.locator("#map").tap()
+    assert page.locator("#card strong").inner_text() == name
+    page.locator("#map").tap()
+    page.wait_for_url("**/skill?id=*")
+
+
+def test_a_map_that_does_not_come_says_so(visit):
+    """Instead of an empty frame."""
+    window = visit()
+    window.page.route("**/map.json", lambda route: route.fulfill(status=500, body="{"))
+    page = window.go("map")
+    page.get_by_text("The map cannot be shown").wait_for()
+    assert page.locator("#frame").is_hidden()
+    window.noted.clear()  # the browser tells of the status
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_few_skills_make_a_map(shown, count):
     """Nothing fails where there is next to nothing."""

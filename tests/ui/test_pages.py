@@ -57,7 +57,8 @@ def test_a_part_that_was_opened_stays_open_while_typing(visit):
     """An answer that replaces another keeps what the user looks at."""
     page = visit().go("?q=squash+commits")
     page.locator("summary").first.click()
-    page.locator("#q").press_sequentially(" now")
+    page.locator("#q").focus()
+    page.keyboard.type(" now")
     page.wait_for_url("**?q=squash+commits+now")
     assert page.locator("details").first.evaluate("one => one.open")
 

@@ -331,7 +331,7 @@ function listen(map) {
     else map.show(i);
   });
   canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
-  canvas.addEventListener("pointerleave", () => map.show(-1));
+  canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && map.show(-1));
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     map.zoom(Math.exp(-Math.max(-100, Math.min(100, event.deltaY)) / 250), ...place(event));
@@ -395,7 +395,7 @@ function listen(map) {
 
 // The address names a skill, or the page was left for one and is shown again.
 function restore(map) {
-  const named = map.data.ids.indexOf(decodeURIComponent(location.hash.slice(1)));
+  const named = map.data.ids.indexOf(nameInAddress());
   const { view, find: text, by: kind } = history.state ?? {};
   if (kind) map.colour((by.value = kind));
   if (text) map.search((find.value = text));
@@ -405,20 +405,30 @@ function restore(map) {
   if (named < 0 || view) map.show(-1);
 }
 
+function nameInAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return ""; // somebody has changed it
+  }
+}
+
 async function load() {
+  let data;
   try {
     const answer = await fetch("map.json");
     if (answer.status === 202) return setTimeout(load, AGAIN);
-    if (!answer.ok) throw new Error(await answer.text());
-    const data = await answer.json();
-    state.textContent = "";
-    $("frame").hidden = false;
-    const map = new SkillMap(data);
-    listen(map);
-    restore(map);
+    if (!answer.ok) throw new Error(answer.statusText);
+    data = await answer.json();
   } catch {
     state.textContent = "The map cannot be shown: the server did not send it. See the page Health.";
+    return;
   }
+  state.textContent = "";
+  $("frame").hidden = false;
+  const map = new SkillMap(data);
+  listen(map);
+  restore(map);
 }
 
 load();

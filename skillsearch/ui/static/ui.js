@@ -35,6 +35,7 @@ function searchWhileTyping(input, results, said) {
 
   const owner = (details) => details.closest("article")?.querySelector("a")?.getAttribute("href");
 
+  input.setSelectionRange(input.value.length, input.value.length); // to type on
   input.addEventListener("input", () => {
     clearTimeout(soon);
     clearTimeout(later);
