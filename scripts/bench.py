@@ -281,6 +281,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     originals = read_skills(args.skills, args.originals)
+    if not originals:
+        parser.error(f"no skills lie below {args.skills}")
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
         sizes = map(int, args.sizes.split(","))

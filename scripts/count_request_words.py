@@ -67,6 +67,9 @@ def main() -> None:
     parser.add_argument("--terms", type=int, default=TERMS)
     parser.add_argument("--output", type=Path, default=TABLE)
     args = parser.parse_args()
+    for path in (args.requests, args.skills):
+        if not path.is_file():
+            parser.error(f"there is no file {path}")
     ranges = [tuple(map(int, one.split("-"))) for one in args.leave_out]
     left_out = {number for first, last in ranges for number in range(first, last + 1)}
     requests = [
