@@ -1,0 +1,223 @@
+"""How each peer is asked, by a function of its name that runs in the peer's own environment.
+
+A function is given the folder of skills and whether the index is to be made, and returns a function
+that answers a request: the skills it ranks with their scores, whether it says that one of them is
+right, and whether it names any. Most peers say so whenever they find anything. Everything is as
+the peer comes; what it keeps is in the home folder. Imports are late: an environment has one peer.
+"""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+BEST = 10
+WEIGHTS = "all-MiniLM-L6-v2"
+
+
+def read(skills):
+    """Return folder, name, description and body of each skill; `compare.py` wrote them."""
+    found = []
+    for path in sorted(skills.glob("*/SKILL.md")):
+        head, _, body = path.read_text("utf-8").removeprefix("---\n").partition("\n---\n")
+        name, description = (json.loads(line.partition(": ")[2]) for line in head.splitlines())
+        found.append((path.parent.name, name, description, body))
+    return found
+
+
+def plain(hits):
+    """Return an answer of a peer that never says that nothing fits while it finds something."""
+    hits = [(str(key), float(score)) for key, score in hits]
+    return hits, bool(hits), bool(hits)
+
+
+def skillsearch(skills, fresh, languages="english"):
+    """Ranked without a threshold; what fits reaches the default one, `perhaps` the lower bound."""
+    from skillsearch import SkillIndex
+    from skillsearch.index.search.calibration import default_calibration
+
+    home = Path.home() / "index"
+    if fresh:
+        index = SkillIndex.from_roots(skills, index_dir=home, languages=languages)
+    else:
+        index = SkillIndex.open(home)
+
+    cuts = default_calibration()
+
+    def search(text):
+        hits = index.search(text, BEST, 0.0)
+        places = [(path, hit.score) for hit in hits for path in (hit.path, *hit.duplicates)]
+        best = hits[0].score if hits else 0.0
+        found = [(Path(path).parent.name, score) for path, score in places]
+        return found, best >= cuts.threshold, best >= cuts.lower_bound
+
+    return search
+
+
+def skillsearch_multilingual(skills, fresh):
+    """The same with the second channel of the extra."""
+    return skillsearch(skills, fresh, "all")
+
+
+def rank_bm25(skills, fresh):
+    """Words of name, description and body, in lower case."""
+    from rank_bm25 import BM25Okapi
+
+    rows = read(skills)
+    index = BM25Okapi([re.findall(r"\w+", " ".join(row[1:]).lower()) for row in rows])
+
+    def search(text):
+        scores = index.get_scores(re.findall(r"\w+", text.lower()))
+        best = sorted(range(len(rows)), key=lambda at: -scores[at])[:BEST]
+        return plain((rows[at][0], scores[at]) for at in best if scores[at] > 0)
+
+    return search
+
+
+def bm25s(skills, fresh):
+    """With its own tokenizer and English stop words."""
+    import bm25s
+
+    rows = read(skills)
+    index = bm25s.BM25()
+    texts = [" ".join(row[1:]) for row in rows]
+    index.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+
+    def search(text):
+        words = bm25s.tokenize(text, stopwords="en", show_progress=False)
+        found, scores = index.retrieve(words, k=min(BEST, len(rows)), show_progress=False)
+        pairs = zip(found[0], scores[0], strict=True)
+        return plain((rows[at][0], score) for at, score in pairs if score > 0)
+
+    return search
+
+
+def sentence_transformers(skills, fresh):
+    """Cosine with name, description and body; the vectors are saved."""
+    import numpy as np
+    from sentence_transformers import SentenceTransformer
+
+    model, place = SentenceTransformer(WEIGHTS), Path.home() / "vectors.npy"
+    rows = read(skills)
+    if fresh:
+        texts = ["\n".join(row[1:]) for row in rows]
+        np.save(place, model.encode(texts, normalize_embeddings=True, show_progress_bar=False))
+    vectors = np.load(place)
+
+    def search(text):
+        scores = vectors @ model.encode(text, normalize_embeddings=True, show_progress_bar=False)
+        return plain((rows[at][0], scores[at]) for at in np.argsort(-scores)[:BEST])
+
+    return search
+
+
+def skill_retrieval_mcp(skills, fresh):
+    """Search as its tool `search_skills` does, after import and build-index."""
+    from skill_mcp.config import Config
+    from skill_mcp.embeddings import EmbeddingModel
+    from skill_mcp.importers.directory import DirectoryImporter
+    from skill_mcp.index import SkillIndex
+    from skill_mcp.retriever import retrieve
+    from skill_mcp.store import SkillStore
+
+    config = Config()
+    config.resolved_data_dir.mkdir(parents=True, exist_ok=True)
+    store, model = SkillStore(config.db_path), EmbeddingModel()
+    if fresh:
+        DirectoryImporter().import_skills(skills, store)
+        index = SkillIndex(model.dimension)
+        index.build(store, model, show_progress=False)
+        index.save(config.index_dir)
+    index = SkillIndex.load(config.index_dir)
+    return lambda text: plain(
+        (one.skill.name, one.score) for one in retrieve(text, store, index, model, k=BEST)
+    )
+
+
+def skill_ninja(skills, fresh):
+    """Search as its catalogue does; its default source on GitHub is removed."""
+    from skill_ninja.catalog import Catalog
+
+    catalog = Catalog()
+    for source in catalog.list_sources():
+        if source["type"] != "local":  # it is put back at each start, and a search would fetch it
+            catalog.remove_source(source["url"])
+    if fresh:
+        catalog.add_source(str(skills))
+        catalog.refresh()
+    return lambda text: plain(
+        (one["name"], one["score"]) for one in catalog.search(text, top_k=BEST)
+    )
+
+
+def skills_radar(skills, fresh):
+    """Search as its tool does."""
+    from skills_radar.app import AppContext
+    from skills_radar.config import Config
+
+    app = AppContext(Config(paths=[skills]))
+    if fresh:
+        app.reindex()
+    return lambda text: plain((one["name"], one["score"]) for one in app.hybrid_search(text, BEST))
+
+
+def skillroute(skills, fresh):
+    """Its route, which may ask for clarification: then it names skills but none is right."""
+    from skillroute.catalog import Catalog
+    from skillroute.routing import Router
+
+    catalog = Catalog(Path.home() / "catalog.sqlite")
+    if fresh:
+        catalog.initialize()
+        catalog.index_root(skills)
+    router = Router(catalog)
+
+    def search(text):
+        found = router.route(text, limit=BEST)
+        hits = [(one.name, one.score_breakdown.total) for one in found.candidates]
+        return hits, bool(hits) and not found.clarification_needed, bool(hits)
+
+    return search
+
+
+def skill_proof_router(skills, fresh):
+    """Its command `select`: right is what it selects; it names candidates otherwise."""
+    from skill_proof.core import SkillProofEngine
+
+    engine = SkillProofEngine.from_config({"skills": skills})
+
+    def search(text):
+        at = {"turn_id": "t", "session_id": "", "task_id": "t"}
+        engine.begin_turn(**at, query=text)
+        found = engine.explain(turn_id="t")
+        hits = [(one["name"], one["score"]) for one in found["rank_table"]][:BEST]
+        return hits, found["decision"]["status"] == "selected", bool(found["candidates"])
+
+    return search
+
+
+def claude_skills_mcp_backend(skills, fresh):
+    """Descriptions alone, embedded anew at every start."""
+    from claude_skills_mcp_backend.config import DEFAULT_CONFIG
+    from claude_skills_mcp_backend.search_engine import SkillSearchEngine
+    from claude_skills_mcp_backend.skill_loader import load_from_local
+
+    engine = SkillSearchEngine(DEFAULT_CONFIG["embedding_model"])
+    engine.index_skills(load_from_local(str(skills), DEFAULT_CONFIG))
+    return lambda text: plain(
+        (one["name"], one["relevance_score"]) for one in engine.search(text, BEST)
+    )
+
+
+def ratel_ai(skills, fresh):
+    """BM25 of its catalogue of skills, the default."""
+    from ratel_ai import Skill, SkillCatalog
+
+    catalog = SkillCatalog()
+    rows = [Skill(id=at, name=n, description=d, body=b) for at, n, d, b in read(skills)]
+
+    async def register():
+        await catalog.register(rows)
+
+    asyncio.run(register())
+    return lambda text: plain((one.skill_id, one.score) for one in catalog.search(text, BEST))

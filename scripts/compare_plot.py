@@ -1,0 +1,123 @@
+"""Draw quality against cold start and memory, all systems of a comparison.
+
+Usage: python scripts/compare_plot.py REPORT.json FILE.png
+
+REPORT.json is what ``scripts/compare.py --json`` wrote. The background is white in a dark page too.
+Each system has a marker of its own, and what kind it is shows by colours that colour-blind readers
+tell apart and by whether the marker is filled; its name stands at the right, at the end of a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench_plots import DPI, OTHERS, OURS, STYLE, THEIRS
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+WIDTH, HEIGHT = 10.2, 4.6
+KINDS = {
+    "skillsearch": (OURS, "full", "skillsearch"),
+    "model": (THEIRS, "none", "with a model"),
+    "words": (OTHERS, "full", "words alone"),
+}
+MARKERS = "oD^sv<>phXPd*8"
+PANELS = {"cold_cpu_s": "cold: CPU s to a first answer", "rss_mb": "peak memory, MB"}
+_NAME_HEIGHT = 0.062
+"""Share of the height that a name takes."""
+Record = dict[str, Any]
+
+
+def draw(report: Record, path: Path) -> None:
+    """Draw each collection of a report; the second and later ones into files named by them."""
+    for number, (name, rows) in enumerate(report["collections"].items()):
+        skills, requests, _ = report["sizes"][name]
+        place = path.with_stem(f"{path.stem}-{name}") if number else path
+        measured = {system: row for system, row in rows.items() if "ndcg" in row}
+        with style.context(["default", STYLE]):
+            figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+            figure.set_facecolor("white")
+            axes = figure.subplots(1, 2, sharey=True)
+            for one, key in zip(axes, PANELS, strict=True):
+                panel(one, key, measured)
+            axes[0].set_ylabel(f"nDCG@10, {requests} requests, {skills} skills")
+            figure.legend(handles=legend(), loc="outside upper left", ncols=3, frameon=False)
+            figure.draw_without_rendering()
+            name_systems(axes[1], measured)
+            figure.savefig(place, dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
+
+
+def panel(axes: Axes, key: str, rows: Mapping[str, Record]) -> None:
+    """Draw all systems with their intervals."""
+    for marker, row in zip(MARKERS, rows.values(), strict=False):
+        colour, fill, _ = KINDS[row["kind"]]
+        mean, low, high = (100 * value for value in row["ndcg"])
+        axes.vlines(row[key], low, high, color=colour, linewidth=1.2, alpha=0.45)
+        look: Record = {"color": colour, "fillstyle": fill, "mew": 1.6}
+        axes.plot(row[key], mean, marker, ms=10 if row["kind"] == "skillsearch" else 8, **look)
+    axes.set(xscale="log", xlabel=PANELS[key])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def legend() -> list[Line2D]:
+    """Return what colour and filling mean."""
+    return [
+        Line2D([], [], color=colour, marker="o", linestyle="", fillstyle=fill, mew=1.6, label=label)
+        for colour, fill, label in KINDS.values()
+    ]
+
+
+def name_systems(axes: Axes, rows: Mapping[str, Record]) -> None:
+    """Write the names beside the plot in the order of quality, a line from each to its marker."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    points = {name: (row["rss_mb"], 100 * row["ndcg"][0]) for name, row in rows.items()}
+    ends = {name: to_axes.transform(point) for name, point in points.items()}
+    order = sorted(ends, key=lambda name: float(ends[name][1]))
+    heights = spread([float(ends[name][1]) for name in order])
+    for name, height in zip(order, heights, strict=True):
+        colour = KINDS[rows[name]["kind"]][0]
+        axes.annotate(
+            name,
+            tuple(ends[name]),
+            (1.06, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=colour,
+            fontweight="bold" if rows[name]["kind"] == "skillsearch" else "normal",
+            verticalalignment="center",
+            arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "linewidth": 0.8},
+            annotation_clip=False,
+        )
+
+
+def spread(heights: list[float], apart: float = _NAME_HEIGHT) -> list[float]:
+    """Move ascending heights apart, as little as a pass up and a pass down do, within 0 and 1."""
+    found = list(heights)
+    for at in range(1, len(found)):
+        found[at] = max(found[at], found[at - 1] + apart)
+    limit = 1.0
+    for at in reversed(range(len(found))):
+        found[at] = min(found[at], limit)
+        limit = found[at] - apart
+    return found
+
+
+def main() -> None:
+    """Draw the report of an earlier run."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("report", type=Path)
+    parser.add_argument("file", type=Path)
+    args = parser.parse_args()
+    draw(json.loads(args.report.read_bytes()), args.file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Run what takes too long for each change: soaks, mutations, attacks and the comparison.
+
+Usage: python scripts/nightly.py [--quick] [--steps NAME...] [--results DIR] [--work DIR]
+
+Each step is another script, in a process of its own; a step fails if that does, if it takes too
+long, or if attackers gain more than `GAIN`. What was measured goes into one file of the results,
+named by the day, and a plot shows how it went over the days. Exits with 1 if a step failed, and
+says which and why. ``--quick`` tries everything small, within minutes; its files are named so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench_plots import DPI, OURS, STYLE
+from compare import CHECKOUT, WRITTEN, last_line
+from matplotlib import style
+from matplotlib.figure import Figure
+
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
+
+SCRIPTS = Path(__file__).resolve().parent
+GAIN = 0.2
+"""Share of the first fives that attackers surely gain, above which their step fails."""
+TIMEOUT_S, QUICK_TIMEOUT_S = 4 * 3600, 900
+Record = dict[str, Any]
+
+
+class Step(NamedTuple):
+    """A script with its arguments, and more of them for a night or for a quick run.
+
+    ``{json}`` is a file for its report, which is printed otherwise; ``{ordinary}``, one of skills
+    that are not among those attacked; ``{work}``, a folder that is kept.
+    """
+
+    script: str
+    night: str
+    quick: str
+
+
+STEPS = {
+    "kills": Step("soak_index.py kill --json", "--size 20000", "--size 200 --kills 3"),
+    "readers": Step(
+        "soak_index.py readers --json", "--seconds 300", "--size 200 --seconds 15 --readers 2"
+    ),
+    "mcp": Step("soak_mcp.py", "--minutes 10", "--minutes 0.5 --clients 2"),
+    "run": Step("soak_run.py --json", "--runs 1000", "--runs 30 --executor local"),
+    "mutations": Step("mutate.py --json --seed {seed}", "--count 60", "--count 4"),
+    "attacks": Step(
+        f"attack.py {EXAMPLE} --ordinary {{ordinary}} --json {{json}} --trust fetched",
+        "--attackers 100 --kinds none ordinary stuffing triggers hidden copies manner embedder "
+        "adaptive",
+        "--attackers 20 --queries 40 --kinds none ordinary stuffing --reader off",
+    ),
+    "compare": Step(
+        "compare.py --json {json} --work {work}", "--plot {json}.png", "--peers rank-bm25 bm25s"
+    ),
+}
+HISTORY = {
+    "nDCG@10": "compare.{collection}.skillsearch.ndcg.0",
+    "kept at 5 % false answers": "compare.{collection}.skillsearch.kept.0",
+    "cold query, CPU s": "compare.{collection}.skillsearch.cold_cpu_s",
+    "memory, MB": "compare.{collection}.skillsearch.rss_mb",
+    "mutants noticed": "mutations.noticed",
+    "most that attackers gain": "attacks.worst_gain",
+    "MCP search, p95 ms": "mcp.p95_ms.search_skills",
+    "searches while one writes, p50 ms": "readers.kept open search_ms.p50",
+}
+
+
+def figures(report: object, path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a report by their places, such as ``p95_ms.search_skills``."""
+    if isinstance(report, Mapping):
+        parts: Iterator[tuple[Any, Any]] = iter(report.items())
+    elif isinstance(report, Sequence) and not isinstance(report, str):
+        parts = enumerate(report)
+    else:
+        if isinstance(report, int | float):
+            yield path, round(float(report), 4)
+        return
+    for key, part in parts:
+        yield from figures(part, f"{path}.{key}" if path else str(key))
+
+
+def summed_up(step: str, report: Record) -> Record:
+    """Return what is kept of a report."""
+    if step == "compare":
+        failed = {
+            name: row["failed"]
+            for rows in report["collections"].values()
+            for name, row in rows.items()
+            if "failed" in row
+        }
+        return {**dict(figures(report["collections"])), **({"failed": failed} if failed else {})}
+    if step == "attacks":
+        gains = [row for row in report["attacks"] if "gain" in row]
+        kept = {row["kind"]: [row["gain"], *row["gain_interval"]] for row in gains}
+        worst = max((row["gain"] for row in gains), default=0.0)
+        return {"worst_gain": worst, **dict(figures(kept))}
+    found: Record = dict(figures(report))
+    return found | ({"survivors": report["survivors"]} if step == "mutations" else {})
+
+
+def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:
+    """Return why a step failed, empty if it did not."""
+    if code:
+        said = found.get("survivors") or last_line(errors) or last_line(output)
+        return f"{STEPS[step].script.split()[0]} ended with {code}: {said}"
+    lows = {key: found[key] for key in found if step == "attacks" and key.endswith(".1")}
+    over = [f"{key[:-2]} {low:+.2f}" for key, low in lows.items() if low > GAIN]
+    return f"attackers surely gain more than {GAIN}: {', '.join(over)}" if over else ""
+
+
+def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record:
+    """Run a step; return how long it took, what it found, and what was wrong."""
+    started = time.monotonic()
+    command = [sys.executable, str(SCRIPTS / words[0]), *words[1:]]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"seconds": round(timeout), "fault": f"not done within {timeout:.0f} s", "found": {}}
+    try:
+        text = report.read_text("utf-8") if report.exists() else done.stdout
+        found = summed_up(step, json.loads(text))
+    except ValueError:
+        found = {}
+    seconds = round(time.monotonic() - started)
+    why = fault(step, done.returncode, done.stdout, done.stderr, found)
+    return {"seconds": seconds, "fault": why or ("" if found else "no report"), "found": found}
+
+
+def write_ordinary(path: Path) -> None:
+    """Write skills that the examples lack, those of the written collection."""
+    taken = {one.doc_id for one in load_collection(EXAMPLE).documents}
+    written = load_collection(WRITTEN).documents if WRITTEN.is_dir() else ()
+    rows = (
+        {"name": one.name, "description": one.description, "body": one.body}
+        for one in written
+        if one.doc_id not in taken
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def plot(files: Sequence[Path], path: Path) -> None:
+    """Draw each figure of the history over the days."""
+    nights = [json.loads(file.read_bytes()) for file in files]
+    with style.context(["default", STYLE]):
+        figure = Figure(figsize=(10, 5), layout="constrained")
+        for axes, (title, key) in zip(figure.subplots(2, 4).flat, HISTORY.items(), strict=True):
+            step, _, name = key.replace("{collection}", WRITTEN.name).partition(".")
+            values = [one["steps"].get(step, {}).get("found", {}).get(name) for one in nights]
+            pairs = zip((one["date"] for one in nights), values, strict=True)
+            known = [(day, value) for day, value in pairs if value is not None]
+            if known:
+                axes.plot(*zip(*known, strict=True), "-o", color=OURS, linewidth=2)
+                axes.set_ylim(bottom=min(0, *(at for _, at in known)))
+            axes.set_title(title, fontsize=10)
+            axes.tick_params(axis="x", labelrotation=45, labelsize=7)
+        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+
+
+def main() -> None:
+    """Run the steps, write the results, tell what failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="try everything small")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), metavar="NAME")
+    parser.add_argument("--results", type=Path, default=SCRIPTS / "results")
+    parser.add_argument("--work", type=Path, help="keep the environments of peers here")
+    args = parser.parse_args()
+    today = datetime.now(UTC)
+    commit = subprocess.run(
+        ["git", "-C", str(CHECKOUT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
+    record: Record = {"date": f"{today:%Y-%m-%d}", "commit": commit, "steps": {}}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_ordinary(folder / "ordinary.jsonl")
+        for name in args.steps:
+            step = STEPS[name]
+            words = f"{step.script} {step.quick if args.quick else step.night}".format(
+                json=folder / f"{name}.json",
+                ordinary=folder / "ordinary.jsonl",
+                work=(args.work or folder / "work").absolute(),
+                seed=today.toordinal(),
+            ).split()
+            timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
+            record["steps"][name] = done = run(name, words, folder / f"{name}.json", timeout)
+            print(f"{name}: {done['fault'] or 'passed'}, {done['seconds']} s", flush=True)
+    args.results.mkdir(parents=True, exist_ok=True)
+    kind = "-quick" if args.quick else ""
+    place = args.results / f"{record['date']}{kind}.json"
+    place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    nights = [one for one in sorted(args.results.glob("*.json")) if "quick" not in one.stem]
+    plot(nights or [place], args.results / f"history{kind}.png")
+    sys.exit(any(one["fault"] for one in record["steps"].values()))
+
+
+if __name__ == "__main__":
+    main()

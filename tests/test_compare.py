@@ -1,0 +1,161 @@
+"""The comparison with peers, where no peer is needed, and the mutations of lines."""
+
+import ast
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.skills.parser import read_skill
+
+
+@pytest.fixture
+def compare(import_script):
+    """The module ``compare``."""
+    return import_script("compare")
+
+
+@pytest.fixture
+def collection():
+    """Two skills of one name, one whose name is no folder, two requests, and four for nothing."""
+    documents = (
+        JudgedDocument("a", "brew-tea", "Make tea: green or black.", "# Tea\n---\nHot water."),
+        JudgedDocument("b", "brew-tea", "Other tea"),
+        JudgedDocument("c", "Café/../crème", 'Foam "milk"\nwell'),
+    )
+    queries = (JudgedQuery("1", "tea"), JudgedQuery("2", "coffee"))
+    none = tuple(JudgedQuery(f"n{number}", "zeppelin") for number in range(4))
+    return Collection("made", documents, queries, {"1": {"a": 1}, "2": {"c": 1}}, negatives=none)
+
+
+def answer(*hits, fits=True, named=True):
+    """Return the answer of a peer."""
+    return {"hits": hits, "fits": fits, "named": named}
+
+
+def test_skills_are_written_as_folders_that_every_parser_reads(compare, collection, tmp_path):
+    ids = compare.write_skills(collection, tmp_path)
+    found = {}
+    for path in tmp_path.glob("*/SKILL.md"):
+        skill = read_skill(path, doc_id="x", root=tmp_path)
+        found[ids[path.parent.name]] = skill.name, skill.description, skill.body.strip()
+    assert found == {
+        one.doc_id: (one.name, one.description, one.body) for one in collection.documents
+    }
+    assert ids["brew-tea"] == "a"
+
+
+def test_adapters_read_what_was_written(compare, collection, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(compare.DRIVE.parent))
+    import adapters
+
+    ids = compare.write_skills(collection, tmp_path)
+    found = {ids[at]: (name, about) for at, name, about, _ in adapters.read(tmp_path)}
+    assert found == {one.doc_id: (one.name, one.description) for one in collection.documents}
+    for name in compare.PEERS:
+        assert callable(getattr(adapters, compare.adapter_of(name)))
+
+
+def test_a_threshold_passes_no_more_wrong_answers_than_allowed_and_keeps_what_is_above(compare):
+    wrong = np.arange(40.0)  # two of forty are 5 %: 38 and 39 pass, so the threshold is 37
+    right = np.array([-np.inf, 5.0, 37.0, 37.5, 38.0, 50.0])
+    kept, low, high = compare.keep(right, wrong)
+    assert kept == 3 / 6
+    assert 0 <= low <= kept <= high <= 1
+
+
+def test_a_peer_that_finds_nothing_keeps_nothing_however_few_negatives_it_answers(compare):
+    nothing = np.full(10, -np.inf)
+    assert compare.keep(nothing, nothing) == (0, 0, 0)
+
+
+def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare, collection):
+    hits = (("a", 0.9), ("c", 0.5))
+    none = {
+        "n0": answer(("a", 0.2)),
+        "n1": answer(fits=False),
+        "n2": answer(fits=False, named=False),
+        "n3": answer(fits=False, named=False),
+    }
+    found = {
+        "skillsearch": {"answers": {"1": answer(*hits), "2": answer(*hits), **none}},
+        "blind": {"answers": dict.fromkeys(["1", "2", *none], answer())},
+    }
+    judged = compare.judge(collection, found)
+    ours = judged["skillsearch"]
+    assert ours["hit_1"][0] == 0.5
+    assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
+    assert (ours["fits"][0], ours["named"][0], ours["kept"][0]) == (0.25, 0.5, 1.0)
+    assert judged["blind"]["ndcg"][0] == judged["blind"]["kept"][0] == 0
+    assert judged["blind"]["p_holm"] <= 1
+
+
+def test_a_peer_that_cannot_be_installed_is_a_row_that_says_why(
+    compare, tmp_path, monkeypatch, capsys
+):
+    peers = {"skillsearch": compare.Peer((), "skillsearch", python="0.0")}
+    monkeypatch.setattr(compare, "PEERS", peers)
+    report = compare.compare([compare.EXAMPLE], [], tmp_path, fresh=False)
+    row = report["collections"]["example"]["skillsearch"]
+    assert row["failed"] == "not installed: python0.0: No such file or directory"
+    compare.show(report)
+    assert row["failed"] in capsys.readouterr().out
+
+
+def test_a_command_that_fails_is_told_in_one_line(compare):
+    code = "import sys; sys.exit('first\\nlast |  line\\n---\\n')"
+    with pytest.raises(compare.PeerError, match=r"^last / line$"):
+        compare.call([sys.executable, "-c", code])
+    with pytest.raises(compare.PeerError, match="no answer within"):
+        compare.call([sys.executable, "-c", "import time; time.sleep(9)"], timeout=0.2)
+
+
+def test_names_beside_a_plot_are_apart_and_stay_in_order(import_script):
+    spread = import_script("compare_plot").spread
+    found = spread([0.1, 0.1, 0.5, 0.98, 0.99], 0.1)
+    assert found == pytest.approx([0.1, 0.2, 0.5, 0.9, 1.0])
+
+
+def test_a_mutant_differs_in_one_place_and_numbers_of_docstrings_and_modules_stay(import_script):
+    mutate = import_script("mutate")
+    body = '    """Less than 3."""\n    return n < 5 and n > 0\n'
+    source = f"LIMIT = 3\n\n\ndef is_few(n: int) -> bool:\n{body}"
+    tree = ast.unparse(ast.parse(source))
+    made = [mutate.mutant(source, at) for at in range(len(mutate.sites(ast.parse(source))))]
+    assert sorted(change for _, change in made) == [
+        "6: 0 -> 1",
+        "6: 5 -> 6",
+        "6: n < 5 -> n <= 5",
+        "6: n < 5 and n > 0 -> n < 5 or n > 0",
+        "6: n > 0 -> n >= 0",
+    ]
+    assert all(text != tree and text.startswith("LIMIT = 3\n") for text, _ in made)
+
+
+def test_numbers_of_a_report_are_found_by_their_place(import_script):
+    nightly = import_script("nightly")
+    report = {"p50": {"search": 1.23456}, "errors": 0, "said": ["x"], "sizes": [3, None]}
+    found = {"p50.search": 1.2346, "errors": 0.0, "sizes.0": 3.0}
+    assert dict(nightly.figures(report)) == found
+
+
+@pytest.mark.parametrize(("low", "is_fault"), [(0.25, True), (0.15, False)])
+def test_attackers_who_surely_gain_fail_the_night(import_script, low, is_fault):
+    nightly = import_script("nightly")
+    row = {"kind": "stuffing", "gain": 0.3, "gain_interval": [low, 0.5]}
+    found = nightly.summed_up("attacks", {"attacks": [row, {"kind": "none"}]})
+    assert found["worst_gain"] == 0.3
+    assert bool(nightly.fault("attacks", 0, "", "", found)) == is_fault
+
+
+def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
+    nightly = import_script("nightly")
+    monkeypatch.setattr(nightly, "SCRIPTS", tmp_path)
+    (tmp_path / "bad.py").write_text("import sys; sys.exit('the disk is full')")
+    (tmp_path / "good.py").write_text(f"print({json.dumps(json.dumps({'errors': 0}))})")
+    bad = nightly.run("mcp", ["bad.py"], tmp_path / "none", 60)
+    assert bad["fault"] == "soak_mcp.py ended with 1: the disk is full"
+    good = nightly.run("mcp", ["good.py"], tmp_path / "none", 60)
+    assert (good["fault"], good["found"]) == ("", {"errors": 0.0})
