@@ -1,12 +1,12 @@
 """Compare skillsearch with what else could be installed, each in an environment of its own.
 
 Usage: python scripts/compare.py [--collections DIR...] [--peers NAME...] [--work DIR] [--fresh]
-                                 [--json FILE] [--plot FILE.png]
+                                 [--resume] [--json FILE] [--plot FILE.png]
 
 Peers come from the package registry in the versions named here; `compare_peers` says how each is
 asked. Their code runs in their environments alone, with a home folder of its own, on one thread
 and without network. The weights of all-MiniLM-L6-v2, which some would fetch, come from a package.
-A peer that fails is a row that says why.
+A peer that fails is a row that says why; the exit status is 1 only if skillsearch does.
 
 CPU seconds are of whole processes: the index made from nothing; cold, opening it and answering one
 request (median of three). Warm is the median CPU time of a request in a process that answers all,
@@ -105,7 +105,7 @@ def call(command: Sequence[object], timeout: float = TIMEOUT_S, **how: Any) -> s
         raise PeerError(f"{words[0]}: {exc.strerror}") from exc
     if done.returncode:
         raise PeerError(last_line(done.stderr or done.stdout) or f"exit status {done.returncode}")
-    return done.stdout
+    return str(done.stdout)
 
 
 def last_line(text: str) -> str:
@@ -223,7 +223,7 @@ def measure(name: str, environment: Environment, collection: Collection, work: P
 
 
 def judge(collection: Collection, found: Mapping[str, Record]) -> dict[str, Record]:
-    """Return how good the answers of each system are, as mean and interval; the first is ours."""
+    """Return how good the answers of each system are; means and intervals, against the first."""
     ids = [one.query_id for one in collection.queries]
     systems = [
         SystemAnswers(name, "", {key: row["answers"][key]["hits"] for key in ids})
@@ -232,11 +232,10 @@ def judge(collection: Collection, found: Mapping[str, Record]) -> dict[str, Reco
     report = assess(collection, systems, examples=0)
     chances = {one.system: one for one in report.comparisons if one.measure == "nDCG@10"}
     judged: dict[str, Record] = {}
+    names = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
     for system in report.systems:
-        names = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
-        judged[system.name] = row = {
-            key: (system.means[of], *system.intervals[of]) for key, of in names.items()
-        }
+        row: Record = {of: (system.means[at], *system.intervals[at]) for of, at in names.items()}
+        judged[system.name] = row
         if system.name in chances:
             row["p_holm"] = chances[system.name].p_holm
         row |= judge_negatives(collection, found[system.name]["answers"])
@@ -282,14 +281,16 @@ def keep(right: NDArray[np.float64], wrong: NDArray[np.float64]) -> tuple[float,
     return share(right, wrong), float(low), float(high)
 
 
-def compare(places: Sequence[Path], names: Sequence[str], work: Path, *, fresh: bool) -> Record:
+def compare(
+    places: Sequence[Path], names: Sequence[str], work: Path, *, fresh: bool, resume: bool
+) -> Record:
     """Install each peer and measure it on each collection; what fails is said in its row."""
     collections = [load_collection(place) for place in places]
     rows: dict[str, dict[str, Record]] = {one.name: {} for one in collections}
     packages: dict[str, list[str]] = {}
-    for name in dict.fromkeys([OURS, *names]):
+    for name in names:
         started = time.perf_counter()
-        row = {"kind": PEERS[name].kind}
+        row: Record = {"kind": PEERS[name].kind}
         try:
             environment = install(PEERS[name], work / "environments" / name, fresh=fresh)
             packages[name] = environment.packages
@@ -298,9 +299,15 @@ def compare(places: Sequence[Path], names: Sequence[str], work: Path, *, fresh: 
             row["failed"] = f"not installed: {exc}"
         for collection in collections:
             rows[collection.name][name] = one = dict(row)
+            place = work / "runs" / name
+            kept = place / f"{collection.name}.json"
             if "failed" not in row:
                 try:
-                    one |= measure(name, environment, collection, work / "runs" / name)
+                    if not (resume and kept.exists()):
+                        kept.unlink(missing_ok=True)
+                        found = measure(name, environment, collection, place)
+                        kept.write_text(json.dumps(found), encoding="utf-8")
+                    one |= json.loads(kept.read_bytes())
                 except PeerError as exc:
                     one["failed"] = str(exc)
         print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
@@ -366,13 +373,15 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME")
     parser.add_argument("--work", type=Path, help="keep the environments here for the next run")
     parser.add_argument("--fresh", action="store_true", help="install all of them anew")
+    parser.add_argument("--resume", action="store_true", help="take what --work has measured")
     parser.add_argument("--json", type=Path, help="write all numbers to a file too")
     parser.add_argument("--plot", type=Path, help="draw quality against cold start and memory")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
         try:
-            report = compare(args.collections, args.peers, work, fresh=args.fresh)
+            how = {"fresh": args.fresh, "resume": args.resume}
+            report = compare(args.collections, args.peers, work, **how)
         except EvaluationError as exc:
             parser.error(str(exc))
     show(report)
@@ -382,6 +391,8 @@ def main() -> None:
         from compare_plot import draw
 
         draw(report, args.plot)
+    rows = (row for rows in report["collections"].values() for row in rows.values())
+    sys.exit(any("failed" in row for row in rows if row["kind"] == OURS))
 
 
 if __name__ == "__main__":

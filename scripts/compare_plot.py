@@ -13,17 +13,17 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from bench_plots import DPI, OTHERS, OURS, STYLE, THEIRS
+from bench_plots import DPI, OTHERS, OURS, STYLE, THEIRS, minor_label
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
 WIDTH, HEIGHT = 10.2, 4.6
-KINDS = {
+KINDS: dict[str, tuple[str, Literal["full", "none"], str]] = {
     "skillsearch": (OURS, "full", "skillsearch"),
     "model": (THEIRS, "none", "with a model"),
     "words": (OTHERS, "full", "words alone"),
@@ -63,8 +63,9 @@ def panel(axes: Axes, key: str, rows: Mapping[str, Record]) -> None:
         look: Record = {"color": colour, "fillstyle": fill, "mew": 1.6}
         axes.plot(row[key], mean, marker, ms=10 if row["kind"] == "skillsearch" else 8, **look)
     axes.set(xscale="log", xlabel=PANELS[key])
+    axes.tick_params(axis="x", which="both", length=3, pad=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter(FuncFormatter(minor_label))
 
 
 def legend() -> list[Line2D]:
@@ -93,7 +94,7 @@ def name_systems(axes: Axes, rows: Mapping[str, Record]) -> None:
             color=colour,
             fontweight="bold" if rows[name]["kind"] == "skillsearch" else "normal",
             verticalalignment="center",
-            arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "linewidth": 0.8},
+            arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.4, "relpos": (0, 0.5)},
             annotation_clip=False,
         )
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +41,7 @@ class Step(NamedTuple):
     """A script with its arguments, and more of them for a night or for a quick run.
 
     ``{json}`` is a file for its report, which is printed otherwise; ``{ordinary}``, one of skills
-    that are not among those attacked; ``{work}``, a folder that is kept.
+    that are not among those attacked; ``{work}``, a folder that may be kept.
     """
 
     script: str
@@ -56,13 +58,15 @@ STEPS = {
     "run": Step("soak_run.py --json", "--runs 1000", "--runs 30 --executor local"),
     "mutations": Step("mutate.py --json --seed {seed}", "--count 60", "--count 4"),
     "attacks": Step(
-        f"attack.py {EXAMPLE} --ordinary {{ordinary}} --json {{json}} --trust fetched",
+        "attack.py {example} --ordinary {ordinary} --json {json} --trust fetched",
         "--attackers 100 --kinds none ordinary stuffing triggers hidden copies manner embedder "
         "adaptive",
         "--attackers 20 --queries 40 --kinds none ordinary stuffing --reader off",
     ),
     "compare": Step(
-        "compare.py --json {json} --work {work}", "--plot {json}.png", "--peers rank-bm25 bm25s"
+        "compare.py --json {json} --work {work}",
+        "",
+        "--peers skillsearch rank-bm25 --collections {example}",
     ),
 }
 HISTORY = {
@@ -124,17 +128,21 @@ def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record
     """Run a step; return how long it took, what it found, and what was wrong."""
     started = time.monotonic()
     command = [sys.executable, str(SCRIPTS / words[0]), *words[1:]]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        return {"seconds": round(timeout), "fault": f"not done within {timeout:.0f} s", "found": {}}
+        os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes
+        process.communicate()
+        return {"seconds": round(timeout), "fault": f"not done within {timeout:g} s", "found": {}}
     try:
-        text = report.read_text("utf-8") if report.exists() else done.stdout
+        text = report.read_text("utf-8") if report.exists() else output
         found = summed_up(step, json.loads(text))
     except ValueError:
         found = {}
     seconds = round(time.monotonic() - started)
-    why = fault(step, done.returncode, done.stdout, done.stderr, found)
+    why = fault(step, process.returncode, output, errors, found)
     return {"seconds": seconds, "fault": why or ("" if found else "no report"), "found": found}
 
 
@@ -186,12 +194,15 @@ def main() -> None:
         write_ordinary(folder / "ordinary.jsonl")
         for name in args.steps:
             step = STEPS[name]
-            words = f"{step.script} {step.quick if args.quick else step.night}".format(
-                json=folder / f"{name}.json",
-                ordinary=folder / "ordinary.jsonl",
-                work=(args.work or folder / "work").absolute(),
-                seed=today.toordinal(),
-            ).split()
+            places = {
+                "json": folder / f"{name}.json",
+                "ordinary": folder / "ordinary.jsonl",
+                "work": (args.work or folder / "work").absolute(),
+                "example": EXAMPLE,
+                "seed": today.toordinal(),
+            }
+            text = f"{step.script} {step.quick if args.quick else step.night}"
+            words = [word.format(**places) for word in text.split()]
             timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
             record["steps"][name] = done = run(name, words, folder / f"{name}.json", timeout)
             print(f"{name}: {done['fault'] or 'passed'}, {done['seconds']} s", flush=True)

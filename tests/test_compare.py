@@ -97,7 +97,7 @@ def test_a_peer_that_cannot_be_installed_is_a_row_that_says_why(
 ):
     peers = {"skillsearch": compare.Peer((), "skillsearch", python="0.0")}
     monkeypatch.setattr(compare, "PEERS", peers)
-    report = compare.compare([compare.EXAMPLE], [], tmp_path, fresh=False)
+    report = compare.compare([compare.EXAMPLE], peers, tmp_path, fresh=False, resume=False)
     row = report["collections"]["example"]["skillsearch"]
     assert row["failed"] == "not installed: python0.0: No such file or directory"
     compare.show(report)
@@ -157,5 +157,8 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
     (tmp_path / "good.py").write_text(f"print({json.dumps(json.dumps({'errors': 0}))})")
     bad = nightly.run("mcp", ["bad.py"], tmp_path / "none", 60)
     assert bad["fault"] == "soak_mcp.py ended with 1: the disk is full"
+    (tmp_path / "slow.py").write_text("import os, time; os.fork(); time.sleep(60)")
+    slow = nightly.run("mcp", ["slow.py"], tmp_path / "none", 0.5)
+    assert slow["fault"] == "not done within 0.5 s"
     good = nightly.run("mcp", ["good.py"], tmp_path / "none", 60)
     assert (good["fault"], good["found"]) == ("", {"errors": 0.0})
