@@ -4,8 +4,8 @@ Usage: python scripts/compare.py [--collections DIR...] [--peers NAME...] [--wor
                                  [--resume] [--json FILE] [--plot FILE.png]
 
 Peers come from the package registry in the versions named here; `compare_peers` says how each is
-asked. Their code runs in their environments alone, with a home folder of its own, on one thread
-and without network. The weights of all-MiniLM-L6-v2, which some would fetch, come from a package.
+asked. Their code runs in their environments alone, with a home folder of its own and without
+network. The weights of all-MiniLM-L6-v2, which some would fetch, come from a package.
 A peer that fails is a row that says why; the exit status is 1 only if skillsearch does.
 
 CPU seconds are of whole processes: the index made from nothing; cold, opening it and answering one
@@ -129,7 +129,7 @@ def install(peer: Peer, place: Path, *, fresh: bool = False) -> Environment:
             call([*pip, "install", "--quiet", "--no-input", *line.split()])
         done.write_text(wanted, encoding="utf-8")
     size = sum(path.lstat().st_size for path in place.rglob("*") if path.is_file())
-    return Environment(python, size / 2**20, call([*pip, "freeze"]).splitlines())
+    return Environment(python, size / 2**20, call([*pip, "list", "--format=freeze"]).splitlines())
 
 
 def adapter_of(name: str) -> str:
@@ -238,7 +238,11 @@ def judge(collection: Collection, found: Mapping[str, Record]) -> dict[str, Reco
         judged[system.name] = row
         if system.name in chances:
             row["p_holm"] = chances[system.name].p_holm
-        row |= judge_negatives(collection, found[system.name]["answers"])
+        answers = found[system.name]["answers"]
+        first = system.per_query["Success@1"]
+        told = [first[key] if answers[key]["fits"] else 0.0 for key in ids]
+        row["told"] = (statistics.fmean(told), *interval(told))
+        row |= judge_negatives(collection, answers)
     return judged
 
 
@@ -330,7 +334,7 @@ def in_order(rows: Mapping[str, Record]) -> list[tuple[str, Record]]:
     )
 
 
-COLUMNS = "nDCG@10 hit@1 hit@5 answered kept index cold warm memory size".split()
+COLUMNS = "nDCG@10 hit@1 hit@5 told answered kept index cold warm memory size".split()
 
 
 def show(report: Record) -> None:
@@ -349,11 +353,12 @@ def cells(row: Record) -> list[str]:
     if "failed" in row:
         return [row["failed"], *[""] * (len(COLUMNS) - 1)]
     star = "*" if row.get("p_holm", 1) < 0.05 else ""
-    found = [share(row["ndcg"]) + star, share(row["hit_1"]), share(row["hit_5"]), "", ""]
+    found = [share(row["ndcg"]) + star, *(share(row[key]) for key in ("hit_1", "hit_5", "told"))]
+    found += ["", ""]
     if "fits" in row:
         more = row["named"][0] - row["fits"][0]
-        found[3] = share(row["fits"]) + (f" +{100 * more:.0f} perhaps" if more else "")
-        found[4] = share(row["kept"])
+        found[4] = share(row["fits"]) + (f" +{100 * more:.0f} perhaps" if more else "")
+        found[5] = share(row["kept"])
     found += [f"{row[key]:.2f} s" for key in ("index_cpu_s", "cold_cpu_s")]
     found += [f"{row['warm_cpu_ms']:.1f} ms"]
     return found + [f"{row[key]:.0f} MB" for key in ("rss_mb", "install_mb")]

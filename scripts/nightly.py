@@ -128,8 +128,8 @@ def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record
     """Run a step; return how long it took, what it found, and what was wrong."""
     started = time.monotonic()
     command = [sys.executable, str(SCRIPTS / words[0]), *words[1:]]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

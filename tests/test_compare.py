@@ -88,6 +88,7 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare
     assert ours["hit_1"][0] == 0.5
     assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
     assert (ours["fits"][0], ours["named"][0], ours["kept"][0]) == (0.25, 0.5, 1.0)
+    assert ours["told"][0] == 0.5
     assert judged["blind"]["ndcg"][0] == judged["blind"]["kept"][0] == 0
     assert judged["blind"]["p_holm"] <= 1
 
