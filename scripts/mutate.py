@@ -1,6 +1,6 @@
 """Break lines of pure modules, one at a time, and see whether their tests notice.
 
-Usage: python scripts/mutate.py [--count 40] [--seed 0] [--least 0.8] [--json]
+Usage: python scripts/mutate.py [--count 40] [--seed 0] [--least 0.7] [--json]
 
 A mutant turns a comparison, a sum, an ``and``, a condition or a number within a function into
 another, in a copy of the checkout; the tests of the module then run on it. One that passes them
@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--least", type=float, default=0.8, help="share that is to be noticed")
+    parser.add_argument("--least", type=float, default=0.7, help="share that is to be noticed")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -77,7 +77,7 @@ HISTORY = {
     "mutants noticed": "mutations.noticed",
     "most that attackers gain": "attacks.worst_gain",
     "MCP search, p95 ms": "mcp.p95_ms.search_skills",
-    "searches while one writes, p50 ms": "readers.kept open search_ms.p50",
+    "search while written, p50 ms": "readers.kept open search_ms.p50",
 }
 
 
@@ -168,9 +168,11 @@ def plot(files: Sequence[Path], path: Path) -> None:
             values = [one["steps"].get(step, {}).get("found", {}).get(name) for one in nights]
             pairs = zip((one["date"] for one in nights), values, strict=True)
             known = [(day, value) for day, value in pairs if value is not None]
-            if known:
-                axes.plot(*zip(*known, strict=True), "-o", color=OURS, linewidth=2)
-                axes.set_ylim(bottom=min(0, *(at for _, at in known)))
+            if not known:
+                axes.axis("off")
+                continue
+            axes.plot(*zip(*known, strict=True), "-o", color=OURS, linewidth=2)
+            axes.set_ylim(bottom=min(0, *(at for _, at in known)))
             axes.set_title(title, fontsize=10)
             axes.tick_params(axis="x", labelrotation=45, labelsize=7)
         figure.savefig(path, dpi=DPI, metadata={"Software": None})
