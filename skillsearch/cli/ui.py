@@ -47,7 +47,6 @@ def ui_command(asked: Asked) -> int:
 
     listener, secret = listen("127.0.0.1", asked.port), secrets.token_urlsafe()
     pages = Pages(asked.settings, asked.reports)
-    pages.searching.submit(pages.search, "anything", refresh=True)  # the first search is slow
 
     async def serve(stop: anyio.Event) -> None:
         await serve_app(make_app(pages, secret), listener, stop)

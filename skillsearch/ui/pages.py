@@ -83,13 +83,15 @@ class Pages:
             selection=self.settings.selection,
             explain=True,
         )
-        shown = {"query": query, "count": len(index), "notes": notes}
+        shown: Shown = {"query": query, "notes": notes}
         for result in answers:
             hits = *result.hits, *result.perhaps
             shown |= {"result": result, "whys": {hit.doc_id: why(hit.explain) for hit in hits}}
             is_lost = read and not result
             shown["near"] = near_names(index, query, self.settings.selection) if is_lost else ()
-        return shown
+        if refresh and not query:  # whoever opens the page is about to type
+            self.searching.submit(index.search, "anything")
+        return {**shown, "count": len(index)}
 
     def skill(self, doc_id: str) -> Shown:
         """Show a skill as it is on disk now, what it costs, and what else answers its requests."""
@@ -134,7 +136,7 @@ class Pages:
 
     async def map_record(self) -> bytes | None:
         """Return what the map draws, as JSON; None while it is computed."""
-        made: bytes | None = await self._once("map", make_map)
+        made: bytes | None = await self._of_index("map", make_map)
         return made
 
     @property
@@ -145,7 +147,7 @@ class Pages:
     async def hosts(self, window: int) -> Shown:
         """Show what each host would cut from its listing."""
         shown = {"window": window, "windows": WINDOWS, "fates": FATES, "counted_by": COUNTED_BY}
-        measured = await self._once("budget", _measured)
+        measured = await self._of_index("budget", _measured)
         if measured is None:
             return shown
         skills, problems = measured
@@ -154,12 +156,16 @@ class Pages:
         return {**shown, "report": report, "problems": problems[:MOST_ROWS]}
 
     async def health(self) -> Shown:
-        """Check the installation, the settings and the index."""
-        return {"checks": await self.aside.run(doctor, self.settings.index_dir)}
+        """Check the installation, the settings and the index, each time anew."""
+        checks = await self._once("health", "", lambda: doctor(self.settings.index_dir))
+        if checks is None:
+            return {}
+        self._made.pop("health", None)
+        return {"checks": checks}
 
     async def audit(self) -> Shown:
         """Show what is wrong with the skills."""
-        found = await self._once("audit", audit)
+        found = await self._of_index("audit", audit)
         return {} if found is None else {"count": len(found), "findings": found[:MOST_ROWS]}
 
     def report_list(self) -> Shown:
@@ -185,12 +191,16 @@ class Pages:
         differs = described(document, others).members
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
-    async def _once(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
-        """Return what is made of a generation aside, once; None until it is there."""
+    async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
+        """Return what is made of the newest generation, once; None until it is there."""
         generation = await self.searching.run(lambda: self.index().generation)
-        if name not in self._made or self._made[name][0] != generation:
-            work = self.aside.submit(lambda: make(self._opened_aside.get(self.settings.index_dir)))
-            self._made[name] = generation, work
+        place = self.settings.index_dir
+        return await self._once(name, generation, lambda: make(self._opened_aside.get(place)))
+
+    async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
+        """Return what is made aside of one thing, once; None until it is there."""
+        if name not in self._made or self._made[name][0] != of:
+            self._made[name] = of, self.aside.submit(make)
         work = self._made[name][1]
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(work)), PATIENCE)
@@ -198,7 +208,7 @@ class Pages:
             return None
         finally:
             if work.done() and work.exception():
-                del self._made[name]
+                self._made.pop(name, None)
 
 
 def _day(seconds: float) -> str:

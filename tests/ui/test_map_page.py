@@ -17,7 +17,7 @@ def many(count):
     places = [[65_535 * (i % side) // side, 65_535 * (i // side) // side] for i in range(count)]
     return {
         "ids": [f"many:{i}" for i in range(count)],
-        "names": [ATTACK, *(f"skill-{i}" for i in range(1, count))],
+        "names": [f"skill-{i}" if i else ATTACK for i in range(count)],
         "about": [f"Does {i}. {ATTACK}" for i in range(count)],
         "roots": [f"root-{i}" for i in range(9)],
         "root": [i % 9 for i in range(count)],
