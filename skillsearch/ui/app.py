@@ -10,6 +10,7 @@ import hmac
 import logging
 import queue
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -50,6 +51,7 @@ _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
 Parameters: TypeAlias = Mapping[str, str]
 View: TypeAlias = Callable[[Parameters], Awaitable[Shown]]
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(pages: Pages, secret: str) -> ASGIApp:
@@ -94,36 +96,34 @@ class _Site:
             "audit": lambda _given: pages.audit(),
             "reports": lambda _given: run(pages.report_list),
         }
-        found: list[BaseRoute] = [
-            Route("/" if name == "search" else f"/{name}", self._endpoint(name, view))
-            for name, view in views.items()
-        ]
+        answers: dict[str, Answer] = {
+            name: partial(self._answer, name, view) for name, view in views.items()
+        }
+        answers |= {"report": self._report, "map.json": self._map, "page.css": _page_css}
         static = Mount("/static", StaticFiles(directory=_HERE / "static"))
-        others = [("report", self._report), ("map.json", self._map), ("page.css", _page_css)]
-        return [*found, *(Route(f"/{name}", endpoint) for name, endpoint in others), static]
+        paths = {name: f"/{name}" for name in answers} | {"search": "/"}
+        found = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
+        return [*found, static]
 
-    def _endpoint(self, name: str, view: View) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+    def _guarded(self, answer: Answer) -> Answer:
+        async def guarded(request: Request) -> Response:
             try:
-                return self._render(name, await view(request.query_params))
+                return await answer(request)
             except Exception as exc:  # noqa: BLE001 - the outermost edge: a page, not a traceback
                 return await self.fail(request, exc)
 
-        return answer
+        return guarded
+
+    async def _answer(self, name: str, view: View, request: Request) -> Response:
+        return self._render(name, await view(request.query_params))
 
     async def _report(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
-        try:
-            content = await self._pages.aside.run(self._pages.report, name)
-        except SkillError as exc:
-            return await self.fail(request, exc)
+        content = await self._pages.aside.run(self._pages.report, name)
         return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
 
-    async def _map(self, request: Request) -> Response:
-        try:
-            record = await self._pages.map_record()
-        except Exception as exc:  # noqa: BLE001 - as above
-            return await self.fail(request, exc)
+    async def _map(self, _request: Request) -> Response:
+        record = await self._pages.map_record()
         status = 202 if record is None else 200
         return Response(record or b"{}", status, media_type="application/json")
 
