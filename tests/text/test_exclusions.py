@@ -16,6 +16,7 @@ REQUESTS = [
     ("set up the deps with uv instead of pip", "set up the deps with uv", "pip"),
     ("ship it with not Docker but Podman", "ship it with but Podman", "Docker"),
     ("build the image, no Docker please", "build the image, please", "Docker"),
+    ("write the service without Go please", "write the service please", "Go"),
     ("avoid using bullet points and be brief", "and be brief", "bullet points"),
     ("构建镜像，不要使用Docker", "构建镜像，", "Docker"),
     ("不用Docker构建镜像", "构建镜像", "Docker"),
@@ -34,6 +35,8 @@ REQUESTS = [
 WHOLE = [
     "compress the video without losing quality",
     "run the migration without errors",
+    "plot the survey data without A please",
+    "run it without -X flags",
     "make sure not to break the tests",
     "why does it not work",
     "not sure how to start",
