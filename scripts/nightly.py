@@ -4,8 +4,9 @@ Usage: python scripts/nightly.py [--quick] [--steps NAME...] [--results DIR] [--
 
 Each step is another script, in a process of its own; a step fails if that does, if it takes too
 long, or if attackers gain more than `GAIN`. What was measured goes into one file of the results,
-named by the day, and a plot shows how it went over the days. Exits with 1 if a step failed, and
-says which and why. ``--quick`` tries everything small, within minutes; its files are named so.
+named by the day, which steps run later that day join, and a plot shows how it went over the days.
+Exits with 1 if a step failed, and says which and why. ``--quick`` tries everything small, within
+minutes; its files are named so.
 """
 
 from __future__ import annotations
@@ -211,10 +212,12 @@ def main() -> None:
     args.results.mkdir(parents=True, exist_ok=True)
     kind = "-quick" if args.quick else ""
     place = args.results / f"{record['date']}{kind}.json"
+    if place.exists():  # other steps were run on the same day
+        record["steps"] = json.loads(place.read_bytes())["steps"] | record["steps"]
     place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     nights = [one for one in sorted(args.results.glob("*.json")) if "quick" not in one.stem]
     plot(nights or [place], args.results / f"history{kind}.png")
-    sys.exit(any(one["fault"] for one in record["steps"].values()))
+    sys.exit(any(record["steps"][name]["fault"] for name in args.steps))
 
 
 if __name__ == "__main__":
