@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,11 +115,20 @@ def last_line(text: str) -> str:
     return " ".join(lines[-1].split()).replace("|", "/")[:160] if lines else ""
 
 
+def digest(folder: Path) -> str:
+    """Return a hash of all sources below a folder."""
+    found = sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
 def install(peer: Peer, place: Path, *, fresh: bool = False) -> Environment:
     """Install a peer into an environment without pip, unless it is there."""
     done, wanted = place / "requirements.txt", "\n".join(peer.requirements)
     if peer.kind == OURS:
-        wanted += call(["git", "-C", CHECKOUT, "rev-parse", "HEAD:skillsearch"])
+        wanted += digest(CHECKOUT / "skillsearch")
     python = place / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python]
     if fresh or not done.exists() or done.read_text("utf-8") != wanted:
