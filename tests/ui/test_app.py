@@ -379,6 +379,16 @@ def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
         assert "secret</" not in text
 
 
+def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
+    """With an option that it has."""
+    from skillsearch.cli.eval import eval_command
+
+    options = {name for one in eval_command.params for name in one.opts}
+    for shown in (site, Site(make_app(pages_of(tmp_path), SECRET))):
+        text = html.unescape(shown.get("reports")[2])
+        assert set(re.findall(r"skillsearch eval COLLECTION (--\w+)", text)) == {"--html"} & options
+
+
 @given(path=st.text(max_size=40), query=st.text(max_size=40))
 def test_no_address_makes_the_app_fail(path, query):
     """Whatever is asked for, an answer is a page."""
