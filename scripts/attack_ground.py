@@ -57,7 +57,7 @@ class Outcome:
 
     Attributes:
         taken: 1 where another root has one of the first five hits.
-        first: 1 where it has the first.
+        first: 1 if it has the first.
         ndcg: nDCG@10 of the honest skills.
     """
 

@@ -1,10 +1,11 @@
-"""Value types shared by all layers: frozen, without behaviour, cheap to import."""
+"""Value types shared by all layers: frozen, cheap to import, at most able to say what they hold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
@@ -212,6 +213,33 @@ class Explanation(Record):
     matched_terms: Mapping[str, tuple[str, ...]]
     section: str = ""
     snippet: str = ""
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """Labelled texts: features and evidence by what they add, terms, the best section."""
+        added, odds = (
+            sorted(parts.items(), key=itemgetter(1), reverse=True)
+            for parts in (self.contributions, self.confidence)
+        )
+        values = self.features
+        reasons = [
+            f"{name} {values[name]:.2f} adds {part:.2f}"
+            if name in values
+            else f"{name} {part:+.2f}"
+            for name, part in added
+            if part
+        ]
+        evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
+        if round(self.raised, 2):
+            evidence.append(f"raised by a hit behind it {self.raised:+.2f}")
+        lines = [("why", ", ".join(reasons))]
+        if evidence:
+            lines.append(("confidence", ", ".join(evidence)))
+        fields = self.matched_terms.items()
+        lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
+        if self.section or self.snippet:
+            lines.append(("section", f"{self.section or '(top)'}: {self.snippet}"))
+        return lines
 
 
 _TOLD = 3  # members of a family that are named on a line

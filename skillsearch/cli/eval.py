@@ -280,7 +280,7 @@ def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
     )
     refuse(
         reader != PACKAGED_SPEC and not Path(reader).is_dir(),
-        f"--model {reader} is no reader that can be tuned: name the folder of a tuned one, or "
+        f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, or "
         f"leave it out for {PACKAGED_SPEC}, the packaged one.",
     )
     from skillsearch.training.reader_tuning import ReaderOptions, tune_reader

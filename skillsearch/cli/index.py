@@ -311,7 +311,7 @@ def _trust(
     strange = [key for key in said if key not in keys]
     refuse(
         strange and settings.sources.get("trust") == "flag",
-        f"--trust names {listed(strange, 1)}, which is no root of this index. Its roots: "
+        f"--trust names {listed(strange, 1)}, which is not a root of this index. Its roots: "
         f"{listed(map(sources.shown, map(sources.source_of, named)), _SHOWN_ROOTS)}",
     )
     found = set(map(key_of, settings.project_roots))

@@ -32,7 +32,7 @@ Query = tuple[str | int | None, str]
 Answer = tuple[SearchResult, tuple[str, ...]]
 """A result, and names that the query may misspell."""
 _SHOWN_PROBLEMS = 10
-_LINE_CHARS = 100  # of a skill that may fit, where no terminal says how wide a line is
+_LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
 """Of an overview; repeated here, so that ``query`` does not import what renders them."""
 _COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
@@ -218,9 +218,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
         score, name = f"{hit.score:.4f}", shown_name(hit)
         yield hit.rank, score, name, hit.description, hit.path, *more
         if hit.explain:
-            from skillsearch.cli.tables import explanation
-
-            yield from (("", *pair) for pair in explanation(hit.explain))
+            yield from (("", *pair) for pair in hit.explain.told)
 
 
 @command("prompt")

@@ -6,7 +6,6 @@ import os.path
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice, zip_longest
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +18,7 @@ from skillsearch.environ import no_color
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import Explanation, Hit, SearchResult
+from skillsearch.types import Hit, SearchResult
 
 _DESCRIPTION_LINES = 3
 _HIT_INDENT = 10
@@ -211,35 +210,10 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
         kept[-1].append(" …")
     lines = [name, Text("\n").join(kept)]
     more = [("chunk", hit.chunk)] if hit.chunk else []
-    more += explanation(hit.explain) if hit.explain else []
+    more += hit.explain.told if hit.explain else []
     lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]
     inside = Path(hit.path).is_relative_to(Path.cwd())
     lines.append(Text(one_line(os.path.relpath(hit.path) if inside else hit.path), style="dim"))
     if hit.family:
         lines.append(Text(one_line(f"{hit.family}: {hit.family.told}"), style="dim"))
     return [wrapped(line, room) for line in lines]
-
-
-def explanation(explain: Explanation) -> list[tuple[str, str]]:
-    """Return labelled texts: features and evidence by what they add, terms, the best section."""
-    added, odds = (
-        sorted(parts.items(), key=itemgetter(1), reverse=True)
-        for parts in (explain.contributions, explain.confidence)
-    )
-    values = explain.features
-    reasons = [
-        f"{name} {values[name]:.2f} adds {part:.2f}" if name in values else f"{name} {part:+.2f}"
-        for name, part in added
-        if part
-    ]
-    evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
-    if round(explain.raised, 2):
-        evidence.append(f"raised by a hit behind it {explain.raised:+.2f}")
-    lines = [("why", ", ".join(reasons))]
-    if evidence:
-        lines.append(("confidence", ", ".join(evidence)))
-    fields = explain.matched_terms.items()
-    lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
-    if explain.section or explain.snippet:
-        lines.append(("section", f"{explain.section or '(top)'}: {explain.snippet}"))
-    return lines

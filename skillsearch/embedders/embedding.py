@@ -82,7 +82,7 @@ def embed(
 
 @dataclass(frozen=True, slots=True)
 class HashingEmbedder:
-    """Hashed words and character trigrams (Weinberger et al., 2009), where no model is needed."""
+    """Hashed words and character trigrams (Weinberger et al., 2009), for what needs no model."""
 
     dimensions: int = 512
     scripts: frozenset[str] | None = None

@@ -116,7 +116,7 @@ def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-        said = f"{path} is no result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
+        said = f"{path} is not a result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
         raise EvaluationError(f"{said}; {_HOW}.") from exc
     name = one_line(f"{file.made:%Y-%m-%d} {path.stem}" if file.made else path.stem)
     version = f"version {file.version}, " if file.version else ""

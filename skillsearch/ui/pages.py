@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,7 +24,7 @@ from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
-from skillsearch.types import Explanation, Hit, SkillFile
+from skillsearch.types import Hit, SkillFile
 from skillsearch.ui.skill_map import make_map
 
 Shown: TypeAlias = dict[str, Any]
@@ -85,8 +84,7 @@ class Pages:
         )
         shown: Shown = {"query": query, "notes": notes}
         for result in answers:
-            hits = *result.hits, *result.perhaps
-            shown |= {"result": result, "whys": {hit.doc_id: why(hit.explain) for hit in hits}}
+            shown["result"] = result
             is_lost = read and not result
             shown["near"] = near_names(index, query, self.settings.selection) if is_lost else ()
         if refresh and not query:  # whoever opens the page is about to type
@@ -217,17 +215,3 @@ def _day(seconds: float) -> str:
 
 def _measured(index: SkillIndex) -> Any:
     return measure(sources_of_index(index), TokenCounter.load())
-
-
-def why(explain: Explanation | None) -> Shown:
-    """Return why a hit has its score: what ranked it, the evidence, matched words, section."""
-    if explain is None:
-        return {}
-    parts = sorted(explain.contributions.items(), key=itemgetter(1), reverse=True)
-    return {
-        "parts": [(name, part) for name, part in parts if round(part, 2)],
-        "evidence": [(name, odds) for name, odds in explain.confidence.items() if round(odds, 2)],
-        "terms": {name: terms for name, terms in explain.matched_terms.items() if terms},
-        "section": explain.section,
-        "snippet": explain.snippet,
-    }

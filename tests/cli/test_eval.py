@@ -221,7 +221,7 @@ def test_what_cannot_be_compared_is_named(cli, saved, tmp_path):
     result = cli("eval", "--compare", saved[0], bad)
     assert (result.exit_code, result.stdout) == (2, "")
     said = (
-        f"Error: {bad} is no result of skillsearch eval: collections.0.collection: Field required"
+        f"Error: {bad} is not a result of skillsearch eval: collections.0.collection: Field required"
     )
     assert result.stderr.startswith(said)
     assert result.stderr.count("\n") == 1

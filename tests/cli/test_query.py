@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.cli.tables import explanation
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.opening import MAX_REFRESHED_FILES
@@ -222,7 +221,7 @@ EXPLAINED = Explanation(
 )
 def test_an_explanation_in_words_by_hand(raised, ends):
     """What adds nothing is left out; a reader has no feature, only what it adds."""
-    assert explanation(replace(EXPLAINED, raised=raised)) == [
+    assert replace(EXPLAINED, raised=raised).told == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("confidence", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
     ]
@@ -230,7 +229,7 @@ def test_an_explanation_in_words_by_hand(raised, ends):
 
 def test_an_explanation_without_evidence_tells_no_confidence():
     """As that of a system without probabilities."""
-    (line,) = explanation(replace(EXPLAINED, confidence={}, raised=0.0))
+    (line,) = replace(EXPLAINED, confidence={}, raised=0.0).told
     assert line[0] == "why"
 
 

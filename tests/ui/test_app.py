@@ -139,11 +139,17 @@ def test_the_three_states_are_told_apart(site, index_dir):
     assert told >= {"fits", "none"}
 
 
-def test_matched_words_and_the_section_are_said(site):
-    """With what they add."""
-    _, _, text = site.get("results?q=grind+the+beans+for+coffee")
-    assert re.search(r"<dt>matched in body</dt>\s*<dd>.*<code>grind</code>", text)
-    assert re.search(r"<dt>best section</dt>\s*<dd><bdi>Grind</bdi>: <q><bdi>Grind the beans", text)
+def test_the_page_says_why_as_explain_does(site, index_dir):
+    """Each reason with its label, what a hit behind it adds among them."""
+    query = "grind the beans for coffee"
+    _, _, text = site.get(f"results?q={quote(query)}")
+    said = [
+        (html.unescape(label), html.unescape(reason))
+        for label, reason in re.findall(r"<dt>(.*?)</dt>\s*<dd><bdi>(.*?)</bdi></dd>", text)
+    ]
+    result = SkillIndex.open(index_dir).search(query, 10, explain=True)
+    assert said == [pair for hit in (*result.hits, *result.perhaps) for pair in hit.explain.told]
+    assert ("section", "Grind: Grind the beans just before you brew.") in said
 
 
 def test_an_empty_request_is_no_error(site):

@@ -164,7 +164,8 @@ def mcp_config_command(asked: Asked) -> None:
     --write and --remove change our entry in that file and keep every other byte of it. What was
     there stays beside it, as FILE.1.bak. A file that cannot be edited without risk is left alone.
     """
-    given, client = _check_config(asked), asked.client
+    given, client = _server_options(asked), asked.client
+    _check(asked, given)
     make = hook_entry if asked.hook else server_entry
     if asked.remove:
         _change(make(client, None), asked)
@@ -172,8 +173,9 @@ def mcp_config_command(asked: Asked) -> None:
     index_dir, settings = asked.flags["index_dir"], asked.settings
     is_pinned = not asked.url and (index_dir is not None or not asked.roots)
     place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
+    unvetted = ["--include-unvetted"] * asked.include_unvetted
     kind = ["hook", "--client", client] if asked.hook else ["mcp", *map(str, asked.roots)]
-    server = asked.url or [*our_command(), *kind, *place, *given]
+    server = asked.url or [*our_command(), *kind, *place, *given, *unvetted]
     entry = make(client, server)
     if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
@@ -215,17 +217,26 @@ def _make(change: Change, entries: Sequence[Entry]) -> None:
         say(f"See whether it answers: {HOSTS[client]['list']}" if "list" in HOSTS[client] else "")
 
 
-def _check_config(asked: Asked) -> list[str]:
-    """Return the options of a server that the host starts, and refuse what goes with none."""
-    languages, client = asked.flags["languages"], asked.client
-    trust = asked.settings.trust if asked.flags["trust"] else ()  # its folders are absolute
+def _server_options(asked: Asked) -> list[str]:
+    """Return the options of a server that the host starts."""
+    languages = asked.flags["languages"]
     given = ["--languages", languages] if languages else []
-    given += [part for item in trust for part in ("--trust", item)]
+    given += [part for item in _trust(asked) for part in ("--trust", item)]
     given += options(asked.flags)
     given += ["--toolset", asked.toolset] if asked.toolset else []
-    given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
+    return given + ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
+
+
+def _trust(asked: Asked) -> tuple[str, ...]:
+    """Return what the flag says, with absolute folders."""
+    return asked.settings.trust if asked.flags["trust"] else ()
+
+
+def _check(asked: Asked, given: Sequence[str]) -> None:
+    """Refuse options that do not go together; those `given` are for a server."""
+    client, has_index_dir = asked.client, asked.flags["index_dir"] is not None
     refuse(asked.write and asked.remove, "--write or --remove, not both.")
-    place = asked.roots or asked.url or asked.flags["index_dir"] is not None
+    place = asked.roots or asked.url or has_index_dir
     refuse(
         asked.remove and (given or place or asked.include_unvetted),
         "--remove takes our entry out, whatever it holds; leave out what a server is to do.",
@@ -234,7 +245,7 @@ def _check_config(asked: Asked) -> list[str]:
     is_no_start = given and (asked.hook or asked.url)
     refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
     refuse(
-        (languages or trust) and not asked.roots,
+        (asked.flags["languages"] or _trust(asked)) and not asked.roots,
         "--languages and --trust are for a server that is given ROOTs to index.",
     )
     refuse(
@@ -247,7 +258,6 @@ def _check_config(asked: Asked) -> list[str]:
         f"server: skillsearch mcp-config {client}",
     )
     refuse(
-        asked.url and (asked.roots or asked.flags["index_dir"] is not None),
+        asked.url and (asked.roots or has_index_dir),
         "With --http, ROOT and --index-dir are for the running server.",
     )
-    return [*given, *["--include-unvetted"] * asked.include_unvetted]

@@ -71,7 +71,7 @@ def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]
 
 
 def _with(text: str, entry: Entry) -> str:
-    """Add an entry, where it is not there yet."""
+    """Add an entry that is not there yet."""
     data, path = _parse(entry.form, text), entry.path
     depth = next(n for n in reversed(range(len(path))) if _at(data, path[:n]) is not None)
     node, kind = _at(data, path[:depth]), dict if isinstance(path[depth], str) else list

@@ -116,7 +116,7 @@ def _read(path: Path) -> tuple[bytes | None, int]:
     with using(descriptor):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} is no file of settings; it was left as it is.")
+            raise ConfigError(f"{path} is not a settings file; it was left as it is.")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(), stat.S_IMODE(status.st_mode)
 
