@@ -228,8 +228,8 @@ def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tup
                 path = Path("/")
             if not given or not path.name:
                 raise click.BadParameter(
-                    f"{given!r} is neither a file nor a folder that can be copied; if its name has an '=', "
-                    "add another at the end.",
+                    f"{given!r} is neither a file nor a folder that can be copied; if its name "
+                    "has an '=', add another at the end.",
                     param_hint="--input",
                 )
             folders.append(path.parent)  # what a user names may be read

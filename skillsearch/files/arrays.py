@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def save_array(path: Path, array: NDArray[Any]) -> None:
     """Write an array of numbers as ``.npy``, or raise `OSError` if it cannot be written whole.
 
-    `numpy.save` leaves the data to the C library, in which a full disk can swallow the end of a file
-    without a word.
+    `numpy.save` leaves the data to the C library, in which a full disk can swallow the end of a
+    file without a word.
     """
     writer = ArrayWriter(path, array.dtype, array.shape[1:])
     writer.append(array)

@@ -220,10 +220,8 @@ def test_what_cannot_be_compared_is_named(cli, saved, tmp_path):
     bad.write_text('{"a": 1}', encoding="utf-8")
     result = cli("eval", "--compare", saved[0], bad)
     assert (result.exit_code, result.stdout) == (2, "")
-    said = (
-        f"Error: {bad} is not a result of skillsearch eval: collections.0.collection: Field required"
-    )
-    assert result.stderr.startswith(said)
+    said = f"Error: {bad} is not a result of skillsearch eval: "
+    assert result.stderr.startswith(f"{said}collections.0.collection: Field required")
     assert result.stderr.count("\n") == 1
     missing = cli("eval", "--compare", saved[0], tmp_path / "missing.json")
     assert missing.stderr.startswith(f"Error: {tmp_path}/missing.json is missing or not a file.")

@@ -213,6 +213,7 @@ def test_the_newest_version_is_the_highest_release(versions, place):
         ("@org/pdf", ("@org/pdf", "")),
         ("@org/pdf@1", ("@org/pdf", "1")),
         ("a@b@1", ("a@b", "1")),
+        ("a@1", ("a", "1")),
         ("pdf@", ("pdf", "")),
         ("", ("", "")),
     ],

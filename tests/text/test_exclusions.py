@@ -31,6 +31,7 @@ REQUESTS = [
     ("собери образ без Docker", "собери образ", "Docker"),
     ("Dockerを使わずにイメージを作って", "イメージを作って", "Docker"),
     ("Docker를 사용하지 말고 이미지를 만들어", "이미지를 만들어", "Docker"),
+    (f"{'説明を読む。' * 20}Dockerを使わずに", "説明を読む。" * 20, "Docker"),
 ]
 WHOLE = [
     "compress the video without losing quality",
@@ -72,6 +73,7 @@ DESCRIPTIONS = [
     ("Handles Word, not for PDF, but for RTF.", "Handles Word, , but for RTF.", "not for PDF"),
     ("处理文档。不适用于PDF。", "处理文档。", "不适用于PDF。"),
     ("文書を扱う。PDFには使用しない。", "文書を扱う。", "PDF"),
+    ("PDFには使用しない。文書を扱う。", "文書を扱う。", "PDF"),
     ("문서를 다룬다. PDF에는 사용하지 않는다.", "문서를 다룬다.", "PDF"),
     ("Lee texto. No usar para PDF.", "Lee texto.", "No usar para PDF."),
     ("Lit. Ne pas utiliser pour les PDF.", "Lit.", "Ne pas utiliser pour les PDF."),

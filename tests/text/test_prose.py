@@ -32,6 +32,15 @@ def test_keywords_are_a_stretch(separator):
     assert words in stretch
 
 
+def test_a_function_word_makes_up_for_six_keywords():
+    """The stretch goes on behind it if what it has by then is more; it begins with a keyword."""
+    text = f"{TEA} The {' '.join(WORDS[:16])} and {' '.join(WORDS[16:])} or {TEA}"
+    assert language_of(text) == "en"
+    stretch = f"{' '.join(WORDS[:16])} and {' '.join(WORDS[16:])}"
+    assert keyword_stretch(text) == (len(WORDS) - 6, stretch)
+    assert keyword_stretch("the") == (0, "")
+
+
 def test_a_list_of_words_has_no_language():
     """It may look like one that has few function words."""
     words = ", ".join(WORDS)
@@ -68,7 +77,8 @@ def test_repetition_is_the_share_of_repeated_phrases():
 
 def test_a_short_text_does_not_repeat_itself():
     """Too little to tell."""
-    assert repetition("tea tea tea tea") == 0
+    assert repetition("tea " * 29) == 0
+    assert repetition("tea " * 30) == 1 - 1 / 28
 
 
 def test_prose_leaves_out_what_needs_no_sentence():

@@ -36,8 +36,8 @@ SATURATION_LIMIT = K1 + 1
 # An unknown word says that the corpus lacks a topic; an unknown bigram, a piece of a word, says it
 # with this share of the weight. Chosen on `eval` with foreign queries: AUROC .866 to .880.
 UNKNOWN_BIGRAM_WEIGHT = 0.3
-# Pruning is tried from this many unread postings on; in a large corpus, in which it takes longer, from
-# more.
+# Pruning is tried from this many unread postings on; in a large corpus, in which it takes longer,
+# from more.
 WORTH_PRUNING = 32_768
 # Looking one document up among postings costs about as much as reading this many of them.
 _LOOKUP_COST = 16
