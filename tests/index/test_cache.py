@@ -454,8 +454,13 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path):
 
 def test_what_killed_writers_left_is_removed_by_the_next(folder):
     """The beginnings of files that are replaced in one step, and of generations; nothing else."""
+    inside = folder.open().folder
     left = [folder.path / name for name in (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")]
-    others = [folder.path / name for name in (".bash-history", "notes-1", ".CURRENT")]
+    left.append(inside / ".stat-cache.json-x2")
+    others = [
+        inside / "stat-cache.json",
+        *(folder.path / name for name in (".bash-history", "notes-1", ".CURRENT")),
+    ]
     for path in [*left, *others]:
         path.write_text("x")
     unfinished = folder.path / "generations" / ".new-x1"

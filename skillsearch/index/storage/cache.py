@@ -35,7 +35,12 @@ from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.index.storage import generation_parts
-from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
+from skillsearch.index.storage.generation_parts import (
+    STAT_CACHE,
+    DamageGuard,
+    Part,
+    damaged_parts,
+)
 from skillsearch.text.safe_text import listed
 from skillsearch.types import JsonValue
 
@@ -53,6 +58,8 @@ _MANIFEST_LIMIT = 1 << 20
 _RECORDS = ("request.json", "snapshot.bin")
 # Files that are replaced atomically, through a temporary file beside them.
 _REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
+# Those temporary files; a reader whose stat cache goes with them goes on without.
+_HALF_WRITTEN = (*(f".{name}-*" for name in _REPLACED), f"generations/*/.{STAT_CACHE}-*")
 # Prefixes of the entries of an index folder, or of a project's folder of indexes.
 _OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
 # Prefix of the generations that are being written.
@@ -230,7 +237,7 @@ class IndexFolder:
             ) from exc
         with held:
             # Killed writers left these unfinished.
-            for file in chain.from_iterable(self.path.glob(f".{name}-*") for name in _REPLACED):
+            for file in chain.from_iterable(map(self.path.glob, _HALF_WRITTEN)):
                 with contextlib.suppress(OSError):
                     file.unlink()
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):

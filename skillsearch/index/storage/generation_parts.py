@@ -23,7 +23,7 @@ from skillsearch.errors import CacheError, SkillSearchError
 from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
 from skillsearch.files.openat import FileStat, is_racy
 
-_STAT_CACHE = "stat-cache.json"
+STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20
 # We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
 # before is only trusted once it is hashed again.
@@ -109,7 +109,7 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 def trusted_parts(folder: Path) -> list[str]:
     """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
     with contextlib.suppress(CacheError, TypeError, ValueError):
-        cached = dict(read_record(folder / _STAT_CACHE))
+        cached = dict(read_record(folder / STAT_CACHE))
         return [name for name, stat in cached.items() if stat == _stat_of(folder / name)]
     return []
 
@@ -148,7 +148,7 @@ def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
         for name, stat in stats.items()
         if stat and not is_racy(FileStat(*stat[:3]).mtime_ns, now, _TICK_NS)
     }
-    write_record(folder / _STAT_CACHE, settled, sync=False)
+    write_record(folder / STAT_CACHE, settled, sync=False)
 
 
 def _stat_of(path: Path) -> list[int]:
