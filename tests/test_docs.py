@@ -103,8 +103,9 @@ EXAMPLE_SYSTEMS = {
     "dense": "dense",
     "hybrid without the extra": "alone=languages:english",
 }
-POINTS = 0.25
-"""How far a figure in percent may be from the run: the last bits of a model differ by machine."""
+POINTS = 2.0
+"""How far a figure in percent may be from the run: the second channel's kernels differ by machine
+in their last bits, and a first hit that they change is a 63rd of the cross-language requests."""
 
 
 @pytest.mark.usefixtures("default_reader")
