@@ -227,3 +227,12 @@ class MissingDependencyError(SkillSearchError, ImportError):
     def __init__(self, module: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {module}: {install_extra(extra)}")
         self.module, self.extra = module, extra
+
+
+def require_installed(extra: str, purpose: str, *packages: str) -> None:
+    """Raise MissingDependencyError for the first package that is not installed; import none."""
+    from importlib import util
+
+    for package in packages:
+        if util.find_spec(package.replace("-", "_")) is None:
+            raise MissingDependencyError(package, extra, purpose)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from skillsearch.cli import app, output
 from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.index import choose_request
 from skillsearch.config import cache_dir, load_settings
-from skillsearch.errors import MissingDependencyError
+from skillsearch.errors import require_installed
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
@@ -139,15 +138,14 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
         asked.html and not asked.html.absolute().parent.is_dir(),
         f"The folder of --html {asked.html} does not exist; create it.",
     )
-    needed = {} if asked.compare else {"ir_measures": "Measuring"}
-    needed |= {"matplotlib": "--html"} if asked.html else {}
     refuse(
         asked.header and asked.confusables,
         "--header names the columns of figures, and --confusables prints others; use --json.",
     )
-    for module, purpose in needed.items():
-        if util.find_spec(module) is None:
-            raise MissingDependencyError(module, "eval", purpose)
+    if not asked.compare:
+        require_installed("eval", "Measuring", "ir_measures")
+    if asked.html:
+        require_installed("eval", "--html", "matplotlib")
     if asked.save_runs:
         asked.save_runs.mkdir(parents=True, exist_ok=True)
     from skillsearch.evaluation.runs import parse_minimum

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import sys
@@ -18,7 +17,12 @@ from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import say
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import cache_dir, mcp_token
-from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
+from skillsearch.errors import (
+    ConfigError,
+    MissingDependencyError,
+    SkillSearchError,
+    require_installed,
+)
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, select_executor
@@ -100,8 +104,7 @@ def _check(asked: Asked) -> None:
         "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
         f"that: {VOUCH}",
     )
-    if importlib.util.find_spec("mcp") is None:
-        raise MissingDependencyError("mcp", "mcp", "The MCP server")
+    require_installed("mcp", "The MCP server", "mcp")
     if asked.watch:
         require_watchfiles()
     if languages == "all":

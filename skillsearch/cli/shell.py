@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from skillsearch.cli.app import Asked, command, option, refuse, request_text
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import is_terminal, say
 from skillsearch.cli.selecting import selecting
-from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import bring_up_to_date, open_index
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Hit
@@ -58,8 +57,7 @@ def find_command(asked: Asked) -> int:
     prints its folder on stdout, and nothing else goes there: cd "$(skillsearch find)". Esc and
     Ctrl-C leave with 130. In scripts, use "skillsearch query".
     """
-    if util.find_spec("prompt_toolkit") is None:
-        raise MissingDependencyError("prompt_toolkit", "find", "A picker")
+    require_installed("find", "A picker", "prompt_toolkit")
     from skillsearch.cli import picker
 
     settings = asked.settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 import webbrowser
 from typing import TYPE_CHECKING
@@ -11,13 +10,11 @@ from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option
 from skillsearch.cli.output import say
 from skillsearch.cli.selecting import selecting
-from skillsearch.errors import MissingDependencyError
+from skillsearch.errors import require_installed
 from skillsearch.index.opening import open_index
 
 if TYPE_CHECKING:
     import anyio
-
-_NEEDED = ("starlette", "uvicorn", "jinja2")
 
 
 @command("ui")
@@ -36,9 +33,7 @@ def ui_command(asked: Asked) -> int:
     health and evaluation reports. They are served to this machine alone, at an address that nobody
     can guess and that is new each time. They load nothing from elsewhere; Ctrl-C ends it.
     """
-    for name in _NEEDED:
-        if importlib.util.find_spec(name) is None:
-            raise MissingDependencyError(name, "ui", "The page")
+    require_installed("ui", "The page", "starlette", "uvicorn", "jinja2")
     count = len(open_index(asked.settings))
     from skillsearch.mcp_server.connections import serve_app
     from skillsearch.mcp_server.listening import listen, run_server

@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder, Role, embed
-from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.errors import TrainingError, require_installed
 from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import (
     BertWeights,
@@ -118,9 +117,7 @@ def tune(
 @contextlib.contextmanager
 def unfinished(out: Path) -> Iterator[Path]:
     """Yield the folder for a run, which goes when it is done; an interrupted one can continue."""
-    for package in _NEEDED:
-        if util.find_spec(package.replace("-", "_")) is None:
-            raise MissingDependencyError(package, "train", "Tuning a model")
+    require_installed("train", "Tuning a model", *_NEEDED)
     work_dir = make_work_dir(out)
     try:
         yield work_dir
