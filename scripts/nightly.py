@@ -111,8 +111,8 @@ def summed_up(step: str, report: Record) -> Record:
         kept = {row["kind"]: [row["gain"], *row["gain_interval"]] for row in gains}
         worst = max((row["gain"] for row in gains), default=0.0)
         return {"worst_gain": worst, **dict(figures(kept))}
-    found: Record = dict(figures(report))
-    return found | ({"survivors": report["survivors"]} if step == "mutations" else {})
+    named = {key: report[key] for key in ("survivors", "first_faults") if report.get(key)}
+    return {**dict(figures(report)), **named}
 
 
 def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:

@@ -26,6 +26,7 @@ from bench_corpus import Text, skill_md, vocabulary, write_file
 import skillsearch
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import content_hash
+from skillsearch.text.exclusions import split_description, split_request
 
 BUILD = "index {root} --index-dir {index} --model hashing --json"
 """The command of a first build: no time goes into embedding."""
@@ -84,9 +85,12 @@ class Skills:
         rng = random.Random(number * 10_007 + version)
         first = random.Random(number)
         name = f"{first.choice(self._words)}-{first.choice(self._words)}-{number}".lower()
-        words = " ".join(rng.choices(self._words, k=_WORDS))
-        code = checksum(name, version, words)
-        about = f"{words}, version {version}, checksum {code}."
+        while True:
+            words = " ".join(rng.choices(self._words, k=_WORDS))
+            code = checksum(name, version, words)
+            about = f"{words}, version {version}, checksum {code}."
+            if not (split_description(about)[1] or split_request(about)[1]):
+                break  # a chance "not for" would take what follows out of the index
         body = f"Body {checksum('body', code)}."
         if number % _CHUNKED == 0:
             body = f'<chunk id="part" description="A part">\n{body}\n</chunk>'

@@ -109,3 +109,10 @@ def test_a_command_names_every_changed_skill(states, skills, tmp_path):
         f"--only={skills.path(2)}",
         f"--only={skills.path(4)}",
     ]
+
+
+def test_no_skill_says_by_chance_what_it_is_not_for(states, skills):
+    """Number 19486 would: its words held "not for", and its checksum was in no index."""
+    about = skills.text(19486, 1).description
+    assert states.split_description(about) == (about, "")
+    assert states.split_request(about) == (about, "")
