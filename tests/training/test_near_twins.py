@@ -1,0 +1,85 @@
+"""``scripts/near_twins.py``: requests that differ in one name, and what that changes."""
+
+import random
+
+import pytest
+
+SKILLS = [
+    {"name": "postgres-tuning", "description": "Tune queries of Postgres.", "body": "Explain."},
+    {"name": "sql-basics", "description": "SQL for Postgres and MySQL.", "body": "Select."},
+    {"name": "letter-writer", "description": "Write letters.", "body": "Dear Redis team."},
+    {"name": "cassandra-ring", "description": "Repair a ring.", "body": "Or ScyllaDB."},
+]
+
+
+@pytest.fixture
+def near(import_script):
+    """The module ``near_twins``."""
+    return import_script("near_twins")
+
+
+@pytest.fixture
+def twins(near):
+    """Makes twins by two kinds."""
+    names = near.Names((("postgres", "mysql", "oracle", "duckdb"), ("redis", "cassandra", "neo4j")))
+    return near.NearTwins(SKILLS, names, random.Random(1))
+
+
+def asked(text, grades, rows=(0, 1, 2, 3)):
+    """Return a graded request."""
+    return {"text": text, "kind": "p", "rows": list(rows), "grades": grades, "cluster": 5}
+
+
+def test_a_skill_for_one_name_of_a_kind_helps_with_no_other(twins):
+    """MySQL is no choice, since another of the judged skills is for it too."""
+    request = asked("POSTGRES is slow, why does Postgres scan", {"0": 2})
+    found = list(twins.of(request))
+    assert sorted(one["text"] for one in found) == [
+        "Duckdb is slow, why does Duckdb scan",
+        "Oracle is slow, why does Oracle scan",
+    ]
+    for one in found:
+        assert (one["kind"], one["twin_of"], one["grades"]) == ("x", request["text"], {})
+        assert one["rows"][0] == 0
+        assert len(set(one["rows"])) == 3
+
+
+@pytest.mark.parametrize("grades", [{"1": 2}, {"0": 2, "1": 1}])
+def test_a_skill_for_several_names_of_a_kind_may_help_with_more(twins, grades):
+    """So nothing is said of them."""
+    assert list(twins.of(asked("postgres is slow", grades))) == []
+
+
+def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, monkeypatch):
+    """Unless the skill has it in its body."""
+    monkeypatch.setattr(near, "CONTROLS", 1.0)
+    request = asked("a letter about our mysql outage", {"2": 2}, rows=[2, 3])
+    (control,) = twins.of(request)
+    assert control == {**request, "text": control["text"]}
+    assert control["text"].removeprefix("a letter about our ").removesuffix(" outage") in (
+        "postgres",
+        "oracle",
+        "duckdb",
+    )
+    assert list(twins.of(asked("a letter to the redis team", {"2": 2}))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Go, go.", {"go"}),
+        ("a go-to place, main.go, @go, cargo, go/no-go", set()),
+        ("Ruby on rails", {"ruby"}),
+    ],
+)
+def test_a_name_is_a_word_by_itself(near, text, found):
+    """Neither part of another nor of a file name."""
+    assert near.Names((("go", "ruby"),)).of(text) == found
+
+
+def test_the_kinds_are_read(near):
+    """Every kind has several names, none twice in one."""
+    kinds = near.Names.load().kinds
+    assert len(kinds) > 50
+    assert all(len(set(kind)) == len(kind) > 2 for kind in kinds)
+    assert near.Names.load().kind_of["cassandra"] == near.Names.load().kind_of["redis"]
