@@ -41,6 +41,7 @@ class Terminal:
         def own_terminal():
             os.setsid()
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup
 
         self._process = subprocess.Popen(
             argv,

@@ -121,7 +121,7 @@ def test_a_changed_trust_embeds_nothing(both, cli, pack):
     ("given", "message"),
     [
         ("trusted", "--trust trusted must be LEVEL or ROOT=LEVEL"),
-        ("nowhere=vetted", "is no root of this index. Its roots: "),
+        ("nowhere=vetted", "is not a root of this index. Its roots: "),
     ],
 )
 def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):

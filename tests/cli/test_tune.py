@@ -125,7 +125,10 @@ def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
     [
         (("--reader",), "--reader learns from judged requests: name them with --queries PATH"),
         (("--reader", "--queries", ".", "--teacher", "st:x"), "--teacher st:x goes without"),
-        (("--reader", "--queries", ".", "--model", "onnx"), "--model onnx is no reader that can"),
+        (
+            ("--reader", "--queries", ".", "--model", "onnx"),
+            "--model onnx is not a reader that can",
+        ),
     ],
 )
 def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):

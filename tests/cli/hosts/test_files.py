@@ -214,7 +214,7 @@ def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
     else:
         with path.open("wb") as file:
             file.truncate(1 << 32)
-    with pytest.raises(ConfigError, match="no file of settings"):
+    with pytest.raises(ConfigError, match="not a settings file"):
         Change.plan(path, [ENTRY])
 
 
