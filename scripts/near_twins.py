@@ -23,15 +23,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-KINDS = Path(__file__).with_name("name_kinds.txt")
+from count_request_words import KINDS as ANSWERABLE
+from count_request_words import read
+
+NAMES = Path(__file__).with_name("name_kinds.txt")
 TWINS = 2
 """So many near twins of a request, for each name that it can lose."""
 CONTROLS = 0.5
 """Share of the names without a meaning for the skills that get a control."""
 OTHERS = 2
 """A near twin is read with the skills that helped, and with so many others."""
-NOT_SWAPPED = ("n", "x")
-"""Kinds of requests that are near misses and twins already."""
 _BEFORE, _BEHIND = r"(?<![\w.+/@-])", r"(?![\w+/@-]|\.\w)"  # "go" is neither in "go-to" nor "a.go"
 
 Request = dict[str, Any]
@@ -44,7 +45,7 @@ class Names:
     kinds: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def load(cls, path: Path = KINDS) -> Names:
+    def load(cls, path: Path = NAMES) -> Names:
         """Read kinds, one a line, names parted by commas."""
         lines = path.read_text("utf-8").splitlines()
         rows = (line.split(",") for line in lines if line and not line.startswith("#"))
@@ -84,52 +85,39 @@ class NearTwins:
         self, skills: Sequence[Mapping[str, str]], names: Names, chance: random.Random
     ) -> None:
         self._skills, self._names, self._chance = skills, names, chance
-        self._metadata: dict[int, set[str]] = {}
-        self._all: dict[int, set[str]] = {}
+        self._known: dict[int, tuple[set[str], set[str]]] = {}
 
     def of(self, request: Request) -> Iterator[Request]:
         """Yield the near twins of a graded request, and its controls."""
         found = self._names.of(request["text"])
+        held = {row: self._names_of(row) for row in request["rows"]}
+        taken = found.union(*(everywhere for _, everywhere in held.values()))
         helpful = [int(row) for row in request["grades"]]
+        rest = [row for row in request["rows"] if row not in helpful]
         for name in sorted(found):
             kind = self._names.kind_of[name]
-            said = set().union(*map(self._all_of, request["rows"]))
-            others = [one for one in kind if one not in found | said]
+            others = [one for one in kind if one not in taken]
             if not others:
                 continue
-            if all(self._metadata_of(row).intersection(kind) == {name} for row in helpful):
-                rest = [row for row in request["rows"] if row not in helpful]
+            if all(held[row][0].intersection(kind) == {name} for row in helpful):
                 for other in self._chance.sample(others, min(TWINS, len(others))):
                     rows = helpful + self._chance.sample(rest, min(OTHERS, len(rest)))
                     text = swapped(request["text"], name, other)
                     twin = {"kind": "x", "twin_of": request["text"], "grades": {}}
                     yield {**request, **twin, "text": text, "rows": rows}
             elif self._chance.random() < CONTROLS and not any(
-                self._metadata_of(row).intersection(kind) or name in self._all_of(row)
-                for row in helpful
+                held[row][0].intersection(kind) or name in held[row][1] for row in helpful
             ):
-                yield {
-                    **request,
-                    "text": swapped(request["text"], name, self._chance.choice(others)),
-                }
+                text = swapped(request["text"], name, self._chance.choice(others))
+                yield {**request, "text": text}
 
-    def _metadata_of(self, row: int) -> set[str]:
-        if row not in self._metadata:
+    def _names_of(self, row: int) -> tuple[set[str], set[str]]:
+        """Return the names in the metadata of a skill, and those in all of it."""
+        if row not in self._known:
             skill = self._skills[row]
-            text = f"{skill['name'].replace('-', ' ')} {skill['description']}"
-            self._metadata[row] = self._names.of(text)
-        return self._metadata[row]
-
-    def _all_of(self, row: int) -> set[str]:
-        if row not in self._all:
-            self._all[row] = self._metadata_of(row) | self._names.of(self._skills[row]["body"])
-        return self._all[row]
-
-
-def read(path: Path) -> list[Any]:
-    """Read gzipped JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+            told = self._names.of(f"{skill['name'].replace('-', ' ')} {skill['description']}")
+            self._known[row] = told, told | self._names.of(skill["body"])
+        return self._known[row]
 
 
 def main() -> None:
@@ -140,9 +128,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    requests = read(options.requests)
-    made = NearTwins(read(options.skills), Names.load(), random.Random(options.seed))
-    asked = [one for one in requests if one["kind"] not in NOT_SWAPPED and one["grades"]]
+    requests = list(read(options.requests))
+    made = NearTwins(list(read(options.skills)), Names.load(), random.Random(options.seed))
+    asked = [one for one in requests if one["kind"] in ANSWERABLE and one["grades"]]
     more = [new for one in asked for new in made.of(one)]
     with gzip.open(options.out, "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in [*requests, *more])

@@ -103,9 +103,11 @@ EXAMPLE_SYSTEMS = {
     "dense": "dense",
     "hybrid without the extra": "alone=languages:english",
 }
-POINTS = 2.0
-"""How far a figure in percent may be from the run: the second channel's kernels differ by machine
-in their last bits, and a first hit that they change is a 63rd of the cross-language requests."""
+POINTS = 0.25
+"""How far a figure in percent may be from the run: the last bits of a model differ by machine."""
+SECOND_CHANNEL = {"hybrid": 2.0, "dense": 2.0}
+"""The same for systems that the second channel votes in: a first hit that its bits change is a 63rd
+of the cross-language requests."""
 
 
 @pytest.mark.usefixtures("default_reader")
@@ -123,7 +125,8 @@ def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path):
     for head, spec in EXAMPLE_SYSTEMS.items():
         written = re.findall(r"[\d.]+", " ".join(rows[head]))
         said = [float(one) * (100 if re.fullmatch(r"0\.\d{3}", one) else 1) for one in written]
-        assert said == pytest.approx(example_figures(found, spec.partition("=")[0]), abs=POINTS)
+        figures = example_figures(found, spec.partition("=")[0])
+        assert said == pytest.approx(figures, abs=SECOND_CHANNEL.get(spec, POINTS))
 
 
 def cells_of(line):

@@ -220,16 +220,12 @@ def _make(change: Change, entries: Sequence[Entry]) -> None:
 def _server_options(asked: Asked) -> list[str]:
     """Return the options of a server that the host starts."""
     languages = asked.flags["languages"]
+    trust = asked.settings.trust if asked.flags["trust"] else ()  # its folders are absolute
     given = ["--languages", languages] if languages else []
-    given += [part for item in _trust(asked) for part in ("--trust", item)]
+    given += [part for item in trust for part in ("--trust", item)]
     given += options(asked.flags)
     given += ["--toolset", asked.toolset] if asked.toolset else []
     return given + ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
-
-
-def _trust(asked: Asked) -> tuple[str, ...]:
-    """Return what the flag says, with absolute folders."""
-    return asked.settings.trust if asked.flags["trust"] else ()
 
 
 def _check(asked: Asked, given: Sequence[str]) -> None:
@@ -245,7 +241,7 @@ def _check(asked: Asked, given: Sequence[str]) -> None:
     is_no_start = given and (asked.hook or asked.url)
     refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
     refuse(
-        (asked.flags["languages"] or _trust(asked)) and not asked.roots,
+        (asked.flags["languages"] or asked.flags["trust"]) and not asked.roots,
         "--languages and --trust are for a server that is given ROOTs to index.",
     )
     refuse(
