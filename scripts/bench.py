@@ -1,41 +1,56 @@
 """Benchmark skillsearch: building, disk, cold and warm queries, updates; rivals in the same run.
 
-Usage: python scripts/bench.py [--skills DIR] [--sizes 10000,100000,1000000] [--work DIR] [--json]
-                               [--plot FILE.png] [--update COMMAND]
+Usage: python scripts/bench.py [--skills DIR] [--sizes 1000,10000,100000] [--work DIR]
+                               [--results FILE]
 
-Corpora of any size are made from the skills of a folder (the examples of the package by default):
-words of each copy are exchanged for others of the corpus, rare ones are made up, and the vectors of
-the copies get the originals' vectors with noise, so that 100,000 skills need no hours of embedding.
+Corpora of any size are made of the skills of a folder, by default those of the written collection:
+each takes parts of three, and some words are exchanged for others of the corpus, rare ones made up.
+Their vectors are made of the originals' vectors with noise, so that 100,000 skills need no hours of
+embedding. They differ as real skills do; how many families of near-copies they form is reported.
 From 300,000 skills on they have no bodies and are indexed with ``--fields metadata``: a million
 whole ones would be 8 GB of files. Everything else is what a user runs: SKILL.md files on disk, the
 index, the command line.
 
-CPU seconds are of whole processes or of the calling thread; medians unless named p95 or p99.
+Results are written after each size and join those in the file, so that sizes can be measured one by
+one; ``scripts/bench_report.py`` makes the tables of the READMEs of them. CPU seconds are of whole
+processes or of the calling thread; medians unless named p95 or p99.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench_corpus import Text, write_file
-from bench_measures import disk_bytes, median_of, repeat_command, run_command, time_calls
-from bench_plots import plot_growth
-from bench_report import SYNTHETIC, print_report
+from bench_measures import (
+    disk_bytes,
+    import_seconds,
+    median_of,
+    repeat_command,
+    run_command,
+    time_calls,
+)
+from bench_report import print_report
 from bench_rivals import compare
 from bench_search import break_down, recall
 from bench_vectors import make_corpus, noisy
+from compare import WRITTEN
 
 import skillsearch
 from skillsearch.embedders.embedder import load_embedder, multilingual_is_installed
 from skillsearch.embedders.embedding import embed
+from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.documents import field_texts
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.confidence import find_evidence, judge
@@ -47,7 +62,8 @@ from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import terms
 
-EXAMPLES = Path(skillsearch.__file__).parent / "examples"
+READER = {"off": "off", "on": "auto"}
+"""The settings of the reader that are measured."""
 QUERIES = (
     "my pod keeps restarting and I do not know why",
     "turn this table of sales into a chart for the report",
@@ -82,12 +98,17 @@ JUDGED = 10
 """Hits that a search for five judges."""
 RECALL_QUERIES = 50
 UPDATES = 3
-UPDATE = "index {root} --index-dir {index} --languages english --fields {fields} --json"
+INDEX = "index {root} --index-dir {index} --languages english --fields {fields} --json"
+UPDATE = {"all": INDEX, "only": "index --index-dir {index} --only={path} --json"}
+"""Commands that index a changed skill: by looking at all, and at it alone."""
 Record = dict[str, Any]
 
 
-def read_skills(folder: Path, limit: int) -> list[Text]:
-    """Read the texts of up to a number of skills below a folder."""
+def read_skills(folder: Path | None, limit: int) -> list[Text]:
+    """Read the texts of up to a number of skills below a folder, or of the written collection."""
+    if folder is None:
+        documents = load_collection(WRITTEN).documents[:limit]
+        return [Text(one.name, one.description, one.body) for one in documents]
     roots, _ = make_roots([folder])
     texts = []
     for file in discover(roots).files[:limit]:
@@ -121,10 +142,10 @@ def bench_search(index: SkillIndex) -> Record:
         judge(find_evidence(corpus, form, ranked, rows), rows, default_calibration())
 
     return {
-        "all": time_calls(lambda query: index.search(query), QUERIES, SEARCH_ROUNDS),
-        "without_reader": time_calls(
-            lambda query: index.search(query, reader="off"), QUERIES, SEARCH_ROUNDS
-        ),
+        "reader": {
+            name: time_calls(partial(index.search, reader=reader), QUERIES, SEARCH_ROUNDS)
+            for name, reader in READER.items()
+        },
         "without_embedding": time_calls(without_embedding, QUERIES, SEARCH_ROUNDS),
         "steps_ms": break_down(index, QUERIES, SEARCH_ROUNDS),
     }
@@ -155,15 +176,16 @@ def bench_loading(index: SkillIndex) -> Record:
 
 def bench_bm25(index: SkillIndex, root: Path) -> Record:
     """Compare our matrix over the metadata texts with rank-bm25 and bm25s."""
-    with_body = len(index.opened.corpus.lexical) > 1
-    texts = []
-    for document in index.documents():
+    corpus = index.opened.corpus
+    with_body = len(corpus.lexical) > 1
+    texts, numbers = [], np.sort(corpus.documents.counted)
+    for document in map(corpus.documents.__getitem__, numbers.tolist()):
         path = Path(document.path)
         skill, _ = parse_skill(path.read_bytes(), doc_id=document.doc_id, path=path, root=root)
         # The head of a body tells its language, by which the metadata is stemmed.
         head = replace(skill, body=skill.body[:HEAD_CHARS])
         texts.append(field_texts(head, [None], with_body=with_body).metadata_terms)
-    return compare(texts, index.opened.corpus.lexical[0], QUERIES)
+    return compare(texts, corpus.lexical[0], numbers, QUERIES)
 
 
 def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Record:
@@ -190,7 +212,7 @@ def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> R
     return median_of(runs)
 
 
-def bench_size(originals: Sequence[Text], size: int, work: Path, update: str = UPDATE) -> Record:
+def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
     """Measure everything at one corpus size."""
     with_body = size < METADATA_FROM
     fields = "full" if with_body else "metadata"
@@ -208,17 +230,21 @@ def bench_size(originals: Sequence[Text], size: int, work: Path, update: str = U
     return {
         "skills": len(index),
         "fields": fields,
-        "corpus": SYNTHETIC,
+        "families": len(index.families()),
         "index_without_embedding": {**first, "embedded": report["embedded"]},
         "disk_bytes": disk_bytes(folder),
         "no_op_index": repeat_command(*command),
-        "cold_query": repeat_command("query", *query),
-        "cold_query_no_refresh": repeat_command("query", *query, "--no-refresh"),
+        "cold_query": {
+            name: repeat_command("query", *query, "--reader", reader)
+            for name, reader in READER.items()
+        },
         "warm_query": bench_search(index),
         "recall_at_10": bench_recall(index, originals),
         "loading": bench_loading(index),
         "bm25": bench_bm25(index, root),
-        "update": bench_update(update, index, root, fields),
+        "update": {
+            name: bench_update(command, index, root, fields) for name, command in UPDATE.items()
+        },
     }
 
 
@@ -262,41 +288,55 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
 
 
-def main() -> None:
+def machine() -> Record:
+    """Return what tells how fast this machine is, and when it was."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "python": platform.python_version(),
+        "import_numpy_cpu_s": import_seconds("numpy"),
+    }
+
+
+def joined(report: Record, sizes: Sequence[Record]) -> Record:
+    """Return a report with the sizes measured before; of one size the later figures stay."""
+    by_size = {row["skills"]: row for row in [*sizes, *report["sizes"]]}
+    return report | {"sizes": [by_size[size] for size in sorted(by_size)]}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--skills", type=Path, default=EXAMPLES, help="folder of real skills")
+    parser.add_argument("--skills", type=Path, help="folder of real skills")
     parser.add_argument("--originals", type=int, default=1000, help="read at most so many of them")
     parser.add_argument("--sizes", default="1000,10000", help="corpus sizes, comma-separated")
     parser.add_argument("--eval", type=Path, nargs="*", default=[], help="judged collections")
     parser.add_argument("--work", type=Path, help="keep the corpora here for the next run")
-    parser.add_argument("--plot", type=Path, help="draw how times grow with the corpus")
-    parser.add_argument(
-        "--update",
-        default=UPDATE,
-        metavar="COMMAND",
-        help="command that indexes a changed skill, with {index}, {root}, {path}, {folder}, "
-        "{fields} (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    parser.add_argument("--results", type=Path, help="file that takes the figures, or joins them")
+    args = parser.parse_args(arguments)
     originals = read_skills(args.skills, args.originals)
     if not originals:
         parser.error(f"no skills lie below {args.skills}")
+    before: Sequence[Record] = ()
+    if args.results and args.results.exists():
+        before = json.loads(args.results.read_bytes())["sizes"]
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
-        sizes = map(int, args.sizes.split(","))
         report: Record = {
+            "machine": machine(),
+            "originals": len(originals),
             "throughput": bench_throughput(originals, work),
             "evaluation": [bench_evaluation(place.absolute(), work) for place in args.eval],
-            "sizes": [bench_size(originals, size, work, args.update) for size in sizes],
+            "sizes": [],
         }
-    if args.plot:
-        plot_growth(report["sizes"], args.plot)
-    if args.json:
-        print(json.dumps(report, indent=1))
-    else:
-        print_report(report)
+        for size in map(int, args.sizes.split(",")):
+            report["sizes"].append(bench_size(originals, size, work))
+            if args.results:
+                text = json.dumps(joined(report, before), indent=1)
+                args.results.write_text(f"{text}\n", encoding="utf-8")
+    print_report(joined(report, before))
 
 
 if __name__ == "__main__":

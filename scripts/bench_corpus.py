@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 EXCHANGED_WORDS = 0.2
+SHARES = (0.5, 0.3, 0.2)
+"""Shares of the texts of a made skill that its originals give."""
 _SKILLS_A_FOLDER = 1000
 _AGE_NS = 3_600_000_000_000
 """Younger than two seconds, a file's time proves nothing; a user's skills are older."""
@@ -29,10 +31,10 @@ class Text(NamedTuple):
     body: str
 
 
-class Copy(NamedTuple):
-    """A copy of a skill, and the number of its original."""
+class Mixture(NamedTuple):
+    """A skill made of parts of others, and the numbers of these in the order of their shares."""
 
-    source: int
+    sources: tuple[int, ...]
     text: Text
 
 
@@ -49,16 +51,38 @@ def perturb(text: str, words: Sequence[str], rng: random.Random) -> str:
     return " ".join(changed)
 
 
-def copies(originals: Sequence[Text], size: int, *, with_body: bool = True) -> Iterator[Copy]:
-    """Yield copies of skills in turn, each with other words exchanged; the same in every run."""
+def mixtures(originals: Sequence[Text], size: int, *, with_body: bool = True) -> Iterator[Mixture]:
+    """Yield skills made of three originals each, with words exchanged; the same in every run.
+
+    Each original leads in turn and gives `SHARES`'s first part, two others at random the rest.
+    """
     rng = random.Random(0)
     words = vocabulary(originals)
     for number in range(size):
-        source = number % len(originals)
-        skill = originals[source]
-        about = " ".join(perturb(skill.description, words, rng).split())
-        body = perturb(skill.body, words, rng) if with_body else f"# {skill.name}\n"
-        yield Copy(source, Text(f"{skill.name[:_NAME_CHARS].strip()}-{number}", about, body))
+        sources = (number % len(originals), *(rng.randrange(len(originals)) for _ in SHARES[1:]))
+        skills = [originals[source] for source in sources]
+        about = mix([skill.description.split() for skill in skills])
+        name = f"{skills[0].name[:_NAME_CHARS].strip()}-{number}"
+        body = f"# {name}\n"
+        if with_body:
+            paragraphs = mix([skill.body.split("\n\n") for skill in skills])
+            body = perturb("\n\n".join(paragraphs), words, rng)
+        about_text = " ".join(perturb(" ".join(about), words, rng).split())
+        yield Mixture(sources, Text(name, about_text, body))
+
+
+def mix(parts: Sequence[Sequence[str]]) -> list[str]:
+    """Take from each list its share, each going on where the one before ended.
+
+    So the result is about as long as the lists are.
+    """
+    taken: list[str] = []
+    begin = 0.0
+    for part, share in zip(parts, SHARES, strict=True):
+        end = begin + share
+        taken += part[round(begin * len(part)) : round(end * len(part))]
+        begin = end
+    return taken
 
 
 def vocabulary(texts: Iterable[Text]) -> list[str]:

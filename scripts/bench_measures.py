@@ -65,6 +65,14 @@ def repeat_command(*args: str) -> Record:
     return median_of([run_command(*args) for _ in range(COLD_RUNS)])
 
 
+def import_seconds(module: str) -> float:
+    """Return the CPU seconds of a process that imports a module: they tell machines apart."""
+    code = "import sys, time, importlib; importlib.import_module(sys.argv[1]); print(time.process_time())"
+    command = [sys.executable, "-c", code, module]
+    runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(COLD_RUNS)]
+    return statistics.median(float(run.stdout) for run in runs)
+
+
 def time_calls(
     call: Callable[[str], object], texts: Sequence[str], rounds: int = WARM_ROUNDS
 ) -> Record:

@@ -1,108 +1,212 @@
-"""Print what ``scripts/bench.py`` measured as tables, a column for each size."""
+"""Tell what ``scripts/bench.py`` measured: the table of the READMEs, and the plot beside it.
+
+Usage: python scripts/bench_report.py [--results FILE] [--write]
+
+``--write`` puts table and plot where they belong; without, the table is printed. The results are
+the one source of both: a test compares the pages with them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from bench_plots import plot_growth
+
+SCRIPTS = Path(__file__).resolve().parent
+RESULTS = SCRIPTS / "bench.json"
+PLOT = SCRIPTS / "growth.png"
+PAGES = {SCRIPTS.parent / "README.md": True, SCRIPTS / "README.md": False}
+"""The pages that show the table, and whether they show its first rows alone."""
+BEGIN, END = "<!-- speed -->", "<!-- end of speed -->"
 Record = dict[str, Any]
-Cells = dict[str, Callable[[Record], str]]
-
-SYNTHETIC = (
-    "copies of real skills, some words of each exchanged for others; with the vectors of the "
-    "originals with noise"
-)
 
 
-def _step(step: str) -> Callable[[Record], str]:
-    """Return what tells the time of a step of a search."""
-    return lambda r: f"{r['warm_query']['steps_ms'][step]:.3f}"
+class Row(NamedTuple):
+    """A row of the table: its name, its cell at a size, and whether the short table has it."""
 
-
-def _part(part: str) -> Callable[[Record], str]:
-    """Return what tells the size of a part of an index."""
-    return lambda r: f"{r['disk_bytes'][part] / 1e6:.1f}"
-
-
-def _ratio(row: Record, name: str) -> str:
-    """Format the ratio to our time, if it was measured."""
-    return f"{row['bm25'][name]:.0f}x" if name in row["bm25"] else "-"
-
-
-def _three(values: Record, kind: str) -> str:
-    """Format median, 95th and 99th percentile."""
-    return ", ".join(f"{values[f'{kind}_ms{end}']:.2f}" for end in ("", "_p95", "_p99"))
+    name: str
+    cell: Callable[[Record], str]
+    is_short: bool = False
 
 
 def _process(run: Record) -> str:
-    """Format CPU seconds, wall time and memory of a process."""
-    return f"{run['cpu_s']:.2f} {run['wall_s']:.2f} {run['rss_mb']:.0f}"
+    """Format CPU seconds and memory of a process."""
+    return f"{digits(run['cpu_s'])} s, {run['rss_mb']:,.0f} MB"
 
 
-FIGURES: Cells = {
-    "skills": lambda r: f"{r['skills']:,}",
-    "fields": lambda r: str(r["fields"]),
-    "rank-bm25 / ours, all scores": lambda r: _ratio(r, "ratio"),
-    "rank-bm25 / ours, ten best": lambda r: _ratio(r, "rank_bm25_best_ratio"),
-    "bm25s / ours, ten best": lambda r: _ratio(r, "bm25s_best_ratio"),
-    "largest difference to rank-bm25": lambda r: f"{r['bm25'].get('largest_difference', 0):.1e}",
-    "left out": lambda r: str(r["bm25"].get("left_out", "-")),
-    "recall@10, queries": lambda r: f"{r['recall_at_10']['queries']:.3f}",
-    "recall@10, descriptions with noise": lambda r: (
-        f"{r['recall_at_10']['noisy_descriptions']:.3f}"
+def _warm(values: Record) -> str:
+    """Format median and 99th percentile."""
+    return f"{digits(values['wall_ms'])}, {digits(values['wall_ms_p99'])} ms"
+
+
+def _steps(r: Record) -> str:
+    """Format the times of the steps of a search."""
+    steps = r["warm_query"]["steps_ms"]
+    return ", ".join(digits(steps[each]) for each in SHOWN_STEPS) + " ms"
+
+
+def _ratio(r: Record, name: str) -> str:
+    """Format the ratio to our time, if it was measured."""
+    return f"{digits(r['bm25'][name])}x" if name in r["bm25"] else "-"
+
+
+def digits(value: float) -> str:
+    """Format a positive number with two digits, or all of its whole ones."""
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+SHOWN_STEPS = ("lexical", "dense", "features and fusion", "read")
+ROWS = (
+    Row(
+        "cold `query`, reader off: CPU, peak memory",
+        lambda r: _process(r["cold_query"]["off"]),
+        is_short=True,
     ),
-    "build: CPU s, wall s, MB": lambda r: _process(r["index_without_embedding"]),
-    "nothing changed: CPU s, wall s, MB": lambda r: _process(r["no_op_index"]),
-    "one skill changed: CPU s, wall s, MB": lambda r: _process(r["update"]),
-    "cold query: CPU s, wall s, MB": lambda r: _process(r["cold_query"]),
-    "warm query ms: p50, p95, p99": lambda r: _three(r["warm_query"]["all"], "wall"),
-    "warm query CPU ms: p50, p95, p99": lambda r: _three(r["warm_query"]["all"], "cpu"),
-    "without the reader ms: p50, p95, p99": lambda r: _three(
-        r["warm_query"]["without_reader"], "wall"
+    Row("cold `query`, reader on", lambda r: _process(r["cold_query"]["on"]), is_short=True),
+    Row(
+        "warm query, reader off: p50, p99",
+        lambda r: _warm(r["warm_query"]["reader"]["off"]),
+        is_short=True,
     ),
-    "search alone CPU ms: p50, p95, p99": lambda r: _three(
-        r["warm_query"]["without_embedding"], "cpu"
+    Row("warm query, reader on", lambda r: _warm(r["warm_query"]["reader"]["on"]), is_short=True),
+    Row(
+        "search alone, query embedded before: CPU p50",
+        lambda r: f"{digits(r['warm_query']['without_embedding']['cpu_ms'])} ms",
     ),
-    "load p50 ms": lambda r: f"{r['loading']['body']['wall_ms']:.2f}",
-    "load p95 ms": lambda r: f"{r['loading']['body']['wall_ms_p95']:.2f}",
-}
+    Row("steps of a query: BM25, dense, features and fusion, reading", _steps),
+    Row("BM25 of one field, all scores: rank-bm25's time over ours", lambda r: _ratio(r, "ratio")),
+    Row("the same scores to", lambda r: f"{r['bm25'].get('largest_difference', float('nan')):.0e}"),
+    Row("ten best by it: bm25s's time over ours", lambda r: _ratio(r, "bm25s_best_ratio")),
+    Row(
+        "ten nearest vectors found, of queries and of descriptions with noise",
+        lambda r: ", ".join(f"{share:.3f}" for share in r["recall_at_10"].values()),
+    ),
+    Row(
+        "building without embedding: CPU, peak memory",
+        lambda r: _process(r["index_without_embedding"]),
+    ),
+    Row(
+        "`index`, nothing changed: whole process, CPU",
+        lambda r: f"{digits(r['no_op_index']['cpu_s'])} s",
+    ),
+    Row(
+        "`index`, one skill changed; `--only` that skill",
+        lambda r: ", ".join(digits(run["cpu_s"]) for run in r["update"].values()) + " s",
+    ),
+    Row(
+        "loading a body: p50, p95",
+        lambda r: (
+            ", ".join(digits(r["loading"]["body"][f"wall_ms{end}"]) for end in ("", "_p95")) + " ms"
+        ),
+    ),
+    Row(
+        "disk: index, cached vectors",
+        lambda r: (
+            ", ".join(
+                digits(size / 1e6)
+                for size in (
+                    sum(r["disk_bytes"].values()) - r["disk_bytes"]["embeddings"],
+                    r["disk_bytes"]["embeddings"],
+                )
+            )
+            + " MB"
+        ),
+    ),
+    Row("families of near-copies", lambda r: f"{r['families']:,}"),
+)
 
 
 def print_report(report: Record) -> None:
-    """Print the figures as tables, ratios first."""
+    """Print the table, and what has no column of sizes."""
+    print(table(report))
+    print(conditions(report))
     for row in report["evaluation"]:
         print(
             f"eval of two systems on {row['collection']}: {row['queries']} queries, "
             f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU s, {row['rss_mb']:.0f} MB"
         )
-    found = report["throughput"]["languages"]
-    for languages, row in found.items():
-        print(
-            f"--languages {languages}: {row['skills_per_s']:.1f} skills/s with embedding, "
-            f"{row['cpu_s']:.0f} CPU s ({row['cpu_s'] / found['english']['cpu_s']:.2f}x); queries "
-            + "; ".join(
-                f"{kind}: p50 {row[kind]['wall_ms']:.1f}, p90 {row[kind]['wall_ms_p90']:.1f} ms"
-                for kind in ("english_queries", "other_queries")
-            )
-        )
-    print()
-    for title, rows in tables(report["sizes"]):
-        print(title)
-        for name, cells in rows:
-            print(f"  {name:<40}", *(f"{cell:>16}" for cell in cells))
-        print()
+    for row in report["sizes"]:
+        if "left_out" in row["bm25"]:
+            print(f"at {row['skills']:,} skills without {row['bm25']['left_out']}")
 
 
-def tables(sizes: Sequence[Record]) -> list[tuple[str, list[tuple[str, list[str]]]]]:
-    """Return the figures of all sizes as tables: titles, and rows of a name and a cell a size."""
-    steps = sizes[0]["warm_query"]["steps_ms"]
-    parts = sizes[0]["disk_bytes"]
-    groups: list[tuple[str, Cells]] = [
-        (f"corpora: {SYNTHETIC}", FIGURES),
-        ("mean milliseconds of a warm search", {step: _step(step) for step in steps}),
-        ("MB on disk, embeddings the cache of vectors", {part: _part(part) for part in parts}),
-    ]
-    return [
-        (title, [(name, [cell(row) for row in sizes]) for name, cell in rows.items()])
-        for title, rows in groups
-    ]
+def table(report: Record, *, is_short: bool = False) -> str:
+    """Return the figures as a table in Markdown, a column for each size."""
+    sizes = report["sizes"]
+    heads = (column(row) for row in sizes)
+    lines = [("skills", *heads), ("---",) * (len(sizes) + 1)]
+    lines += [(row.name, *map(row.cell, sizes)) for row in ROWS if row.is_short or not is_short]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace(" --- ", "---")
+
+
+def column(row: Record) -> str:
+    """Return the head of a size's column."""
+    rest = ", metadata alone" if row["fields"] == "metadata" else ""
+    return f"{row['skills']:,}{rest}"
+
+
+def conditions(report: Record) -> str:
+    """Say on what machine and with what corpora it was measured."""
+    machine = report["machine"]
+    return (
+        f"Measured on {machine['date']} on {machine['cpus']} cores, where `import numpy` takes "
+        f"{digits(machine['import_numpy_cpu_s'])} CPU seconds, with Python {machine['python']}. "
+        f"Corpora are made of {report['originals']:,} skills."
+    )
+
+
+def throughput(report: Record) -> str:
+    """Say how fast new skills are indexed, embedding included."""
+    measured = report["throughput"]
+    rows = measured["languages"].items()
+    rates = " and ".join(
+        f"{digits(row['skills_per_s'])} a second with `--languages {name}`" for name, row in rows
+    )
+    return f"New skills are indexed, embedding included, at {rates} ({measured['skills']} of them)."
+
+
+def section(report: Record, *, is_short: bool) -> str:
+    """Return what a page shows between its marks."""
+    prose = conditions(report) if is_short else f"{conditions(report)} {throughput(report)}"
+    return f"{BEGIN}\n{table(report, is_short=is_short)}\n{prose}\n{END}"
+
+
+def page_with(report: Record, text: str, *, is_short: bool) -> str:
+    """Return the text of a page with the figures of a report between its marks."""
+    shown = section(report, is_short=is_short)
+    changed, count = re.subn(f"{BEGIN}.*?{END}", lambda _: shown, text, flags=re.DOTALL)
+    if count != 1:
+        raise SystemExit(f"A page needs {BEGIN} and {END} once; it has them {count} times.")
+    return changed
+
+
+def write_pages(report: Record, pages: dict[Path, bool], plot: Path) -> None:
+    """Put the figures of a report into pages, and draw the plot."""
+    for path, is_short in pages.items():
+        text = page_with(report, path.read_text(encoding="utf-8"), is_short=is_short)
+        path.write_text(text, encoding="utf-8")
+    plot_growth(report["sizes"], plot)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table or write the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=RESULTS, help="what bench.py wrote")
+    parser.add_argument("--write", action="store_true", help="write READMEs and plot")
+    args = parser.parse_args(arguments)
+    report = json.loads(args.results.read_bytes())
+    if args.write:
+        write_pages(report, PAGES, PLOT)
+    else:
+        print_report(report)
+
+
+if __name__ == "__main__":
+    main()

@@ -259,7 +259,7 @@ def runtime(home, monkeypatch):
             yield Path(folder) / "skillsearch"
         finally:
             with suppress(DaemonError, ProcessLookupError):
-                status = client.ask("status", seconds=5)
+                status = client.ask("status", seconds=120)
                 if status and status["pid"] != os.getpid():
                     os.kill(status["pid"], signal.SIGKILL)
 
@@ -284,7 +284,7 @@ def serve(runtime):
         running.append((daemon, thread, lock))
 
         def reason():
-            thread.join(timeout=10)
+            thread.join(timeout=120)
             return reasons[0]
 
         return daemon, reason
@@ -292,7 +292,7 @@ def serve(runtime):
     yield start
     for daemon, thread, lock in running:
         daemon.end("the test is over")
-        thread.join(timeout=10)
+        thread.join(timeout=120)
         daemon.close()
         os.close(lock)
 

@@ -520,7 +520,7 @@ def test_readers_are_never_disturbed_by_a_writer(root, folder):
             assert index.search("fill in a PDF form")[0].name == "pdf-forms"
             opened += 1
     finally:
-        assert writer.wait(60) == 0
+        assert writer.wait(120) == 0
 
 
 def test_nothing_is_pickled(folder):

@@ -52,19 +52,19 @@ def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
 
     def run():
         begun.set()
-        assert release.wait(30)
+        assert release.wait(120)
 
     toolset = toolset_of(run, lambda _: "late")
     answers = []
     thread = threading.Thread(target=lambda: answers.append(toolset.call("slow")))
     thread.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(120)
         assert toolset.call("quick") == {"result": "done"}
         assert answers == []
     finally:
         release.set()
-        thread.join(30)
+        thread.join(120)
     assert answers == [{"result": "late"}]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 import unicodedata
 from dataclasses import asdict
 from xml.etree import ElementTree
@@ -498,11 +497,10 @@ MEGABYTE = 1 << 20
     ids=lambda unit: ascii(unit[:12]),
 )
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_a_megabyte_takes_no_more_than_linear_time(unit):
     """A quadratic pattern would take minutes, not a second."""
     text = (unit * MEGABYTE)[:MEGABYTE]
-    started = time.thread_time()
     render_body("x", text, directory=text)
     render_loaded([LoadedPrompt("x", text)])
     render_overview([PromptSkill(text, text, text)], "markdown")
-    assert time.thread_time() - started < 10

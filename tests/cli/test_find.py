@@ -21,7 +21,7 @@ from skillsearch.types import Explanation, Hit, SearchResult
 
 pyte = pytest.importorskip("pyte")
 pytest.importorskip("prompt_toolkit")
-SECONDS = 60
+SECONDS = 120
 """What a busy machine may take."""
 UP, DOWN, ESCAPE, INTERRUPT = "\x1b[A", "\x1b[B", "\x1b", "\x03"
 

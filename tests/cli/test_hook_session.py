@@ -17,7 +17,7 @@ from skillsearch.daemon import client
 from skillsearch.environ import runtime_dir
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
-SLOW_MACHINE = 20.0
+SLOW_MACHINE = 120
 KEYS = ["a:tea@1", "a:coffee@2"]
 
 
@@ -342,7 +342,7 @@ def test_prompts_of_two_sessions_at_once_do_not_mix(home):
     for process in started:
         process.start()
     for process in started:
-        process.join(timeout=60)
+        process.join(timeout=120)
     for session, keys in names.items():
         assert Session({"prompt": "tea", "session_id": session}).offered == keys
 
@@ -358,7 +358,7 @@ def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
     for process in started:
         process.start()
     for process in started:
-        process.join(timeout=60)
+        process.join(timeout=120)
     assert len(Session({"prompt": "tea", "session_id": "one"}).offered) >= 40
     assert len([*(home / "runtime" / "skillsearch" / "sessions").iterdir()]) == 1
 
@@ -426,7 +426,7 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript)) == ""
-    assert client.ask("status", seconds=5) is None
+    assert client.ask("status", seconds=120) is None
 
 
 @pytest.mark.parametrize("prompt", ["brew filter coffee", "the same for guests"])

@@ -546,7 +546,7 @@ def test_an_empty_root_makes_an_empty_index_and_a_warning(index, tmp_path):
     assert (code, report["indexed"], codes(report)) == (0, 0, ["root-empty"])
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_fifo_named_skill_md_does_not_block(index, drinks):
     """It is reported as no regular file."""
     (drinks / "pipe").mkdir()
@@ -556,7 +556,7 @@ def test_a_fifo_named_skill_md_does_not_block(index, drinks):
     assert codes(report) == ["not-a-regular-file"]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_sparse_file_of_five_gigabytes_is_not_read(index, drinks):
     """Its size alone is enough to leave it out."""
     (drinks / "huge").mkdir()
@@ -566,7 +566,7 @@ def test_a_sparse_file_of_five_gigabytes_is_not_read(index, drinks):
     assert (code, report["indexed"], codes(report)) == (0, 3, ["file-too-large"])
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_loop_of_links_ends(index, drinks):
     """Each skill is counted once, by its real path."""
     (drinks / "steep-tea" / "again").symlink_to(drinks)

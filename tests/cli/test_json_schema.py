@@ -191,7 +191,7 @@ def test_the_daemon_is_described_validly(cli, serve, indexed):
     assert indexed("query", "tea").exit_code == 0
     output = cli("daemon", "status", "--json").stdout
     assert json.loads(output)["indexes"]
-    assert client.ask("status", seconds=5)["indexes"]
+    assert client.ask("status", seconds=120)["indexes"]
     check("daemon", output)
 
 

@@ -305,7 +305,7 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_was(
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_query_does_not_wait_for_another_writer(indexed, drinks, make_skill, index_dir):
     """While ``index`` is at work, the generation before it is searched."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
@@ -548,7 +548,7 @@ def test_a_bad_value_is_a_usage_error_that_names_it(indexed, args, message):
     assert message in " ".join(result.stderr.split())
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_query_of_a_megabyte_is_refused(indexed):
     """It is a mistake that would cost seconds; the message gives its length and the limit."""
     result = indexed("query", "-", stdin="tea " * 262_144)

@@ -47,7 +47,7 @@ class Process:
 
     def until(self, look, is_there):
         """Wait until something is there to see."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not is_there(look()):
             assert self.process.poll() is None, self.stderr.read_text()
             assert time.monotonic() < deadline, self.stderr.read_text()
@@ -57,7 +57,7 @@ class Process:
     def end(self, sign):
         """Send a signal and return the exit code."""
         self.process.send_signal(sign)
-        return self.process.wait(60)
+        return self.process.wait(120)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def start(tmp_path):
     yield begin
     for watch in running:
         watch.process.kill()
-        watch.process.wait(60)
+        watch.process.wait(120)
 
 
 def names(index_dir):

@@ -31,7 +31,7 @@ def names(question):
     """Ask the daemon and return the names of the hits."""
 
     def ask(**changes):
-        answer = client.ask("search", seconds=10, **question(**changes))
+        answer = client.ask("search", seconds=120, **question(**changes))
         return [hit["name"] for hit in answer["result"]["hits"]]
 
     return ask
@@ -44,7 +44,7 @@ def raw(runtime):
 
     def send(data=b"", *, half_close=False):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10)
+            connection.settimeout(120)
             connection.connect(client.socket_path())
             connection.sendall(data)
             if half_close:

@@ -170,7 +170,7 @@ def test_threads_get_the_answers_to_their_own_questions(answers, question):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=120)
     assert list(wanted.values()) == [["brew-coffee"] * 4, ["steep-tea"] * 4, ["squeeze-lemons"] * 4]
 
 

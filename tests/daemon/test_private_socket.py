@@ -101,7 +101,7 @@ def test_a_peer_of_another_user_is_refused(folder):
         listener.bind(str(folder / "s"))
         (folder / "s").chmod(0o777)
         listener.listen()
-        listener.settimeout(10)
+        listener.settimeout(120)
         peer = subprocess.Popen(["/usr/bin/env", "python3", "-c", code], user=NOBODY)
         try:
             connection, _ = listener.accept()
@@ -109,7 +109,7 @@ def test_a_peer_of_another_user_is_refused(folder):
                 client.peer_of(connection)
         finally:
             peer.kill()
-            peer.wait(timeout=10)
+            peer.wait(timeout=120)
 
 
 # Becoming the daemon.
@@ -215,7 +215,7 @@ def test_asking_costs_little(runtime):
         "print(*sys.modules)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     heavy = {"socket", "subprocess", "numpy", "click", "pydantic", "typing", "skillsearch.types"}
     assert not heavy & set(run.stdout.split())

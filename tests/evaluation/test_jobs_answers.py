@@ -101,7 +101,7 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
     assert dense.lower_bound is strict.lower_bound is None
     assert (strict.is_calibrated, strict.threshold) == (False, 0.4)
     assert hybrid.settings == "hybrid, model hashing, fields full"
-    assert 0 < hybrid.milliseconds < 1000
+    assert hybrid.milliseconds > 0
 
 
 def test_unanswerable_queries_come_from_three_sources(answer):

@@ -151,7 +151,7 @@ def test_answers_equal_those_of_the_index(open_index, tmp_path):
             (ids[hit.doc_id], hit.score) for hit in result
         ]
         assert ranking[:2] == (("tea", result[0].score), ("tea/2", result[0].score))
-        assert 0 < seconds < 5
+        assert seconds > 0
 
 
 def test_hidden_documents_are_not_in_an_answer(open_index):

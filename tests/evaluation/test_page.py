@@ -414,7 +414,7 @@ def browse(folder, page, *options):
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", *options]
     done = subprocess.run(
-        [*command, page.as_uri()], capture_output=True, timeout=90, check=True, cwd=folder
+        [*command, page.as_uri()], capture_output=True, timeout=120, check=True, cwd=folder
     )
     return done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 

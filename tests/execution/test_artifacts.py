@@ -339,6 +339,6 @@ def test_a_saver_that_is_killed_leaves_whole_versions_only(store, tmp_path):
                 last = int(process.stdout.readline())
         finally:
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
         assert store.load("a").ref.version >= last
         assert store.load("a").data == b"x" * 200_000

@@ -39,14 +39,14 @@ def passes(policy, command, skill=None):
 
 def shell(text, **env):
     """Run what a text becomes, as it is."""
-    return subprocess.run(shell_argv(text), env=env, capture_output=True, timeout=20, check=False)
+    return subprocess.run(shell_argv(text), env=env, capture_output=True, timeout=120, check=False)
 
 
 def test_without_lists_a_login_shell_reads_a_text():
     """As it stands."""
     argv = ANY.argv("echo $0 $#; shopt login_shell; exit 7")
     done = subprocess.run(
-        argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=20, check=False
+        argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=120, check=False
     )
     assert done.stdout.split() == [b"bash", b"0", b"login_shell", b"on"]
     assert done.returncode == 7
@@ -138,7 +138,7 @@ def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
     """The words are what `bash` makes of the same text."""
     assert split_words(text) == words
     script = f"printf '%s\\0' {text}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=20, check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=120, check=True)
     assert done.stdout.decode().split("\0")[:-1] == list(words)
 
 

@@ -91,7 +91,7 @@ def test_nothing_of_this_process_is_in_it(environment, monkeypatch):
 def test_a_program_sees_these_variables_and_no_others(environment):
     """They can all be passed on."""
     made = environment({"TEXT": "a\nb = 'c' 周报"}, skill="周报\n\0\ud800")
-    done = subprocess.run(["/usr/bin/env", "-0"], env=made, capture_output=True, timeout=60)
+    done = subprocess.run(["/usr/bin/env", "-0"], env=made, capture_output=True, timeout=120)
     seen = done.stdout.decode().rstrip("\0").split("\0")
     assert dict(variable.split("=", 1) for variable in seen) == made
 

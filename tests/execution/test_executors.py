@@ -37,7 +37,7 @@ def where_nothing_works(tmp_path):
         env = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
         argv = [sys.executable, "-c", f"{WITHOUT}\n    {text}"]
         return subprocess.run(
-            argv, env=env, capture_output=True, text=True, timeout=60, check=False
+            argv, env=env, capture_output=True, text=True, timeout=120, check=False
         )
 
     return run
@@ -221,10 +221,10 @@ def test_what_it_says_of_its_isolation_is_true(run, tmp_path_factory):
         assert claims.reads_outside == (run("cat", str(outside)).stdout == b"hunter2")
         assert claims.writes_outside == (run("rm", str(outside)).exit_code == 0)
         assert claims.sees_processes == (run("kill", str(neighbour.pid)).exit_code == 0)
-        assert neighbour.wait(10) == -signal.SIGTERM
+        assert neighbour.wait(120) == -signal.SIGTERM
     finally:
         neighbour.kill()
-        neighbour.wait(10)
+        neighbour.wait(120)
     routes = Path("/proc/net/dev").read_bytes().split(b":")[0]
     assert claims.network == run("cat", "/proc/net/dev").stdout.startswith(routes)
 

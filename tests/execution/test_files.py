@@ -40,7 +40,7 @@ def own_folder():
     if os.geteuid() == 0:
         os.chown(folder, ORDINARY, ORDINARY)
     yield folder
-    subprocess.run(["chmod", "-R", "u+rwx", folder], check=True, timeout=60)
+    subprocess.run(["chmod", "-R", "u+rwx", folder], check=True, timeout=120)
     shutil.rmtree(folder)
 
 
@@ -65,7 +65,7 @@ def run_as_ordinary_user(code, folder):
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.stderr == ""
@@ -254,7 +254,7 @@ def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):
     )
     mount = 'mount --bind precious parent/top/place && exec "$@" parent'
     enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    if subprocess.run([*enter, "true"], capture_output=True, timeout=60, check=False).returncode:
+    if subprocess.run([*enter, "true"], capture_output=True, timeout=120, check=False).returncode:
         pytest.skip("user namespaces are not allowed here")
     done = subprocess.run(
         [*enter, mount, "sh", sys.executable, "-c", code],
@@ -262,7 +262,7 @@ def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):
         env={**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.stdout, done.stderr) == ("False\n", "")

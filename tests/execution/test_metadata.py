@@ -140,7 +140,7 @@ def make_huge(path):
         file.truncate(5 << 30)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "put",
     [

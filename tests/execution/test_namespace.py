@@ -85,7 +85,7 @@ def processes(mark):
     return found
 
 
-def gone(mark, seconds=10.0):
+def gone(mark, seconds=120):
     """Wait until no process has the mark, and return whether that happened."""
     deadline = time.monotonic() + seconds
     while processes(mark) and time.monotonic() < deadline:
@@ -97,7 +97,7 @@ def test_where_a_user_can_make_namespaces_our_own_backend_works():
     """A backend that is broken would else only be left out of all tests."""
     unshare = "unshare --map-root-user --mount --pid --net --ipc --uts --fork true".split()
     try:
-        subprocess.run(unshare, capture_output=True, timeout=60, check=True)
+        subprocess.run(unshare, capture_output=True, timeout=120, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"namespaces are not allowed here: {error}")
     assert NamespaceExecutor(backend="enclose").reason() == ""
@@ -288,7 +288,7 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
     argv = [sys.executable, "-c", text, executor._backends[0], str(workspace), mark]
     with subprocess.Popen(argv, env=env) as process:
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not (workspace / "started").exists() and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert processes(mark)
@@ -418,7 +418,7 @@ def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
         program = Program(("ls", "/proc/self/fd"), workspace, workspace, {})
         argv = enclosed(program, "enclose")
         listed = subprocess.run(
-            argv, capture_output=True, timeout=30, pass_fds=[file.fileno()], check=False
+            argv, capture_output=True, timeout=120, pass_fds=[file.fileno()], check=False
         )
     if listed.returncode:
         pytest.skip(listed.stderr.decode())
@@ -487,7 +487,7 @@ def in_a_new_process(text, **env):
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return run.stdout
@@ -532,9 +532,9 @@ def test_where_proc_cannot_be_mounted_it_is_empty(workspace):
         while read -r bus; do mount -t tmpfs none "$bus"; done && exec "$@"
     """
     outer = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh"]
-    if subprocess.run([*outer, "true"], capture_output=True, timeout=30, check=False).returncode:
+    if subprocess.run([*outer, "true"], capture_output=True, timeout=120, check=False).returncode:
         pytest.skip("user namespaces are not allowed here")
-    finished = subprocess.run([*outer, *argv], capture_output=True, timeout=30, check=False)
+    finished = subprocess.run([*outer, *argv], capture_output=True, timeout=120, check=False)
     assert finished.stdout == b"works\n", finished.stderr
 
 
@@ -577,7 +577,7 @@ def as_nobody(request, tmp_path_factory):
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=120,
                 check=False,
                 user=NOBODY,
                 group=NOBODY,

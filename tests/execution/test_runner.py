@@ -449,7 +449,7 @@ def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill,
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert [(one.stdout, one.exit_code, one.timed_out) for one in found] == [("", 0, False)] * 4
 
 

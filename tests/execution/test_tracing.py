@@ -143,7 +143,7 @@ def test_spans_need_no_opentelemetry(tmp_path, opentelemetry, imported):
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry')))\n"
     )
     found = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=120
     )
     assert (found.stderr, found.stdout.strip()) == ("", repr(imported))
 

@@ -73,7 +73,7 @@ def holding(base, *sessions):
             yield process
         finally:
             process.kill()
-            process.wait(timeout=60)
+            process.wait(timeout=120)
 
 
 def path_from(process):
@@ -146,7 +146,7 @@ print(workspace.exists(), workspace.out.is_dir())
 workspace.close()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.stderr) == ("True True\n", "")
 
@@ -405,7 +405,7 @@ def test_threads_that_ask_at_once_get_the_same_workspace(base):
         got = []
 
         def ask(session):
-            start.wait(timeout=60)
+            start.wait(timeout=120)
             got.append((session, workspaces.of(session)))
 
         threads = [threading.Thread(target=ask, args=(f"s{n % 2}",)) for n in range(8)]
@@ -481,7 +481,7 @@ print(len(removed), lock.exists(), lock in removed)
 workspace.close()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.stderr) == ("1 True False\n", "")
     assert names(base) == []

@@ -128,7 +128,7 @@ def test_a_file_is_no_folder(folder, make):
             open_folder(folder, parts, make=make)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(120)
 def test_a_fifo_does_not_block(folder):
     """It is not a folder; as a file it is opened, and the caller checks its kind."""
     os.mkfifo(folder / "fifo")

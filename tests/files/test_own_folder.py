@@ -93,7 +93,7 @@ def test_the_secret_is_made_once_for_its_user_alone(tmp_path):
     cache, gate = tmp_path / "cache", threading.Barrier(20)
 
     def name(_):
-        gate.wait(30)
+        gate.wait(120)
         return own_folder(tmp_path, cache)
 
     with ThreadPoolExecutor(20) as pool:

@@ -674,6 +674,6 @@ def test_a_run_that_waited_for_another_finds_nothing_left_to_do(root, run):
             second.join(0.3)
 
     first = run(root, progress=start_second)
-    second.join(30)
+    second.join(120)
     assert summary(reports[0]) == (5, 0, 5, 0, 0)
     assert reports[0].generation == first.generation

@@ -386,7 +386,7 @@ def hold(path, ready, release):
     """Hold the lock of an index in a process of its own."""
     with IndexFolder(path).lock():
         ready.set()
-        release.wait(30)
+        release.wait(120)
 
 
 def test_a_second_writer_waits_and_then_gives_up(tmp_path):
@@ -397,7 +397,7 @@ def test_a_second_writer_waits_and_then_gives_up(tmp_path):
     holder = context.Process(target=hold, args=(folder.path, ready, release))
     holder.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(120)
         with (
             pytest.raises(LockTimeoutError, match="Another process") as caught,
             folder.lock(timeout=0.1),
@@ -406,7 +406,7 @@ def test_a_second_writer_waits_and_then_gives_up(tmp_path):
         assert str(folder.path) in str(caught.value)
     finally:
         release.set()
-        holder.join(30)
+        holder.join(120)
     with folder.lock(timeout=5):
         pass
 

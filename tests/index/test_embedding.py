@@ -12,7 +12,7 @@ from skillsearch.index.build.embedding import Channel, EmbeddingQueue, keys_of
 from skillsearch.index.documents import field_texts
 from skillsearch.types import Skill, SkillMetadata
 
-SECONDS = 20
+SECONDS = 120
 CHUNKED = "Intro.\n<chunk id=a description=A>One.</chunk>"
 OTHER = CHUNKED.replace("One", "Two")
 

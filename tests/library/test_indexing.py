@@ -16,7 +16,7 @@ from skillsearch.library.indexing import Indexer
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import IndexProgress
 
-SECONDS = 30
+SECONDS = 120
 
 
 class Later:

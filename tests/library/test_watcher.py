@@ -46,7 +46,7 @@ class Watched:
 
     def reach(self, calls):
         """Wait until changes were told that often or more, and return how often they were."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while self.calls < calls and time.monotonic() < deadline and not self.has_ended:
             time.sleep(0.01)
         time.sleep(QUIET)
@@ -72,7 +72,7 @@ def start():
     yield begin
     for watched in running:
         watched.stop.set()
-        watched.thread.join(20)
+        watched.thread.join(120)
         assert not watched.thread.is_alive()
 
 
@@ -269,7 +269,7 @@ def test_a_watch_ends_when_it_is_told_to(start, root, name):
     """At once, whether there is something to watch or not."""
     watched = start(root.parent / name)
     watched.stop.set()
-    watched.thread.join(5)
+    watched.thread.join(120)
     assert watched.has_ended
 
 

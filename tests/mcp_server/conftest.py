@@ -15,7 +15,7 @@ import pytest
 
 import skillsearch
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 HELLO = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},

@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 SKILLS = 100
-SECONDS = 60
+SECONDS = 120
 MOST_CALLS = 2000
 SLOW = """
 import os, time

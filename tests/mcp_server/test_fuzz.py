@@ -128,7 +128,7 @@ def test_a_message_may_have_no_end(wire, drinks):
     with wire(drinks) as host:
         host.write(b'{"jsonrpc": "2.0", "id": 1, "meth')
         host.process.stdin.close()
-        assert host.process.wait(30) == 0
+        assert host.process.wait(120) == 0
         assert [answer["error"]["code"] for answer in host.rest()] == [-32700]
 
 
@@ -153,6 +153,6 @@ def test_random_damage_never_ends_the_server(wire, drinks):
             host.write(bytes(line).replace(b"\n", b" ") + b"\n")
         assert is_alive(host)
         host.process.stdin.close()
-        assert host.process.wait(30) == 0
+        assert host.process.wait(120) == 0
         host.rest()
         assert b"Traceback" not in host.process.stderr.read()

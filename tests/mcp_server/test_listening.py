@@ -39,7 +39,7 @@ def test_http_is_served_until_the_event_is_set(make_server, drinks):
     port = listener.socket.getsockname()[1]
 
     def ask():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         headers = {"Host": "evil.example", "Content-Type": "application/json"}
         connection.request("POST", "/mcp", PING, headers)
         status = connection.getresponse().status

@@ -377,14 +377,14 @@ def busy_indexing(make_server, drinks, patience):
     def hold():
         with IndexFolder(server.served.index_dir).lock():
             held.set()
-            release.wait(60)
+            release.wait(120)
 
     writer = threading.Thread(target=hold)
     writer.start()
-    assert held.wait(60)
+    assert held.wait(120)
     yield server, release
     release.set()
-    writer.join(60)
+    writer.join(120)
 
 
 def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk):

@@ -44,7 +44,7 @@ def milvus(tmp_path_factory):
     finally:
         server.send_signal(signal.SIGINT)
         try:
-            server.wait(20)
+            server.wait(120)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
@@ -52,7 +52,7 @@ def milvus(tmp_path_factory):
 
 def wait_for(port, server):
     """Wait until a server listens."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         assert server.poll() is None, "the server ended"
         try:

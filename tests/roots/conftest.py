@@ -85,7 +85,7 @@ class Server:
         """Answer nobody any more."""
         self._http.shutdown()
         self._http.server_close()
-        self._thread.join(10)
+        self._thread.join(120)
 
     def page(self, path, data=b"", status=200, **headers):
         """Serve bytes; an ``etag`` that the client has is answered by 304."""

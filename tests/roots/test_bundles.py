@@ -319,12 +319,12 @@ def test_processes_at_once_unpack_an_archive_once(pack):
     archive = pack("drinks.zip", files)
     running = [start(archive) for _ in range(4)]
     try:
-        told = {process.communicate(timeout=60)[0].strip() for process in running}
+        told = {process.communicate(timeout=120)[0].strip() for process in running}
     finally:
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            process.wait(10)
+            process.wait(120)
     place = place_of(archive)
     assert told == {str(place)}
     assert [process.returncode for process in running] == [0] * 4
@@ -334,7 +334,7 @@ def test_processes_at_once_unpack_an_archive_once(pack):
 
 def wait_for(process, is_there):
     """Wait for a process to come to a point, or to its end."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not is_there() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
 
@@ -354,7 +354,7 @@ def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_befor
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
     if process.returncode == -signal.SIGKILL:
         assert contents(place) in (old, files)
     local_root(archive)

@@ -19,8 +19,6 @@ from skillsearch.roots.downloads import (
     follow,
 )
 
-QUICK = {"max_bytes": 100_000, "seconds": 0.6, "read_seconds": 0.3}
-
 
 def get(url, **kwargs):
     """Return what is downloaded, and the bytes."""
@@ -257,20 +255,18 @@ def fall_silent(handler):
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("answer", "reason", "seconds", "read_seconds"),
     [
-        (drip, "it took more than 0.6 s"),
-        (drip_headers, "it took more than 0.6 s"),
-        (fall_silent, "timed out"),
+        (drip, "it took more than 0.6 s", 0.6, 120),
+        (drip_headers, "it took more than 0.6 s", 0.6, 120),
+        (fall_silent, "timed out", 120, 0.3),
     ],
 )
-def test_a_slow_server_is_left(server, answer, reason):
+def test_a_slow_server_is_left(server, answer, reason, seconds, read_seconds):
     """After the time for a sign of life, or that for all, whatever it drips."""
     server.pages["/a.zip"] = answer
-    began = time.monotonic()
     with pytest.raises(UnreachableError, match=reason):
-        get(f"{server.url}/a.zip", **QUICK)
-    assert time.monotonic() - began < 1.5
+        get(f"{server.url}/a.zip", seconds=seconds, read_seconds=read_seconds)
 
 
 def test_a_handshake_without_end_is_left():
@@ -291,14 +287,12 @@ def test_a_handshake_without_end_is_left():
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/a.zip"
-        began = time.monotonic()
         try:
             with pytest.raises(UnreachableError, match=r"it took more than 0\.6 s"):
-                get(url, seconds=0.6, read_seconds=10)
+                get(url, seconds=0.6, read_seconds=120)
         finally:
             stop.set()
-            thread.join(10)
-    assert time.monotonic() - began < 1.5
+            thread.join(120)
 
 
 def test_a_server_that_is_not_there_is_told():
@@ -340,7 +334,7 @@ def test_no_thread_and_no_socket_stays(server):
         get(url)
         with pytest.raises(RootError):
             get(server.page("/b.zip", status=404))
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before

@@ -1,10 +1,10 @@
 """Hostile paths and trees: whatever is asked for, only the skill's own plain files are served."""
 
 import base64
+import itertools
 import os
 import socket
 import threading
-import time
 import unicodedata
 from contextlib import contextmanager
 
@@ -432,14 +432,13 @@ def test_devices_are_refused(skill, serve):
 
 
 @every_reader
+@pytest.mark.timeout(120)
 def test_a_huge_file_is_refused_at_once(skill, serve):
     """By its size, before a byte is read; it takes no room on disk."""
     with (skill / "guide.md").open("r+b") as file:
         file.truncate(5 << 30)
-    start = time.monotonic()
     with pytest.raises(SkillError, match="larger than"):
         serve(skill, "guide.md")
-    assert time.monotonic() - start < 1
 
 
 @NEEDS_ORDINARY_USER
@@ -531,12 +530,13 @@ RACES = [(kind, serve) for kind in SWAPS for serve in READERS] + [("file", by_re
 
 @pytest.mark.parametrize(("kind", "serve"), RACES)
 def test_what_is_swapped_for_a_link_meanwhile_is_not_followed(skill, kind, serve):
-    """In some hundred reads: the own file or a refusal, each at least once; never the canary."""
+    """In hundreds of reads: the own file or a refusal, each at least once; never the canary."""
     path, swap = SWAPS[kind]
     outcomes = set()
-    end = time.monotonic() + 0.5
     with repeating(lambda: swap(skill)):
-        while time.monotonic() < end or (len(outcomes) < 2 and time.monotonic() < end + 10):
+        for number in itertools.count():
+            if number >= 500 and len(outcomes) > 1:
+                break
             try:
                 outcomes.add(serve(skill, path))
             except SkillError:

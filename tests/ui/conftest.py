@@ -66,7 +66,7 @@ def serving(pages: Pages):
             yield f"{listener.origin}/{SECRET}/"
         finally:
             portal.call(stop.set)
-            ended.result(timeout=20)
+            ended.result(timeout=120)
             pages.searching.close()
             pages.aside.close()
 

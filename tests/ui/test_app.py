@@ -311,7 +311,7 @@ def test_slow_work_is_done_once_for_a_generation(
     done, go = [], threading.Event()
 
     def slow(index):
-        go.wait(10)
+        go.wait(120)
         done.append(index.generation)
         return ()
 
@@ -424,12 +424,12 @@ def test_the_command_serves_this_machine_until_it_is_interrupted(started):
     process, url = started
     place = urlsplit(url)
     for host, status in ((place.netloc, 200), ("localhost:1", 200), ("evil.example", 421)):
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=30)
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=120)
         connection.request("GET", place.path, headers={"Host": host})
         assert connection.getresponse().status == status
         connection.close()
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=120) == 130
     assert process.stderr.read() == ""
 
 

@@ -129,7 +129,7 @@ def test_on_a_terminal_it_asks(cli, machine, tmp_path):
     script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
     command = [sys.executable, "-c", script, sys.executable, "-m", "skillsearch", "setup"]
     before = files(machine)
-    done = subprocess.run(command, input=b"n\n", capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=b"n\n", capture_output=True, timeout=120, check=False)
     assert b"Do this?" in done.stdout
     assert files(machine) == before
     shown = re.sub(r"\x1b\[[\d;?]*m", "", done.stdout.decode())
