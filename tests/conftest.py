@@ -253,6 +253,9 @@ def extra(install_weights, load_in_place):
 def runtime(home, monkeypatch):
     """Name the folder of the daemon, below one with a short path; leave no daemon behind."""
     monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
+    # On a busy machine a daemon takes long to start.
+    monkeypatch.setitem(client.start.__kwdefaults__, "seconds", 120)
+    monkeypatch.setattr(client, "QUERY_SECONDS", 120)
     with tempfile.TemporaryDirectory(prefix="ss") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         try:
