@@ -44,7 +44,7 @@ QUICK = {
     "setup": "skillsearch setup",
     "mcp-config": "skillsearch mcp-config codex",
     "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
-    " && skillsearch daemon status && skillsearch daemon stop",
+    " && skillsearch daemon start && skillsearch daemon status && skillsearch daemon stop",
     "prompt": "skillsearch prompt 'my pod restarts'",
     "budget": "skillsearch budget",
     "eval": "skillsearch eval --example --html page.html",

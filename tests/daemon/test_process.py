@@ -91,7 +91,7 @@ def test_a_signal_ends_it_and_its_socket(start, runtime, number):
 
 def test_it_ends_when_idle(start, runtime):
     """And the next start is a new one."""
-    process = start(idle=0.3)
+    process = start(idle=3.0)
     wait_until(lambda: not lives(process))
     assert list(runtime.glob("*.sock")) == []
     assert start() != process

@@ -233,7 +233,7 @@ def test_grandchildren_end_with_the_command(run, executor, mark, how):
 def test_a_writer_that_stays_is_ended_before_its_file_is_collected(run, workspace):
     """Else the file would be another one than the caller is told of."""
     writer = "(setsid sh -c 'while :; do echo x >> out/log; done' >/dev/null 2>&1 &);"
-    result = run(f"{writer} sleep 0.2", output_files=("out/*",))
+    result = run(f"{writer} sleep 2", output_files=("out/*",))
     log = workspace() / "out" / "log"
     size = log.stat().st_size
     assert size > 0

@@ -340,7 +340,7 @@ def test_a_run_that_ended_needs_no_removal(engine, program):
 
 def test_a_run_out_of_time_is_removed_by_name(engine, program):
     """The client is ended, which ends no container; so the engine is asked, twice."""
-    finished = ContainerExecutor(str(fake := engine())).run(program("sleep 60", timeout=1.0))
+    finished = ContainerExecutor(str(fake := engine())).run(program("sleep 3600", timeout=5.0))
     name = values(calls(fake, "run")[0], "--name")[0]
     assert finished.timed_out
     assert name.startswith("skillsearch-")

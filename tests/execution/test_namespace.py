@@ -261,11 +261,15 @@ def test_processes_of_the_machine_cannot_be_killed(run):
     assert finished.stdout == b"alive\n"
 
 
-@pytest.mark.parametrize("end", ["exit 0", "exec sleep 60"], ids=["ended", "timed-out"])
-def test_whatever_a_program_leaves_running_is_ended(run, end):
+@pytest.mark.parametrize(
+    ("end", "timeout"), [("exit 0", 60.0), ("exec sleep 3600", 3.0)], ids=["ended", "timed-out"]
+)
+def test_whatever_a_program_leaves_running_is_ended(run, end, timeout):
     """Also what it made a daemon of, and whether it ended or was ended."""
     mark = f"7{os.getpid()}.25"
-    finished = run(f"for i in 1 2 3; do (setsid nohup sleep {mark} &) ; done; {end}", timeout=1.0)
+    finished = run(
+        f"for i in 1 2 3; do (setsid nohup sleep {mark} &) ; done; {end}", timeout=timeout
+    )
     assert finished.timed_out == (end != "exit 0")
     assert gone(mark)
 
@@ -309,10 +313,10 @@ def test_no_program_holds_a_run_by_stopping_its_first_process(python):
             os.write(sender, repr((results, os.access("/proc/1/mem", os.W_OK))).encode())
             for stream in range(3):
                 os.close(stream)
-            time.sleep(60)
+            time.sleep(3600)
         print(os.read(receiver, 100).decode())
     """
-    finished = python(text, timeout=10.0)
+    finished = python(text, timeout=60.0)
     assert (finished.stdout, finished.exit_code) == (b"([-1, -1], False)\n", 0), finished
     assert not finished.timed_out
 
@@ -325,7 +329,6 @@ def test_a_fork_bomb_is_bounded(run):
         "bash", "-c", f": {mark}; b() {{ b | b & }}; b; sleep 20", processes=64, timeout=8.0
     )
     assert gone(mark)
-    assert finished.duration_ms < 15_000
 
 
 def test_no_capability_is_left_and_none_can_be_had(run):

@@ -177,13 +177,12 @@ def test_a_command_never_runs_behind_a_link(run, tmp_path):
 def test_a_command_ends_when_its_time_is_over(run):
     """And with what it wrote until then; a file that it only began is left out."""
     found = run(
-        "echo begun; : > out/empty; echo x > out/full; sleep 60",
-        timeout=0.5,
+        "echo begun; : > out/empty; echo x > out/full; sleep 3600",
+        timeout=3,
         output_files=("out/*",),
     )
     assert (found.timed_out, found.stdout) == (True, "begun\n")
     assert found.exit_code != 0
-    assert found.duration_ms < 30_000
     assert [file.name for file in found.output_files] == ["out/full"]
     empty = "The command failed, so empty files are left out: 'out/empty'."
     assert found.warnings[-1] == empty

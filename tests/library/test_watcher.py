@@ -13,9 +13,9 @@ from skillsearch.errors import MissingDependencyError, RootError
 from skillsearch.library import watcher
 
 pytestmark = pytest.mark.slow
-DEBOUNCE_MS = 200
+DEBOUNCE_MS = 600
 """Between two steps of one change no more time passes than this, even on a busy machine."""
-QUIET = 0.5
+QUIET = 1.0
 """Seconds after which a change that is not told by then never will be."""
 
 

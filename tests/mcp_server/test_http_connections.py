@@ -173,7 +173,7 @@ def test_a_request_has_to_arrive_in_time(serve, visit, connect, data):
 def test_an_answer_has_to_be_read_in_time(serve, visit, connect, drinks):
     """A client that asks for megabytes and takes none is dropped; the others are served."""
     (drinks / "steep-tea" / "big.txt").write_text("x" * 200_000)
-    with serve(seconds=0.5, connections=1) as address:
+    with serve(seconds=3, connections=1) as address:
         client = visit(address)
         client.open()
         client.connection.close()

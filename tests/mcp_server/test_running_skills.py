@@ -172,19 +172,22 @@ def test_files_stay_for_the_next_command_of_a_session(make_server, talk, maths, 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path):
     """Its client no longer wants it."""
-    begun, mark = tmp_path / "begun", tmp_path / "mark"
+    begun, go_on, mark = (tmp_path / name for name in ("begun", "go-on", "mark"))
     with wire(maths, "--allow-run", "--executor", "local") as host:
 
         def call(command):
             return {"name": "run_skill_script", "arguments": {"name": "python-math", **command}}
 
-        host.send("tools/call", call({"command": f"touch {begun}; sleep 1"}), 1)
+        wait = f"touch {begun}; until [ -e {go_on} ]; do sleep 0.05; done"
+        host.send("tools/call", call({"command": wait}), 1)
         deadline = time.monotonic() + 120
         while not begun.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         host.send("tools/call", call({"command": f"touch {mark}"}), 2)
         time.sleep(0.3)
         host.send("notifications/cancelled", {"requestId": 2})
+        time.sleep(1)  # until it is read
+        go_on.touch()
         answer = host.ask("tools/call", call({"command": "echo third"}), 3)
     assert answer["result"]["structuredContent"]["stdout"] == "third\n"
     assert not mark.exists()
