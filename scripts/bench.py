@@ -30,6 +30,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from bench_corpus import Text, write_file
@@ -93,7 +94,7 @@ HEAD_CHARS = 4096
 """Characters of a body that tell its language."""
 METADATA_FROM = 300_000
 """Corpora of so many skills have no bodies."""
-SEARCH_ROUNDS = 20
+SEARCH_ROUNDS = 10
 JUDGED = 10
 """Hits that a search for five judges."""
 RECALL_QUERIES = 50
@@ -212,6 +213,22 @@ def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> R
     return median_of(runs)
 
 
+def bench_hook(index_dir: str, work: Path) -> Record:
+    """Measure the prompt hook as a whole process, with a daemon that has answered before."""
+    event = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": QUERIES[0]})
+    command = ("hook", "--client", "text", "--index-dir", index_dir)
+    with (
+        tempfile.TemporaryDirectory(prefix="ss") as runtime,  # a socket needs a short path
+        patch.dict(os.environ, XDG_RUNTIME_DIR=runtime, XDG_CACHE_HOME=str(work / "cache")),
+    ):
+        run_command("daemon", "start")
+        try:
+            run_command(*command, given=event)
+            return repeat_command(*command, given=event)
+        finally:
+            run_command("daemon", "stop")
+
+
 def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
     """Measure everything at one corpus size."""
     with_body = size < METADATA_FROM
@@ -238,6 +255,7 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
             name: repeat_command("query", *query, "--reader", reader)
             for name, reader in READER.items()
         },
+        "hook": bench_hook(index_dir, work),
         "warm_query": bench_search(index),
         "recall_at_10": bench_recall(index, originals),
         "loading": bench_loading(index),

@@ -34,18 +34,20 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 the program's own peak."""
 
 
-def run_command(*args: str, output: str = "/dev/null") -> Record:
+def run_command(*args: str, output: str = "/dev/null", given: str = "") -> Record:
     """Run the command line in a separate process.
 
     Args:
         *args: The command and its arguments.
         output: File for its stdout.
+        given: What it reads from stdin.
 
     Returns:
         CPU seconds, wall time and peak RSS.
     """
     launched = subprocess.run(
         [sys.executable, "-S", "-E", "-c", LAUNCHER, output, *args],
+        input=given.encode(),
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -60,15 +62,15 @@ def median_of(runs: Sequence[Record]) -> Record:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
-def repeat_command(*args: str) -> Record:
+def repeat_command(*args: str, given: str = "") -> Record:
     """Run a command several times; return the median of each figure."""
-    return median_of([run_command(*args) for _ in range(COLD_RUNS)])
+    return median_of([run_command(*args, given=given) for _ in range(COLD_RUNS)])
 
 
 def import_seconds(module: str) -> float:
     """Return the CPU seconds of a process that imports a module: they tell machines apart."""
-    code = "import sys, time, importlib; importlib.import_module(sys.argv[1]); print(time.process_time())"
-    command = [sys.executable, "-c", code, module]
+    code = f"import {module}, time; print(time.process_time())"
+    command = [sys.executable, "-c", code]
     runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(COLD_RUNS)]
     return statistics.median(float(run.stdout) for run in runs)
 

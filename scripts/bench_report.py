@@ -77,6 +77,9 @@ ROWS = (
     ),
     Row("warm query, reader on", lambda r: _warm(r["warm_query"]["reader"]["on"]), is_short=True),
     Row(
+        "`hook` with a daemon: whole process, p50", lambda r: f"{1000 * r['hook']['wall_s']:.0f} ms"
+    ),
+    Row(
         "search alone, query embedded before: CPU p50",
         lambda r: f"{digits(r['warm_query']['without_embedding']['cpu_ms'])} ms",
     ),

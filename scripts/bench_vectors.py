@@ -27,8 +27,8 @@ from skillsearch.text.scripts import readable
 NOISE = 0.6
 """Length of the noise added to a unit vector.
 
-With 1,000 originals the cosine to the nearest of 4,000 is .52 in the median and at most .69, with 174
-of them .59 and .75; of 4,000 real skills it is .53, and .90 or more for 2 % of them, near-copies.
+With 1,000 originals the cosine to the nearest of 4,000 is .52 in the median and at most .69, with
+174 of them .59 and .75; of 4,000 real skills it is .53, and .90 or more for the 2 % near-copies.
 """
 _BLOCK = 4096
 

@@ -27,7 +27,7 @@ from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
 
 forbid_telemetry()
-settings.register_profile("search", deadline=None)
+settings.register_profile("search", deadline=None, max_examples=50)
 settings.register_profile("replay", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("replay" if os.environ.get("CI") else "search")
 """On a developer's machine hypothesis tries new examples in every run; what decides whether a

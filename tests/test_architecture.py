@@ -4,6 +4,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
@@ -263,6 +265,7 @@ def test_each_library_has_one_importer():
     assert offenders(intruding) == {}
 
 
+@pytest.mark.slow
 def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
     """In the package and in the scripts; libraries begin to report with their first line."""
     scripts = sorted((PACKAGE.parent / "scripts").glob("*.py"))

@@ -150,6 +150,7 @@ def controls(attacks):
 
 
 @pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden", "manner"])
+@pytest.mark.slow
 def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
     """Neither first places nor, but for one request, first fives; and they hide no right skill."""
     alone, beside = controls
@@ -179,6 +180,7 @@ def test_copies_under_the_same_names_gain_nothing(attacks, setting, ground):
     assert found.ndcg.tolist() == ground.measure(setting.known).ndcg.tolist()
 
 
+@pytest.mark.slow
 def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
     """A dozen that differ in name and a few words do not take all places."""
     asked = [grounds.Asked(one, {key: 2}) for key, group in VICTIMS.items() for one in group]

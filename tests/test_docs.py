@@ -85,6 +85,7 @@ def test_links_to_files_lead_somewhere():
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCK.findall(read_all()) or [""])
+@pytest.mark.slow
 def test_python_in_the_pages_runs(block, tmp_path, monkeypatch, home):
     """Each block runs in an empty folder with the example skills indexed."""
     monkeypatch.chdir(tmp_path)

@@ -290,6 +290,7 @@ def flipped(path):
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
     """Opening answers as before the damage, and what is on disk is whole again."""
     index = build(root, folder)

@@ -211,6 +211,7 @@ def test_no_state_breaks_a_session(state, agent, lifetime):
     }
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_keys_are_only_many():
     """Each call looks at them once, and a bound holds."""
     state = {f"temp:skill:loaded_by_agent:cook/s{n:04}": "1" for n in range(10_000)}

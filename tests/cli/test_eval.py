@@ -167,6 +167,7 @@ def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_pa
     assert found["per_query"]["x"] == first["per_query"]["dense"]
 
 
+@pytest.mark.slow
 def test_the_page_is_written(evaluate, drinks_collection, tmp_path):
     """Beside what is printed."""
     result = evaluate(drinks_collection, "--html", tmp_path / "page.html", "--system", "bm25")
@@ -450,6 +451,7 @@ def test_a_work_folder_that_cannot_be_written_is_named(cli, drinks_collection, t
     assert "--work" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_example_goes_with_other_collections(parsed, drinks_collection):
     """Behind those that were named."""
     found = parsed(drinks_collection, "--example", "--system", "bm25")

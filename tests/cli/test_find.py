@@ -126,6 +126,7 @@ def find(indexed, index_dir, monkeypatch):
         ("body", "# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n\n"),
     ],
 )
+@pytest.mark.slow
 def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, drinks):
     """Nothing else is on stdout, so a shell can use it."""
     at = find(*(["--print", what] if what else []))
@@ -142,6 +143,7 @@ def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, dr
     assert (code, output.rstrip("\n")) == (0, printed.format(drinks).rstrip("\n"))
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_not_listed(find):
     """By an option; settings go the same way."""
     at = find("--exclude", "brew-*")
@@ -163,6 +165,7 @@ def test_leaving_prints_nothing(key, find):
 
 
 @pytest.mark.parametrize("key", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, ESCAPE, "\r"])
+@pytest.mark.slow
 def test_however_it_ends_the_terminal_is_as_it_was(key, find):
     """Cooked, with echo, on the main screen, the cursor visible; and a signal ends as it does."""
     at = find("brew filter coffee")
@@ -200,6 +203,7 @@ def test_it_follows_the_size_of_the_window(find):
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
+@pytest.mark.slow
 def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
     """Wide letters too; each line of the list is one line."""
     cli("index", mixed, "--index-dir", index_dir)
@@ -382,6 +386,7 @@ def test_a_bug_ends_the_picker_with_its_error(by_keys):
         by_keys(lambda _: 1 // 0, "x")
 
 
+@pytest.mark.slow
 def test_what_skills_say_moves_no_cursor_and_hides_nothing(cli, tmp_path, make_skill, monkeypatch):
     """Escapes, controls and marks of direction are gone from the screen."""
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u200b\x9b31m"

@@ -38,6 +38,7 @@ def test_there_is_a_page_to_compare_with():
     assert len(SAID) == 9
 
 
+@pytest.mark.slow
 def test_the_cache_and_an_evaluation_have_a_header(cli, indexed, tmp_path):
     """Even the one without rows."""
     head, *_ = cli("cache", "--header").stdout.splitlines()

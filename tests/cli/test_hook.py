@@ -161,6 +161,7 @@ def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(hook):
     assert client.ask("status", seconds=120)["answered"] == 2
 
 
+@pytest.mark.slow
 def test_without_the_daemon_the_answer_is_the_same(hook, monkeypatch):
     """Only later; nothing is started."""
     with_daemon = hook()
@@ -217,6 +218,7 @@ def test_an_event_that_cannot_be_read_is_a_line_on_stderr(cli, here, without_dae
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
 @pytest.mark.parametrize("host", ["claude-code", "codex", "gemini", None])
+@pytest.mark.slow
 def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, daemon, host):
     """By the one field that all hosts show; the agent gets nothing, and stderr the same line."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
@@ -234,6 +236,7 @@ def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, da
     assert "/elsewhere" in other.stdout
 
 
+@pytest.mark.slow
 def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
     hook, cli, home, drinks, tmp_path, without_daemon
 ):

@@ -162,6 +162,7 @@ def hook(cli, indexed, index_dir, runtime, monkeypatch):
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
 @pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.slow
 def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, daemon):
     """In another session all again."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
@@ -383,6 +384,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
 @pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.slow
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, daemon):
     """It is offered once, as all others."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)

@@ -206,6 +206,7 @@ def test_a_list_of_everything_is_of_vetted_skills(both, cli):
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
+@pytest.mark.slow
 def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
     both, cli, runtime, monkeypatch, daemon
 ):

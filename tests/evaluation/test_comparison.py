@@ -224,17 +224,3 @@ def test_queries_are_paired_by_id():
 def test_one_system_is_compared_with_none():
     """And no system with none."""
     assert compare([("a", values_of(R_at_5=[1]))]) == compare([]) == ()
-
-
-@pytest.mark.timeout(120)
-def test_a_thousand_queries_are_compared_fast():
-    """Two systems, six measures, and the intervals of their means: two seconds at most."""
-    names = ["R_at_5", "R_at_10", "RR_at_10", "nDCG_at_10", "Success_at_1", "Success_at_5"]
-    systems = [
-        (name, values_of(**{each: random_values(1_000, seed) for each in names}))
-        for seed, name in enumerate(("bm25", "hybrid"))
-    ]
-    compare(systems)
-    for _, values in systems:
-        for of in values.values():
-            interval(list(of.values()))

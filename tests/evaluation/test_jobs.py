@@ -138,6 +138,7 @@ def test_run_files_have_distinct_harmless_names(run, tmp_path):
     assert written == {f"{stem}.trec", f"{stem}-2.trec", "2Jdrinks.A_B-3.trec", f"{stem}-2-2.trec"}
 
 
+@pytest.mark.slow
 def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
     """Nothing is left beside it."""
     outcomes = run(load_jobs([folder()]), "hybrid", "bm25")

@@ -103,6 +103,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@pytest.mark.slow
 def test_a_value_is_shown_short_and_in_one_line(value):
     """However much it holds."""
     text = shown(value)

@@ -75,6 +75,7 @@ def naive(texts):
 
 
 @given(CORPORA, st.integers(1, 30))
+@pytest.mark.slow
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
     """Wherever runs end; empty documents and an empty corpus included."""
     found = written(texts, run_terms=run_terms)
@@ -83,6 +84,7 @@ def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
 
 
 @given(st.lists(TEXTS, min_size=3, max_size=20).filter(any), st.lists(TERMS, max_size=6))
+@pytest.mark.slow
 def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
     """Term by term, document by document."""
     okapi = BM25Okapi(texts)
@@ -112,6 +114,7 @@ def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
         np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_blocks_of_any_size_give_the_same_arrays():
     """As small as a range of hashes, or all at once."""
     texts = zipf_texts(300, 500)
@@ -121,6 +124,7 @@ def test_blocks_of_any_size_give_the_same_arrays():
 
 
 @given(CORPORA, CORPORA, st.data())
+@pytest.mark.slow
 def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
     """Under new numbers among the others; those left out leave no trace."""
     kept = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []

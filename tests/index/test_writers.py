@@ -145,6 +145,7 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
 
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, with_body):
     """Added, changed, removed, put back, nested, broken; until the segments become one again."""
     kind = limited(most_changed=20)
@@ -173,6 +174,7 @@ def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, wi
 
 
 @pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.slow
 def test_what_is_shadowed_follows_every_change(skills, build, is_first):
     """As copies come and go in either root: skills come into view, and out of it."""
     rng, other = random.Random(3), skills.root.parent / "others"

@@ -167,6 +167,7 @@ def test_other_paths_have_nothing(url):
     connection.close()
 
 
+@pytest.mark.slow
 def test_two_clients_load_skills_of_their_own(program, drinks, talk):
     """A skill loaded in one session of the older protocol is not loaded in another."""
 
@@ -230,6 +231,7 @@ def test_the_official_client_shows_the_token(guarded, talk):
     assert "search_skills" in anyio.run(converse)
 
 
+@pytest.mark.slow
 def test_the_token_may_come_from_a_variable(program, variables):
     """Never from the command line, which others see."""
     variables["SKILLSEARCH_MCP_TOKEN"] = TOKEN
@@ -338,6 +340,7 @@ def test_no_other_machine_passes_for_this_one(local_names, host):
         assert asked.port in {None, 80, 8080}
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_one_line():
     """It says which, and what to do."""
     with socket.socket() as taken:

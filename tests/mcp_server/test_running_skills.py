@@ -170,6 +170,7 @@ def test_files_stay_for_the_next_command_of_a_session(make_server, talk, maths, 
     assert result.structured_content["stdout"] == "42\n"
 
 
+@pytest.mark.slow
 def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path):
     """Its client no longer wants it."""
     begun, go_on, mark = (tmp_path / name for name in ("begun", "go-on", "mark"))
@@ -204,6 +205,7 @@ def is_alive(number):
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.slow
 def test_a_command_whose_call_is_cancelled_ends_with_all_that_it_started(
     command, variables, maths, tmp_path, mode
 ):
@@ -281,6 +283,7 @@ def test_toolsets_that_run_nothing_refuse_a_runner(make_server, maths, runner, t
         make_server(maths, toolset=toolset, runner=runner)
 
 
+@pytest.mark.slow
 def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
     """When its client leaves, no workspace is left."""
     with wire(maths, "--allow-run", "--executor", "local") as host:
@@ -294,6 +297,7 @@ def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
     assert list(workspaces.glob("ws_*")) == []
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_path):
     """The command ends with it, and the workspace goes."""
     mark = tmp_path / "begun"

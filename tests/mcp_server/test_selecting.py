@@ -41,6 +41,7 @@ def test_loading_it_says_that_the_settings_leave_it_out(ask, name):
     assert "left out" not in ask("load_skill", name="no-such-skill").content[0].text
 
 
+@pytest.mark.slow
 def test_a_program_takes_the_options(program, open_wire, drinks):
     """From its command line, without settings."""
     with program(drinks, "--include", "*tea*") as process:

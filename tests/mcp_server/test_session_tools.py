@@ -56,6 +56,7 @@ def test_all_tools_of_a_toolset_have_the_same_word_for_the_name_of_a_skill(
 
 
 @pytest.mark.parametrize(("options", "limit"), [((), 2500), (("--allow-run",), 3000)])
+@pytest.mark.slow
 def test_definitions_are_short_and_as_long_as_we_say(wire, drinks, options, limit):
     """As they are sent: hosts copy them into every prompt."""
     executor = ("--executor", "local") if options else ()

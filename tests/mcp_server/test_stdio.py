@@ -36,6 +36,7 @@ def started(command, variables):
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.slow
 def test_the_official_client_uses_every_tool(started, talk, drinks, mode, version):
     """In both eras of the protocol, over a pipe."""
     (drinks / "steep-tea" / "notes.md").write_text("Oolong: 90 C.\n", encoding="utf-8")
@@ -60,6 +61,7 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
     assert missing.is_error
 
 
+@pytest.mark.slow
 def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_dir):
     """Without a root it serves the index of the settings."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
@@ -68,6 +70,7 @@ def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_
     assert answer["result"]["structuredContent"]["total"] == 3
 
 
+@pytest.mark.slow
 def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
     """Once on stderr, and in the answer of each tool."""
     with program("--index-dir", index_dir) as process:
@@ -83,6 +86,7 @@ def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
     assert told.startswith("warning: There is no index in ")
 
 
+@pytest.mark.slow
 def test_the_end_of_stdin_ends_it(wire, drinks):
     """With exit code 0, and nothing on stderr."""
     with wire(drinks) as host:
@@ -93,6 +97,7 @@ def test_the_end_of_stdin_ends_it(wire, drinks):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_a_signal_ends_it_at_once(program, drinks, number, code):
     """Though a thread waits for stdin; nothing is printed."""
     with program(drinks, preexec_fn=heed_interrupts) as process:
@@ -104,6 +109,7 @@ def test_a_signal_ends_it_at_once(program, drinks, number, code):
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
 
 
+@pytest.mark.slow
 def test_a_host_that_reads_no_more_ends_it(program, drinks):
     """A server that nobody hears is of no use."""
     with program(drinks) as process:
@@ -113,6 +119,7 @@ def test_a_host_that_reads_no_more_ends_it(program, drinks):
         assert process.wait(120) == 0
 
 
+@pytest.mark.slow
 def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_path):
     """Stray prints, of Python and of whatever writes to the descriptor, are no messages.
 
@@ -146,6 +153,7 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
 
 
 @pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_200)])
+@pytest.mark.slow
 def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):
     """In both eras, every character of the answer: hosts copy it into each prompt."""
     with wire(drinks, *args) as host:

@@ -31,6 +31,7 @@ def read_by(hit):
     return hit.explain.features.get(READER)
 
 
+@pytest.mark.slow
 def test_right_skills_stand_above_wrong_ones_of_any_request():
     """On English requests for the example skills, which it never saw."""
     collection, reader = load_collection(EXAMPLE), load_reader(PACKAGED_SPEC)

@@ -183,6 +183,7 @@ edits = st.dictionaries(
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(edits, min_size=2, max_size=4), st.integers(1, 30))
+@pytest.mark.slow
 def test_any_updates_lead_to_the_index_that_is_made_at_once(
     memory_server, tmp_path_factory, index_on, changes, cut
 ):

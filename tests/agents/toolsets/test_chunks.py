@@ -582,6 +582,7 @@ def test_what_only_hidden_characters_held_apart_is_no_blank_line(core, section):
         max_size=6,
     )
 )
+@pytest.mark.slow
 def test_the_sections_of_a_prompt_can_be_told_apart(lines):
     """Whatever a core holds, the next heading and the list after it are ours."""
     manager = registered(

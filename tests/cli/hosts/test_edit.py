@@ -182,6 +182,7 @@ def encoded(draw, text):
     "entry", [SERVERS["claude-code"], SERVERS["zed"], HOOKS["gemini"]], ids=called
 )
 @given(data=st.data())
+@pytest.mark.slow
 def test_json_comes_and_goes(entry, data):
     """Every comment stays, and every byte unless a table was empty."""
     before = data.draw(json_files(entry))

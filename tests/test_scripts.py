@@ -1,0 +1,335 @@
+"""Every script runs, at a tiny size: here, or in the tests of what it is for."""
+
+import ast
+import gzip
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skillsearch.evaluation.collection import EXAMPLE
+
+CHECKOUT = Path(__file__).parents[1]
+SCRIPTS = CHECKOUT / "scripts"
+pytestmark = pytest.mark.skipif(not SCRIPTS.exists(), reason="an installed copy has no scripts")
+THINGS = "kettle pump ladder lantern anvil violin compass saddle".split()
+SKILLS = [
+    {
+        "name": f"mend-{thing}",
+        "description": f"Helps to mend an old {thing} at home. Use it for a {thing} and postgres.",
+        "body": f"# Mend a {thing}\n\nLook at the {thing} in daylight and note each defect.\n",
+        "lang": "en",
+    }
+    for thing in THINGS
+]
+REQUESTS = [
+    {
+        "text": f"my {thing} leaks into the postgres database",
+        "kind": kind,
+        "lang": "en",
+        "writer": "w00",
+        "cluster": number,
+        "rows": list(range(len(THINGS))),
+        "grades": {str(number): 2},
+    }
+    for number, thing in enumerate(THINGS)
+    for kind in "sp"
+]
+ELSEWHERE = {
+    "attack": ("test_attack.py", "test_the_script_prints_tables_and_writes_json"),
+    "build_model": ("training/test_build_model.py", "test_a_tuned_model_is_built_and_says_so"),
+    "build_multilingual": (
+        "index/test_multilingual_embedder.py",
+        "test_the_script_writes_what_is_shipped",
+    ),
+    "count_request_words": (
+        "index/test_hubness.py",
+        "test_the_script_counts_words_of_requests",
+    ),
+    "embed_ray": (
+        "test_embed_ray.py",
+        "test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one",
+    ),
+    "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
+    "soak_index": (
+        "test_soak_index.py",
+        "test_killed_writers_leave_a_whole_index_and_nothing_else",
+    ),
+}
+"""Scripts that tests of what they are for run, and these."""
+
+
+def runs(name):
+    """Mark a test that runs a script; a script must have one."""
+
+    def mark(function):
+        HERE[name] = function
+        return function
+
+    return mark
+
+
+HERE = {}
+
+
+def run_script(name, *words, code=0, **variables):
+    """Run a script as a process, and return what it printed."""
+    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, words)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def material(tmp_path):
+    """Write requests and skills as the scripts that learn from them read them."""
+
+    def write(name, records):
+        with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(one)}\n" for one in records)
+        return tmp_path / name
+
+    return write("requests.jsonl.gz", REQUESTS), write("skills.jsonl.gz", SKILLS)
+
+
+def sources():
+    """Return the syntax trees of all scripts by name."""
+    return {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in SCRIPTS.glob("*.py")}
+
+
+def imported_by(tree):
+    """Return the modules that a script imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def test_every_script_has_a_tiny_run():
+    """Those without a command of their own are parts of one that has."""
+    trees = sources()
+    programs = {
+        name
+        for name, tree in trees.items()
+        if '__name__ == "__main__"' in ast.unparse(tree).replace("'", '"')
+    }
+    assert programs == HERE.keys() | ELSEWHERE.keys()
+    assert not HERE.keys() & ELSEWHERE.keys()
+    reached, waiting = set(), [*programs]
+    while waiting:
+        name = waiting.pop()
+        if name in trees and name not in reached:
+            reached.add(name)
+            waiting += imported_by(trees[name])
+    assert reached == trees.keys()
+
+
+@pytest.mark.parametrize(("file", "test"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_tiny_run_elsewhere_is_there(file, test):
+    """Under the name that is given here."""
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    assert f"def {test}(" in text
+
+
+@pytest.fixture
+def tiny_bench(import_script, monkeypatch):
+    """The module ``bench``, which measures once what it measures often."""
+    bench = import_script("bench")
+    monkeypatch.setattr(bench, "SEARCH_ROUNDS", 1)
+    monkeypatch.setattr(bench, "UPDATES", 1)
+    monkeypatch.setattr(bench, "QUERIES", bench.QUERIES[:3])
+    monkeypatch.setattr(bench, "OTHER_QUERIES", bench.OTHER_QUERIES[:2])
+    measures = import_script("bench_measures")
+    monkeypatch.setattr(measures, "COLD_RUNS", 1)
+    monkeypatch.setattr(measures, "WARM_ROUNDS", 1)
+    return bench
+
+
+@runs("bench")
+@pytest.mark.slow
+@pytest.mark.usefixtures("default_reader")
+def test_the_benchmark_measures_all_that_its_table_shows(
+    tiny_bench, import_script, tmp_path, capsys
+):
+    """With the reader on and off; sizes join those that the file has."""
+    results = tmp_path / "bench.json"
+    options = ["--originals", "12", "--work", str(tmp_path / "work"), "--results", str(results)]
+    tiny_bench.main([*options, "--sizes", "40", "--eval", str(EXAMPLE)])
+    tiny_bench.main([*options, "--sizes", "30,20"])
+    report = json.loads(results.read_bytes())
+    assert [row["skills"] for row in report["sizes"]] == [20, 30, 40]
+    assert [row["families"] for row in report["sizes"]] == [0, 0, 0]
+    assert report["sizes"][0]["bm25"]["largest_difference"] < 1e-4
+    assert all(row["warm_query"]["reader"].keys() == {"on", "off"} for row in report["sizes"])
+    assert report["machine"]["import_numpy_cpu_s"] > 0
+    shown = capsys.readouterr().out
+    for row in import_script("bench_report").ROWS:
+        assert f"| {row.name} |" in shown
+
+
+@runs("bench_report")
+def test_the_pages_say_what_was_measured(import_script, capsys):
+    """Table and plot of the READMEs are those of the results."""
+    report = import_script("bench_report")
+    results = json.loads(report.RESULTS.read_bytes())
+    for path, is_short in report.PAGES.items():
+        text = path.read_text(encoding="utf-8")
+        assert report.page_with(results, text, is_short=is_short) == text, path
+    digest = import_script("bench_plots").digest(results["sizes"])
+    assert digest.encode() in report.PLOT.read_bytes()
+    report.main([])
+    assert report.table(results) in capsys.readouterr().out
+
+
+def test_pages_and_plot_are_written(import_script, tmp_path):
+    """Between the marks; a page without them is refused."""
+    report = import_script("bench_report")
+    results = json.loads(report.RESULTS.read_bytes())
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", encoding="utf-8")
+    report.write_pages(results, {page: True}, tmp_path / "growth.png")
+    text = page.read_text(encoding="utf-8")
+    assert text == f"before\n{report.section(results, is_short=True)}\nafter\n"
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(SystemExit, match="once; it has them 0 times"):
+        report.write_pages(results, {page: True}, tmp_path / "growth.png")
+
+
+def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
+    """Hundreds of them, made of a dozen, form no family, by words or by vectors."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    corpus, vectors = import_script("bench_corpus"), import_script("bench_vectors")
+    originals = import_script("bench").read_skills(None, 12)
+    root, index_dir = vectors.make_corpus(originals, 400, tmp_path)
+    index = SkillIndex.from_roots(root, index_dir=index_dir, languages="english")
+    assert len(index) == 400
+    assert index.families() == []
+    made = list(corpus.mixtures(originals, 400))
+    assert len({one.text.description for one in made}) == 400
+    assert [one.sources[0] for one in made[:13]] == [*range(12), 0]
+    mean = sum(len(one.text.body) for one in made) / 400
+    usual = sum(len(one.body) for one in originals) / 12
+    assert 0.7 < mean / usual < 1.4
+
+
+@runs("compare")
+@pytest.mark.slow
+def test_our_own_row_of_the_comparison(import_script, tmp_path, monkeypatch, capsys):
+    """In this environment: to make others, packages are downloaded, which a night does."""
+    compare = import_script("compare")
+    here = compare.Environment(Path(sys.executable), 1.0, [])
+    monkeypatch.setattr(compare, "install", lambda *_args, **_options: here)
+    monkeypatch.setattr(compare, "COLD_RUNS", 1)
+    file = tmp_path / "report.json"
+    options = ["--peers", "skillsearch", "--collections", str(EXAMPLE), "--json", str(file)]
+    monkeypatch.setattr(sys, "argv", ["compare.py", *options, "--work", str(tmp_path / "work")])
+    with pytest.raises(SystemExit) as ended:
+        compare.main()
+    assert ended.value.code == 0
+    row = json.loads(file.read_bytes())["collections"]["example"]["skillsearch"]
+    assert row["ndcg"][0] > 0.5
+    assert "skillsearch" in capsys.readouterr().out
+
+
+@runs("compare_plot")
+def test_the_plot_of_a_comparison(import_script, tmp_path, monkeypatch):
+    """Of the report that is shown."""
+    arguments = [str(SCRIPTS / "compare.json"), str(tmp_path / "plot.png")]
+    monkeypatch.setattr(sys, "argv", ["compare_plot.py", *arguments])
+    import_script("compare_plot").main()
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@runs("check_mcp")
+def test_without_npm_nothing_is_checked_and_that_is_said(tmp_path):
+    """CI installs its tools and runs it whole."""
+    assert run_script("check_mcp", PATH=str(tmp_path), code=3).startswith("npm is not installed")
+
+
+@runs("mutate")
+@pytest.mark.slow
+def test_one_mutant():
+    """Whether it is noticed or not."""
+    report = json.loads(run_script("mutate", "--count", 1, "--seed", 1, "--least", 0, "--json"))
+    assert (report["mutants"], report["noticed"] in (0, 1)) == (1, True)
+
+
+@runs("near_twins")
+def test_near_twins_of_requests_join_them(import_script, material, tmp_path, monkeypatch):
+    """The requests come first, as they were."""
+    out = tmp_path / "out.jsonl.gz"
+    monkeypatch.setattr(sys, "argv", ["near_twins.py", *map(str, material), str(out)])
+    import_script("near_twins").main()
+    with gzip.open(out, "rt", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    assert records[: len(REQUESTS)] == REQUESTS
+    assert len(records) > len(REQUESTS)
+
+
+@runs("nightly")
+@pytest.mark.slow
+def test_a_quick_night(tmp_path):
+    """Its steps run other scripts; what each found is in the file of the day."""
+    shown = run_script("nightly", "--quick", "--steps", "kills", "run", "--results", tmp_path)
+    assert [line.split(",")[0] for line in shown.splitlines()] == ["kills: passed", "run: passed"]
+    (file,) = tmp_path.glob("*-quick.json")
+    assert json.loads(file.read_bytes())["steps"].keys() == {"kills", "run"}
+    assert (tmp_path / "history-quick.png").exists()
+
+
+@runs("soak_mcp")
+@pytest.mark.slow
+def test_clients_at_once_get_no_wrong_answer():
+    """For some seconds."""
+    pytest.importorskip("mcp")
+    report = json.loads(run_script("soak_mcp", "--minutes", 0.1, "--clients", 2))
+    assert report["errors"] == 0
+
+
+@runs("soak_run")
+@pytest.mark.slow
+def test_runs_leave_nothing_behind():
+    """Neither processes nor workspaces."""
+    report = json.loads(run_script("soak_run", "--runs", 3, "--executor", "local", "--json"))
+    assert report["local"]["processes_left"] == report["local"]["workspaces_left"] == 0
+
+
+@runs("train_default")
+@pytest.mark.torch
+@pytest.mark.slow
+def test_an_embedder_is_trained_for_a_step(import_script, material, tmp_path, monkeypatch):
+    """From texts and requests, beginning with the packaged one."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    script = import_script("train_default")
+    short = replace(script.SETTINGS, steps=1, batch_size=2)
+    monkeypatch.setattr(script, "SETTINGS", short)
+    monkeypatch.setattr(script, "WITH_REQUESTS", short)
+    requests, skills = material
+    places = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]
+    options = [str(skills), "--base", "onnx", *places, "--requests", str(requests)]
+    monkeypatch.setattr(sys, "argv", ["train_default.py", *options])
+    script.main()
+    assert any((tmp_path / "out").glob("*.safetensors"))
+
+
+@runs("train_reader")
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_reader_is_trained_for_an_epoch(import_script, material, tmp_path, monkeypatch):
+    """From graded requests, beginning with the packaged embedder."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    script = import_script("train_reader")
+    options = [*map(str, material), "--out", str(tmp_path / "out"), "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", ["train_reader.py", *options])
+    script.main()
+    assert any((tmp_path / "out").glob("*.safetensors"))
