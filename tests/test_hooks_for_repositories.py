@@ -92,6 +92,7 @@ def test_the_action_knows_two_commands(act):
     assert "index is neither validate nor eval" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_action_fails_below_a_minimum(act, tmp_path, make_skill):
     """As does `eval --min`, which is asked for every line."""
     assert {"--self", "--min"} <= options_of("eval")

@@ -134,6 +134,7 @@ def test_a_link_in_the_place_of_the_folder_leads_nowhere(parent, top, tmp_path):
     assert names(tmp_path / "outside") == ["kept.txt"]
 
 
+@pytest.mark.slow
 def test_depth_beyond_any_path_is_no_obstacle(parent, top):
     """3,000 folders deep, with a file in each, in fewer open files than that."""
     fd = open_folder(top)

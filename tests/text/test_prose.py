@@ -92,6 +92,7 @@ def test_prose_leaves_out_what_needs_no_sentence():
     "piece", ["](", "`", "`a", "tea ", "'", "https://", "\n", "- a\n", "\u0301"]
 )
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_hostile_texts_take_linear_time(piece):
     """As long as a SKILL.md may be."""
     text = piece * ((1 << 20) // len(piece))

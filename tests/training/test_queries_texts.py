@@ -140,6 +140,7 @@ def test_any_text_can_be_mined(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("unit", ['"', "use when ", "[", "#", ". ", "-", "`", "“a", "word ", ":"])
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_time_grows_with_the_length_of_a_hostile_text(unit: str) -> None:
     """Half a megabyte of one sign takes seconds at most, and not the hours of a square."""
     text = "## when to use\n- " + unit * (500_000 // len(unit))

@@ -126,6 +126,7 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
 
 
+@pytest.mark.slow
 def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
     """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
     pytest.importorskip("ir_measures")

@@ -396,6 +396,7 @@ def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
 
 
 @given(path=st.text(max_size=40), query=st.text(max_size=40))
+@pytest.mark.slow
 def test_no_address_makes_the_app_fail(path, query):
     """Whatever is asked for, an answer is a page."""
     site = Site(make_app(Pages(load_settings(index_dir=Path("/nowhere"))), SECRET))

@@ -56,6 +56,7 @@ def test_equal_vectors_give_equal_points_every_time():
 
 
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 5))
+@pytest.mark.slow
 def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
     """None, one, equal ones, and vectors of zeros."""
     chance = np.random.default_rng(seed)
@@ -67,6 +68,7 @@ def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
     assert found.pairs.shape[1] == 2
 
 
+@pytest.mark.slow
 def test_pairs_are_the_closest_of_different_families():
     """As comparing all with all finds them, above the limit, and not too many."""
     vectors = clusters(30, 5)
