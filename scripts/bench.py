@@ -92,6 +92,8 @@ OTHER_QUERIES = (
 LOADED_SKILLS = 100
 HEAD_CHARS = 4096
 """Characters of a body that tell its language."""
+EMBEDDED = 0.05
+"""Most texts a skill that may have to be embedded: those of skills with chunks, or not in English."""
 METADATA_FROM = 300_000
 """Corpora of so many skills have no bodies."""
 SEARCH_ROUNDS = 10
@@ -242,6 +244,8 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
     told.unlink()
     if report["indexed"] != size:
         raise SystemExit(f"Of {size:,} skills {report['indexed']:,} were indexed.")
+    if report["embedded"] > EMBEDDED * size:
+        raise SystemExit(f"{report['embedded']:,} texts had no vector in the cache.")
     index = SkillIndex.open(index_dir)
     query = (QUERIES[0], "--index-dir", index_dir, "--json")
     return {

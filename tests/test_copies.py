@@ -64,7 +64,7 @@ def test_the_hook_offers_it(cli, place, expected, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     event = {"hook_event_name": "UserPromptSubmit", "prompt": QUERY, "cwd": "/"}
-    context = json.loads(cli("hook", stdin=json.dumps(event), obj=20.0).stdout)
+    context = json.loads(cli("hook", stdin=json.dumps(event), obj=120.0).stdout)
     text = context["hookSpecificOutput"]["additionalContext"]
     assert expected[0][0] in text
     assert "a-copies" not in text

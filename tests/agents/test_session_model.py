@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -217,5 +218,5 @@ class SessionMachine(RuleBasedStateMachine):
             assert self.state["host"] == "ours"
 
 
-TestSessionMachine = SessionMachine.TestCase
+TestSessionMachine = pytest.mark.slow(SessionMachine.TestCase)
 TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -271,9 +271,10 @@ def by_keys():
         answered = threading.Event()
 
         def tell(text):
-            result = search(text)
-            answered.set()
-            return result
+            try:
+                return search(text)
+            finally:
+                answered.set()
 
         with create_pipe_input() as pipe:
             pipe.send_text(keys if isinstance(keys, str) else "")

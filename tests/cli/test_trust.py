@@ -215,7 +215,7 @@ def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
 
     def ask(*args, prompt=QUERY):
         event = json.dumps({"prompt": prompt})
-        return cli("hook", "--client", "text", *args, stdin=event, obj=60.0).stdout
+        return cli("hook", "--client", "text", *args, stdin=event, obj=120.0).stdout
 
     text = ask()
     assert "steep-tea" in text
@@ -233,7 +233,7 @@ def test_a_hook_without_a_vetted_skill_still_says_that_others_fit(index, cli, he
     """And offers nothing."""
     index(pack)
     event = json.dumps({"prompt": QUERY})
-    text = cli("hook", "--client", "text", stdin=event, obj=60.0).stdout
+    text = cli("hook", "--client", "text", stdin=event, obj=120.0).stdout
     assert text.startswith("1 skill fits too but is left out")
     assert len(text.splitlines()) == 1
 

@@ -284,6 +284,7 @@ def edits(tree):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
     """Its documents and what is reported of them, whichever way they were found."""
     tree.rng.seed(seed)

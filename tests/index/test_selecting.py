@@ -129,7 +129,9 @@ def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, sys
     found = distinct.search(query, **how, selection=selection)
     assert [hit.doc_id for hit in found] == [hit.doc_id for hit in every]
     if system != "hybrid":
-        assert [hit.score for hit in found] == [hit.score for hit in every]
+        # The last bit of a cosine follows from how many vectors are multiplied at once.
+        expected_scores = pytest.approx([hit.score for hit in every], rel=1e-6)
+        assert [hit.score for hit in found] == expected_scores
 
 
 @given(selections, st.sampled_from(QUERIES), st.booleans(), st.sampled_from([0.0, 0.9]))

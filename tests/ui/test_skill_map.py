@@ -47,6 +47,7 @@ def test_the_record_names_each_skill_with_its_root_language_and_family(opened):
     assert all(0 <= one <= 65_535 for place in record["xy"] for one in place)
 
 
+@pytest.mark.slow
 def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
     """It is read again, by any process, until the index changes."""
     first = make_map(opened)
@@ -60,6 +61,7 @@ def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x00" * 999])
+@pytest.mark.slow
 def test_a_damaged_map_is_computed_anew(opened, damage):
     """And replaced."""
     first = make_map(opened)
@@ -70,6 +72,7 @@ def test_a_damaged_map_is_computed_anew(opened, damage):
     assert path.read_bytes() == sound
 
 
+@pytest.mark.slow
 def test_a_map_of_other_skills_is_not_believed(opened):
     """Even if its digest is right."""
     first = make_map(opened)
