@@ -93,7 +93,7 @@ LOADED_SKILLS = 100
 HEAD_CHARS = 4096
 """Characters of a body that tell its language."""
 EMBEDDED = 0.05
-"""Most texts a skill that may have to be embedded: those of skills with chunks, or not in English."""
+"""Most texts a skill that may have to be embedded: of skills with chunks, or not in English."""
 METADATA_FROM = 300_000
 """Corpora of so many skills have no bodies."""
 SEARCH_ROUNDS = 10
