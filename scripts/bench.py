@@ -111,7 +111,7 @@ def read_skills(folder: Path | None, limit: int) -> list[Text]:
     """Read the texts of up to a number of skills below a folder, or of the written collection."""
     if folder is None:
         documents = load_collection(WRITTEN).documents[:limit]
-        return [Text(one.name, one.description, one.body) for one in documents]
+        return [Text(each.name, each.description, each.body) for each in documents]
     roots, _ = make_roots([folder])
     texts = []
     for file in discover(roots).files[:limit]:
@@ -225,8 +225,8 @@ def bench_hook(index_dir: str, work: Path) -> Record:
     ):
         run_command("daemon", "start")
         try:
-            run_command(*command, given=event)
-            return repeat_command(*command, given=event)
+            run_command(*command, stdin=event)
+            return repeat_command(*command, stdin=event)
         finally:
             run_command("daemon", "stop")
 

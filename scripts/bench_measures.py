@@ -34,20 +34,20 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 the program's own peak."""
 
 
-def run_command(*args: str, output: str = "/dev/null", given: str = "") -> Record:
+def run_command(*args: str, output: str = "/dev/null", stdin: str = "") -> Record:
     """Run the command line in a separate process.
 
     Args:
         *args: The command and its arguments.
         output: File for its stdout.
-        given: What it reads from stdin.
+        stdin: What it reads.
 
     Returns:
         CPU seconds, wall time and peak RSS.
     """
     launched = subprocess.run(
         [sys.executable, "-S", "-E", "-c", LAUNCHER, output, *args],
-        input=given.encode(),
+        input=stdin.encode(),
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -62,9 +62,9 @@ def median_of(runs: Sequence[Record]) -> Record:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
-def repeat_command(*args: str, given: str = "") -> Record:
+def repeat_command(*args: str, stdin: str = "") -> Record:
     """Run a command several times; return the median of each figure."""
-    return median_of([run_command(*args, given=given) for _ in range(COLD_RUNS)])
+    return median_of([run_command(*args, stdin=stdin) for _ in range(COLD_RUNS)])
 
 
 def import_seconds(module: str) -> float:

@@ -88,7 +88,7 @@ def fill_cache(originals: Sequence[Text], made: Iterator[Mixture], index_dir: Pa
     with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
         while block := list(itertools.islice(made, _BLOCK)):
             sources = vectors[np.array([skill.sources for skill in block])]
-            rows = noisy(np.einsum("s,nsd->nd", np.float32(SHARES), sources), rng)
+            rows = noisy(np.einsum("s,nsd->nd", np.array(SHARES, np.float32), sources), rng)
             for skill, row in zip(block, rows, strict=True):
                 cache.add(text_key(embedded_text(skill.text, embedder)), row)
 

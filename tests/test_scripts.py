@@ -91,7 +91,7 @@ def material(tmp_path):
 
     def write(name, records):
         with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(one)}\n" for one in records)
+            file.writelines(f"{json.dumps(record)}\n" for record in records)
         return tmp_path / name
 
     return write("requests.jsonl.gz", REQUESTS), write("skills.jsonl.gz", SKILLS)
@@ -213,10 +213,10 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
     assert len(index) == 400
     assert index.families() == []
     made = list(corpus.mixtures(originals, 400))
-    assert len({one.text.description for one in made}) == 400
-    assert [one.sources[0] for one in made[:13]] == [*range(12), 0]
-    mean = sum(len(one.text.body) for one in made) / 400
-    usual = sum(len(one.body) for one in originals) / 12
+    assert len({each.text.description for each in made}) == 400
+    assert [each.sources[0] for each in made[:13]] == [*range(12), 0]
+    mean = sum(len(each.text.body) for each in made) / 400
+    usual = sum(len(each.body) for each in originals) / 12
     assert 0.7 < mean / usual < 1.4
 
 
