@@ -57,9 +57,11 @@ def test_two_channels_share_by_the_language(index):
 
 
 def test_a_second_channel_that_is_not_asked_has_no_share(index):
-    """An English query of a corpus that has hardly any other skills."""
-    found = shares(index, form(1.0, 0.0), trust=[1.0] * 2, fluency=[1.0, 0.0])
-    assert found == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    """An English query of a corpus that has hardly any other skills: as without that channel."""
+    query = form(0.5, 0.0)
+    found = shares(index, query, trust=[1.0, 0.5, 0.0], fluency=[1.0, 0.0, 0.0])
+    assert found == [[0.5, 0.25, 0.0], [0.0, 0.0, 0.0], [0.5, 0.75, 1.0]]
+    assert found == shares(index, form(0.5), trust=[1.0, 0.5, 0.0], fluency=[1.0, 0.0, 0.0])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
