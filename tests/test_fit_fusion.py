@@ -17,6 +17,7 @@ from skillsearch.index.search.calibration import (
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
+    NAMED,
     READER,
     SUPPORTING,
     Calibration,

@@ -130,18 +130,21 @@ def both(root, build, polyglot):
     [
         (5.0, [0], [1.0, 0.0]),
         (0.0, [0, 1], [0.5, 1.0]),
-        (-5.0, [1], [0.0, 1.0]),
+        (-5.0, [0, 1], [0.0, 1.0]),
     ],
 )
 def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
-    """The vector of another is zero."""
+    """The vector of another is zero; the first has one as if it were alone, if it is not."""
     found, texts = [], ["video", "video формы"]
     form = ask("video формы", both, heard=found, intercept=log_odds)
     assert found == [(channel, texts[channel]) for channel in heard]
     assert [view.trust for view in form.views] == trusts
     assert [view.vector.max() for view in form.views] == [
-        (channel + 1) * (channel in heard) for channel in (0, 1)
+        (channel + 1) * (trust > 0) for channel, trust in enumerate(trusts)
     ]
+    assert (form.alone is None) == (heard == [0])
+    if form.alone is not None:
+        assert (form.alone.vector.max(), form.alone.trust) == (1, 1.0)
     assert [len(view.vector) for view in form.views] == [512, 256]
 
 

@@ -46,9 +46,11 @@ def test_what_does_not_fit_but_may_is_told_apart(garden, fitting, more):
         (ends[count] + ends[count + 1]) / 2 if count else 1.0
         for count in (fitting, min(fitting + more, 10))
     )
+    index = cut_at(garden, threshold, min(lower, threshold))
+    every = scored(index.search(WATER, 100, 0.0))
     fit = [one for one in every if one[2] >= threshold]
     may = [one for one in every if lower <= one[2] < threshold]
-    result = cut_at(garden, threshold, min(lower, threshold)).search(WATER, 5)
+    result = index.search(WATER, 5)
     assert MOST_PERHAPS == 5
     assert (scored(result), scored(result.perhaps)) == (fit[:5], may[:5])
     assert result.state == ("fits" if fit else "perhaps" if may else "none")
