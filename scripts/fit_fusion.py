@@ -66,6 +66,7 @@ from skillsearch.index.search.calibration import (
     FEATURES,
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
+    NAMED,
     PACKAGED,
     READER,
     SUPPORTING,
@@ -398,25 +399,26 @@ class Confidence:
     reader: float
 
     def scores(
-        self, answers: Answers, *, with_reader: bool = True
+        self, answers: Answers, threshold: float = 0.0, *, with_reader: bool = True
     ) -> tuple[Matrix, NDArray[np.bool_]]:
         """Score the first hits of all samples as a search does; 0 for missing ones.
+
+        Hits that reach the `threshold` come first, the likeliest before the others.
 
         Returns:
             Scores in the order of the answer, and which of the hits are relevant.
         """
         values = np.nan_to_num(answers.evidence)
         missing = np.isnan(answers.evidence[:, :, 0])
-        odds = np.where(
-            missing, -_NO_HIT, values @ self._column(self.alone) + self.alone["intercept"]
-        )
+        alone = self._odds(self.alone, values)
+        odds = np.where(missing, -_NO_HIT, alone)
         relevant = answers.relevant
         if with_reader:
             best = expit(odds.max(axis=1))
             doubted = (best > DOUBT[0]) & (best < DOUBT[1]) & ~np.isnan(answers.logits).all(axis=1)
             logits = np.nan_to_num(answers.logits)
-            read = values @ self._column(self.read) + self.read["intercept"]
-            read = read + self.read[READER] * logits
+            read = self._odds(self.read, values, self.read[READER] * logits)
+            read = np.where(logits > 0, np.maximum(alone, read), read)
             is_read = doubted[:, np.newaxis] & ~np.isnan(answers.logits)
             odds = np.where(is_read, read, odds)
             order = np.where(
@@ -424,13 +426,22 @@ class Confidence:
             )
             odds = np.take_along_axis(odds, order, axis=1)
             relevant = np.take_along_axis(relevant, order, axis=1)
-        # No hit scores less than those behind it.
-        odds = np.maximum.accumulate(odds[:, ::-1], axis=1)[:, ::-1]
-        return np.where(odds > -_NO_HIT / 2, expit(odds), 0.0), relevant
+        own = np.where(odds > -_NO_HIT / 2, expit(odds), 0.0)
+        fitting = np.where((own > 0) & (own >= threshold), own, 0.0)
+        order = np.argsort(-fitting, axis=1, kind="stable")
+        own, relevant = (np.take_along_axis(one, order, axis=1) for one in (own, relevant))
+        # A score above the one before it is cut down to it.
+        return np.minimum.accumulate(own, axis=1), relevant
 
     @staticmethod
-    def _column(coefficients: Mapping[str, float]) -> Matrix:
-        return np.array([coefficients[name] for name in EVIDENCE])
+    def _odds(fit: Mapping[str, float], values: Matrix, more: Matrix | float = 0.0) -> Matrix:
+        """Return the log-odds of evidence as `Calibration.confidence` adds them up, and `more`."""
+        parts = values * np.array([fit[name] for name in EVIDENCE])
+        against = parts[..., [EVIDENCE.index(name) for name in AGAINST]].sum(axis=-1)
+        odds: Matrix = parts.sum(axis=-1) + fit["intercept"] + more
+        is_named = values[..., EVIDENCE.index("name")] >= 1
+        odds[is_named] = np.maximum(odds, NAMED + against)[is_named]
+        return odds
 
 
 def fit_confidence(
@@ -608,6 +619,7 @@ def predict(
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
     *,
+    threshold: float = 0.0,
     with_reader: bool = True,
 ) -> Predicted:
     """Score the whole collections, each by a confidence that saw nothing of its family."""
@@ -615,7 +627,7 @@ def predict(
     found = Predicted(np.zeros(shape), np.zeros(shape, bool), np.zeros(len(samples)))
     for fold in folds:
         confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first)
-        scores, relevant = confidence.scores(fold.answers, with_reader=with_reader)
+        scores, relevant = confidence.scores(fold.answers, threshold, with_reader=with_reader)
         found.scores[fold.held], found.relevant[fold.held] = scores[fold.held], relevant[fold.held]
         found.ndcg[fold.held] = _ndcg(samples, relevant)[fold.held]
     return found
@@ -790,7 +802,7 @@ def print_ablation(
     print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
     for name in (READER, *EVIDENCE):
         out = () if name == READER else (name,)
-        scored = predict(samples, folds, out, with_reader=name != READER)
+        scored = predict(samples, folds, out, threshold=cuts[0], with_reader=name != READER)
         found = means(measure(samples, weights, scored, *cuts))
         print(f"{name:24}", *(f"{found[n] - whole[n]:+16.3f}" for n in names), flush=True)
     print(f"\n{'without the feature':24} {'nDCG@10':>16}")
@@ -824,7 +836,7 @@ def fit_all(
         clues=clues,
     )
     used = {name: (block, weights) for name, block in data.items()}
-    scores, relevant = confidence.scores(answers)
+    scores, relevant = confidence.scores(answers, cuts[0])
     found = Predicted(scores, relevant, _ndcg(samples, relevant))
     return calibration, measure(samples, used, found, *cuts)
 
@@ -896,18 +908,20 @@ def fit_part(
         The calibration and its measures.
     """
     folds = make_folds(samples, first, logits)
-    scored = predict(samples, folds, (), first)
-    cuts = (0.0, 0.0) if first is None else (first.threshold, first.lower_bound)
+    # What a reader has learned by heart says nothing of other requests.
+    among = logits.queries if logits else None
     if first is None:
-        # What a reader has learned by heart says nothing of other requests.
-        among = logits.queries if logits else None
-        threshold = choose_threshold(samples, scored, among)
-        cuts = (threshold, choose_lower_bound(samples, scored, threshold, among))
+        threshold = choose_threshold(samples, predict(samples, folds), among)
+    else:
+        threshold = first.threshold
+    scored = predict(samples, folds, (), first, threshold=threshold)
+    lower = first.lower_bound if first else choose_lower_bound(samples, scored, threshold, among)
+    cuts = (threshold, lower)
     weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
     table = measure(samples, weights, scored, *cuts)
     title = "first channel" if first is None else "second channel"
     if logits is not None:
-        without = predict(samples, folds, (), first, with_reader=False)
+        without = predict(samples, folds, (), first, threshold=threshold, with_reader=False)
         print_table(f"{title}, not read", measure(samples, weights, without, *cuts))
     print_table(f"{title}, left out", table)
     print_kinds(samples, scored)

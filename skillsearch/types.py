@@ -199,8 +199,10 @@ class Explanation(Record):
         features: Value of each ranking feature, 0..1, and the log-odds of a reader, if it was read.
         contributions: What each feature adds to the sum that ranks the hit.
         confidence: Log-odds that each piece of evidence for this hit adds, and the intercept.
-        raised: Log-odds that this hit gains because one that ranks behind it has more evidence. The
-            log-odds of a hybrid score are the sum of `confidence` and this.
+        own_score: The score by this evidence alone; the log-odds of a hybrid one are the sum of
+            `confidence`.
+        cut_by: Name of the hit before it that scores less, to whose score this one's was cut down;
+            empty if the score is its own.
         matched_terms: Query terms that occur in the skill, by field, as indexed.
         section: Heading of the best matching section of the body, or empty.
         snippet: The first lines of that section, or empty.
@@ -209,10 +211,11 @@ class Explanation(Record):
     features: Mapping[str, float]
     contributions: Mapping[str, float]
     confidence: Mapping[str, float]
-    raised: float
+    own_score: float
     matched_terms: Mapping[str, tuple[str, ...]]
     section: str = ""
     snippet: str = ""
+    cut_by: str = ""
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -230,8 +233,8 @@ class Explanation(Record):
             if part
         ]
         evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
-        if round(self.raised, 2):
-            evidence.append(f"raised by a hit behind it {self.raised:+.2f}")
+        if self.cut_by:
+            evidence.append(f"own score {self.own_score:.3f}, cut down to that of {self.cut_by}")
         lines = [("why", ", ".join(reasons))]
         if evidence:
             lines.append(("confidence", ", ".join(evidence)))

@@ -17,6 +17,7 @@ from skillsearch.index.search.calibration import (
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
+    NAMED,
     READER,
     SUPPORTING,
     Calibration,
@@ -180,12 +181,18 @@ def by_name(fusion, reader=1.0):
 
 
 def test_answers_are_scored_by_hand(fusion, make_answers):
-    """No hit has less than those behind it; missing ones have nothing."""
-    answers = make_answers([[0.5, 0.0, 1.0, 0.0], []], [[4, 3, 2, 1], []], [[0, 1, 0, 0], []])
-    scores, relevant = by_name(fusion).scores(answers)
-    expected = [*(probability(odds) for odds in (1, 1, 1, -1)), *[0.0] * 6]
-    assert scores.tolist() == [pytest.approx(expected), [0.0] * 10]
-    assert relevant[0].tolist() == [False, True, *[False] * 8]
+    """What fits comes first, the rest is cut down; missing ones have nothing."""
+    names = [[0.2, 0.25, 0.9, 0.1], [], [0.5, 1.0]]
+    answers = make_answers(names, [[4, 3, 2, 1], [], [2, 1]], [[0, 1, 0, 0], [], [0, 1]])
+    scores, relevant = by_name(fusion).scores(answers, 0.65)
+    expected = [*(probability(odds) for odds in (0.8, -0.6, -0.6, -0.8)), *[0.0] * 6]
+    named = [probability(NAMED), 0.5, *[0.0] * 8]
+    assert scores.tolist() == [pytest.approx(expected), [0.0] * 10, pytest.approx(named)]
+    assert relevant[0].tolist() == [False, False, True, *[False] * 7]
+    scores, _ = by_name(fusion).scores(answers)
+    assert scores[0, :4].tolist() == pytest.approx(
+        [probability(o) for o in (0.8, -0.5, -0.6, -0.8)]
+    )
 
 
 def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make_answers):

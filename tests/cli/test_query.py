@@ -196,32 +196,34 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
 
 
 def test_explain_gives_each_hit_its_own_confidence(ask):
-    """What it adds up to is the log-odds of the score, with what a hit behind it raises it by."""
+    """What it adds up to is the log-odds of its own score, which the hit before may cut down."""
     hits = ask("brew coffee or steep tea", "--explain", "--threshold", "0")["hits"]
     assert len(hits) > 1
     for hit in hits:
         explain = hit["explain"]
-        log_odds = math.log(hit["score"] / (1 - hit["score"]))
-        assert sum(explain["confidence"].values()) + explain["raised"] == pytest.approx(log_odds)
-        assert explain["raised"] >= 0
-    assert hits[-1]["explain"]["raised"] == 0
+        own = explain["own_score"]
+        assert sum(explain["confidence"].values()) == pytest.approx(math.log(own / (1 - own)))
+        assert hit["score"] <= own
+        assert bool(explain["cut_by"]) == (hit["score"] < own)
+    assert hits[0]["explain"]["cut_by"] == ""
 
 
 EXPLAINED = Explanation(
     features={"name": 0.5, "bm25_full": 0.0},
     contributions={"bm25_full": 0.0, "name": 2.0, "reader": -1.5},
     confidence={"name": 1.25, "reader": -0.5, "lead": 0.001, "intercept": -2.0},
-    raised=0.75,
+    own_score=0.25,
     matched_terms={},
 )
 
 
 @pytest.mark.parametrize(
-    ("raised", "ends"), [(0.75, ", raised by a hit behind it +0.75"), (0.004, ""), (0.0, "")]
+    ("cut_by", "ends"),
+    [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
-def test_an_explanation_in_words_by_hand(raised, ends):
+def test_an_explanation_in_words_by_hand(cut_by, ends):
     """What adds nothing is left out; a reader has no feature, only what it adds."""
-    assert replace(EXPLAINED, raised=raised).told == [
+    assert replace(EXPLAINED, cut_by=cut_by).told == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("confidence", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
     ]
@@ -229,7 +231,7 @@ def test_an_explanation_in_words_by_hand(raised, ends):
 
 def test_an_explanation_without_evidence_tells_no_confidence():
     """As that of a system without probabilities."""
-    (line,) = replace(EXPLAINED, confidence={}, raised=0.0).told
+    (line,) = replace(EXPLAINED, confidence={}).told
     assert line[0] == "why"
 
 

@@ -18,6 +18,7 @@ from skillsearch.index.search.calibration import (
     FEATURES,
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
+    NAMED,
     READER,
     SUPPORTING,
     Calibration,
@@ -109,16 +110,26 @@ def test_contributions_by_hand():
 def test_confidence_by_hand():
     """Coefficient times value, and the intercept beside them."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
-    values = {"bm25_full": 0.5, "name": 1, "lead": -2, "multilingual": 0.5}
+    values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "multilingual": 0.5}
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
     expected = {
         "bm25_full": 0.5 * places["bm25_full"],
-        "name": places["name"],
+        "name": 0.5 * places["name"],
         "lead": -2 * places["lead"],
         "multilingual": -4.5,
         "intercept": -1.5,
     }
     assert BY_HAND.confidence(nothing | values) == nothing | expected
+
+
+def test_the_exact_name_says_enough_by_itself():
+    """Its part makes up for what the others lack, but not for what opposes, and never takes."""
+    nothing = dict.fromkeys(EVIDENCE, 0.0) | {"name": 1.0}
+    place = EVIDENCE.index("name") + 1
+    assert BY_HAND.confidence(nothing)["name"] == max(NAMED + 1.5, place)
+    found = BY_HAND.confidence(nothing | {"lead": -2, "excluded": 1.0})
+    assert sum(found.values()) == pytest.approx(NAMED + found["excluded"])
+    assert BY_HAND.confidence(nothing | {"lead": 3})["name"] == place
 
 
 def test_a_hit_that_was_read_has_the_confidence_of_those_read():
@@ -355,6 +366,6 @@ def test_the_largest_coefficients_give_numbers(size):
     calibration = Calibration.from_dict(most)
     assert np.isfinite(calibration.contributions(np.ones((2, len(FEATURES)))).sum(axis=1)).all()
     for said in ({}, {READER: 0.0}):
-        found = score_of(dict.fromkeys(EVIDENCE, 1.0) | said, calibration)
+        found = score_of(dict.fromkeys(EVIDENCE, 1.0) | {"name": 0.5} | said, calibration)
         assert found > 0
         assert found == pytest.approx(float(size > 0))

@@ -219,52 +219,93 @@ def test_lead_and_background_are_those_of_the_ranking(corpus):
 
 
 NOTHING_SAID = MappingProxyType(dict.fromkeys(EVIDENCE, 0.0))
-BY_NAME = replace(
+BY_LEAD = replace(
     default_calibration(),
-    alone=NOTHING_SAID | {"name": 2.0, "intercept": -1.0},
-    read=NOTHING_SAID | {"name": 1.0, READER: 0.5, "intercept": 0.0},
+    alone=NOTHING_SAID | {"lead": 2.0, "intercept": 0.0},
+    read=NOTHING_SAID | {"lead": 1.0, READER: 0.5, "intercept": 0.0},
+    threshold=probability(1.0),
 )
 
 
-def named(*values):
-    """Return the evidence of hits by their name alone."""
-    return [NOTHING_SAID | {"name": value} for value in values]
+def leading(*values):
+    """Return the evidence of hits by their lead alone."""
+    return [NOTHING_SAID | {"lead": value} for value in values]
 
 
 @pytest.mark.parametrize(
-    ("names", "log_odds", "raised"),
+    ("values", "rows", "log_odds", "cut_by"),
     [
-        ([1.0, 0.5, 0.0], [1, 0, -1], [0, 0, 0]),
-        ([0.5, 0.0, 1.0], [1, 1, 1], [1, 2, 0]),
-        ([1.0, 0.0, 0.5], [1, 0, 0], [0, 1, 0]),
-        ([0.5], [0], [0]),
-        ([], [], []),
+        ([1.0, 0.25, -1.0], [7, 3, 5], [2, 0.5, -2], [None] * 3),
+        ([0.25, -1.0, 1.0], [5, 7, 3], [2, 0.5, -2], [None] * 3),  # what fits moves up
+        ([0.5, 1.0, 0.75], [3, 5, 7], [2, 1.5, 1], [None] * 3),  # all fit
+        ([-1.0, 0.25, 0.0], [7, 3, 5], [-2, -2, -2], [None, 7, 7]),  # what does not is cut
+        ([0.0, -1.0, 0.25], [7, 3, 5], [0, -2, -2], [None, None, 3]),
+        ([-1.0, 0.25, 0.5], [5, 7, 3], [1, -2, -2], [None, None, 7]),
+        ([0.5], [7], [1], [None]),
+        ([], [], [], []),
     ],
 )
-def test_hits_are_judged_by_hand(names, log_odds, raised):
-    """Twice the name less one; who ranks before another is as likely as that, at least."""
-    rows = [7, 3, 5][: len(names)]
-    found = judge(named(*names), rows, BY_NAME)
+def test_hits_are_judged_by_hand(values, rows, log_odds, cut_by):
+    """Twice the lead; a hit fits from 1 on, and no other scores more than those before it."""
+    evidence = leading(*values)
+    found = judge(evidence, [7, 3, 5][: len(values)], BY_LEAD)
     assert [one.row for one in found] == rows
     assert [one.score for one in found] == pytest.approx([probability(odds) for odds in log_odds])
-    assert [one.raised for one in found] == pytest.approx(raised)
-    assert [one.evidence for one in found] == named(*names)
+    assert [one.cut_by for one in found] == cut_by
+    for one in found:
+        assert one.evidence is evidence[[7, 3, 5].index(one.row)]
+        assert one.own_score == pytest.approx(probability(2 * one.evidence["lead"]))
 
 
 def test_hits_that_were_read_are_judged_by_what_the_reader_says():
-    """Name and half of the logit; the other hit by its name alone, twice less one."""
-    first, second, third = named(1.0, 1.0, 0.0)
-    found = judge([first | {READER: -4.0}, second, third | {READER: -6.0}], [0, 1, 2], BY_NAME)
-    assert [one.score for one in found] == pytest.approx([probability(o) for o in (1, 1, -3)])
-    assert [one.raised for one in found] == pytest.approx([2, 0, 0])
+    """Lead and half of the logit, but no less than unread if that speaks for the hit."""
+    first, second, third = leading(0.25, 1.0, 1.5)
+    read = [first | {READER: -4.0}, second | {READER: 1.0}, third | {READER: 6.0}]
+    found = judge(read, [0, 1, 2], BY_LEAD)
+    assert [one.row for one in found] == [2, 1, 0]
+    assert [one.score for one in found] == pytest.approx(
+        [probability(odds) for odds in (4.5, 2, -1.75)]
+    )
+    confidence = BY_LEAD.confidence(read[1])
+    assert confidence[READER] == 0
+    assert BY_LEAD.confidence(read[2])[READER] == 3
 
 
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_no_hit_is_less_likely_than_one_behind_it(values):
-    """Its log-odds are the highest of its own and of all that follow."""
-    found = judge(named(*values), range(len(values)), BY_NAME)
-    scores = [one.score for one in found]
+LOG_ODDS = st.lists(st.floats(-6, 6), max_size=12).map(
+    lambda values: [round(value, 3) for value in values]
+)
+
+
+@given(LOG_ODDS)
+def test_no_score_is_raised(values):
+    """The order is the ranking's but for what fits; scores fall, and are their own at most."""
+    rows = list(range(len(values)))
+    found = judge(leading(*values), rows, BY_LEAD)
+    scores, own = ([one[place] for one in found] for place in (2, 3))
     assert scores == sorted(scores, reverse=True)
+    assert all(score <= more for score, more in zip(scores, own, strict=True))
+    fitting = [one for one in found if one.own_score >= BY_LEAD.threshold]
+    assert all(one.score == one.own_score and one.cut_by is None for one in fitting)
+    assert found[: len(fitting)] == fitting
+    others = [one.row for one in found[len(fitting) :]]
+    assert others == sorted(others)
+    assert sorted(one.row for one in found) == rows
     for place, one in enumerate(found):
-        assert one.score == pytest.approx(probability(2 * max(values[place:]) - 1))
-        assert one.raised == pytest.approx(2 * (max(values[place:]) - values[place]))
+        assert one.score == min(own[: place + 1])
+        assert (one.cut_by is None) == (one.score == one.own_score)
+        if one.cut_by is not None:
+            cutter = next(other for other in found if other.row == one.cut_by)
+            assert cutter.score == cutter.own_score == one.score
+
+
+@given(LOG_ODDS)
+def test_scores_that_fall_stay_as_they_are(values):
+    """And an answer that is judged again is the same."""
+    falling = sorted(values, reverse=True)
+    found = judge(leading(*falling), list(range(len(falling))), BY_LEAD)
+    assert [(one.row, one.cut_by) for one in found] == [(row, None) for row in range(len(falling))]
+    once = judge(leading(*values), list(range(len(values))), BY_LEAD)
+    shown = [math.log(one.score / (1 - one.score)) / 2 for one in once]
+    again = judge(leading(*shown), [one.row for one in once], BY_LEAD)
+    assert [one.row for one in again] == [one.row for one in once]
+    assert [one.score for one in again] == pytest.approx([one.score for one in once])

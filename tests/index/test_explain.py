@@ -11,7 +11,13 @@ import pytest
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES, READER, default_calibration
+from skillsearch.index.search.calibration import (
+    EVIDENCE,
+    FEATURES,
+    READER,
+    default_calibration,
+    probability,
+)
 from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import Candidates, Judged, best_section, explain, rank
@@ -134,7 +140,7 @@ def test_an_explanation_names_features_terms_and_section(index):
 
 
 def test_each_hit_has_the_confidence_of_its_own_evidence(index):
-    """And what it was raised by."""
+    """And the score by this, and the name of the hit that it was cut down to."""
     corpus, calibration = index.opened.corpus, default_calibration()
     rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
     some, query = candidates(corpus, **rows), form("plan forms")
@@ -144,7 +150,11 @@ def test_each_hit_has_the_confidence_of_its_own_evidence(index):
     for why, one in zip(found, sorted(judged), strict=True):
         assert why.confidence == calibration.confidence(one.evidence)
         assert set(why.confidence) == {*EVIDENCE, "intercept"}
-        assert why.raised == one.raised
+        assert why.own_score == one.own_score == probability(sum(why.confidence.values()))
+        cut_by = (
+            "" if one.cut_by is None else corpus.documents[int(some.documents[one.cut_by])].name
+        )
+        assert why.cut_by == cut_by
     assert len({why.confidence["lead"] for why in found}) > 1 or not calibration.alone["lead"]
 
 
@@ -156,11 +166,11 @@ def test_what_a_reader_said_is_explained(index):
     calibration = replace(default_calibration(), reader=0.25)
     ranked, (judged,) = judged_in(corpus, query, some, calibration)
     evidence = {**judged.evidence, READER: -2.0}
-    found = explain(corpus, query, ranked, Judged(0, evidence, 0.5, 1.5), calibration, "")
+    found = explain(corpus, query, ranked, Judged(0, evidence, 0.5, 0.75, 0), calibration, "")
     assert found.contributions[READER] == -0.5
     assert found.confidence[READER] == -2 * calibration.read[READER]
     assert found.confidence["intercept"] == calibration.read["intercept"]
-    assert found.raised == 1.5
+    assert (found.own_score, found.cut_by) == (0.75, "pdf-forms")
     assert set(found.features) == {*FEATURES, READER}
 
 
@@ -170,7 +180,8 @@ def test_only_a_hybrid_score_rests_on_evidence(index, system):
     hits = index.search("flatten forms", explain=True, system=system)
     assert hits
     for hit in hits:
-        assert (hit.explain.confidence, hit.explain.raised) == ({}, 0)
+        assert (hit.explain.confidence, hit.explain.cut_by) == ({}, "")
+        assert hit.explain.own_score == hit.score
         assert set(hit.explain.features) == set(FEATURES)
 
 

@@ -57,9 +57,11 @@ def test_two_channels_share_by_the_language(index):
 
 
 def test_a_second_channel_that_is_not_asked_has_no_share(index):
-    """An English query of a corpus that has hardly any other skills."""
-    found = shares(index, form(1.0, 0.0), trust=[1.0] * 2, fluency=[1.0, 0.0])
-    assert found == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    """An English query of a corpus that has hardly any other skills: as without that channel."""
+    query = form(0.5, 0.0)
+    found = shares(index, query, trust=[1.0, 0.5, 0.0], fluency=[1.0, 0.0, 0.0])
+    assert found == [[0.5, 0.25, 0.0], [0.0, 0.0, 0.0], [0.5, 0.75, 1.0]]
+    assert found == shares(index, form(0.5), trust=[1.0, 0.5, 0.0], fluency=[1.0, 0.0, 0.0])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -128,18 +130,21 @@ def both(root, build, polyglot):
     [
         (5.0, [0], [1.0, 0.0]),
         (0.0, [0, 1], [0.5, 1.0]),
-        (-5.0, [1], [0.0, 1.0]),
+        (-5.0, [0, 1], [0.0, 1.0]),
     ],
 )
 def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
-    """The vector of another is zero."""
+    """The vector of another is zero; the first has one as if it were alone, if it is not."""
     found, texts = [], ["video", "video формы"]
     form = ask("video формы", both, heard=found, intercept=log_odds)
     assert found == [(channel, texts[channel]) for channel in heard]
     assert [view.trust for view in form.views] == trusts
     assert [view.vector.max() for view in form.views] == [
-        (channel + 1) * (channel in heard) for channel in (0, 1)
+        (channel + 1) * (trust > 0) for channel, trust in enumerate(trusts)
     ]
+    assert (form.alone is None) == (heard == [0])
+    if form.alone is not None:
+        assert (form.alone.vector.max(), form.alone.trust) == (1, 1.0)
     assert [len(view.vector) for view in form.views] == [512, 256]
 
 

@@ -146,11 +146,12 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
     assert len(reader.asked[0][1]) == READ_MOST == 3
     assert names(found) == [order[place] for place in (1, 0, 2, 3, 4, 5, 6, 7)]
     unread = math.log(1 / 9)
-    expected = [probability(odds) for odds in (6, -2, *[unread] * 6)]
+    expected = [probability(odds) for odds in (6, -2, *[-4] * 6)]
     assert [hit.score for hit in found] == pytest.approx(expected)
     assert [hit.rank for hit in found] == list(range(1, 9))
-    raised = [0, 0, unread + 4, 0, 0, 0, 0, 0]
-    assert [hit.explain.raised for hit in found] == pytest.approx(raised)
+    own = [probability(odds) for odds in (6, -2, -4, *[unread] * 5)]
+    assert [hit.explain.own_score for hit in found] == pytest.approx(own)
+    assert [hit.explain.cut_by for hit in found] == [*[""] * 3, *[order[2]] * 5]
     said = [hit.explain.confidence.get(READER) for hit in found]
     assert said == pytest.approx([6, -2, -4, *[None] * 5])
     assert found[0].explain.contributions[READER] == pytest.approx(600)
@@ -158,13 +159,14 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
 
 
 def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
-    """The order is that of the ranking."""
+    """The order is that of the ranking, if none fits by what is read."""
     order = names(ask(tools, NOT_READ, calibrated()))
-    reader = WordReader({tool: float(place) for place, tool in enumerate(TOOLS)})
+    reader = WordReader({tool: place - 8.0 for place, tool in enumerate(TOOLS)})
     found = ask(tools, reading_by(reader), calibrated(reader=0.0))
     assert names(found) == order
-    logits = [2.0 * TOOLS.index(name.removesuffix("-tool")) for name in order[:READ_MOST]] + [0] * 5
-    expected = [probability(max(logits[place:])) for place in range(len(logits))]
+    logits = [2 * TOOLS.index(name.removesuffix("-tool")) - 16 for name in order[:READ_MOST]]
+    logits += [0] * 5
+    expected = [probability(min(logits[: place + 1])) for place in range(len(logits))]
     assert [hit.score for hit in found] == pytest.approx(expected)
 
 
@@ -178,7 +180,7 @@ def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_sk
     before = names(ask(tools, NOT_READ, calibrated()))
     place = before.index(name)
     assert place < READ_MOST - 1
-    reader = WordReader({one: float(at) for at, one in enumerate(TOOLS)})
+    reader = WordReader({one: at - 8.0 for at, one in enumerate(TOOLS)})
     found = names(ask(tools, reading_by(reader), calibrated()))
     _, texts = reader.asked[0]
     assert len(texts) == READ_MOST - 1

@@ -46,9 +46,11 @@ def test_what_does_not_fit_but_may_is_told_apart(garden, fitting, more):
         (ends[count] + ends[count + 1]) / 2 if count else 1.0
         for count in (fitting, min(fitting + more, 10))
     )
+    index = cut_at(garden, threshold, min(lower, threshold))
+    every = scored(index.search(WATER, 100, 0.0))
     fit = [one for one in every if one[2] >= threshold]
     may = [one for one in every if lower <= one[2] < threshold]
-    result = cut_at(garden, threshold, min(lower, threshold)).search(WATER, 5)
+    result = index.search(WATER, 5)
     assert MOST_PERHAPS == 5
     assert (scored(result), scored(result.perhaps)) == (fit[:5], may[:5])
     assert result.state == ("fits" if fit else "perhaps" if may else "none")
@@ -68,6 +70,19 @@ def test_a_threshold_asked_for_cuts_what_may_fit_too(garden):
     result = index.search(WATER, 10, low)
     assert scored(result) == [one for one in every if one[2] >= low]
     assert result.perhaps == ()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+    st.floats(0, 1) | st.sampled_from([0.05, 0.3, 0.65]),
+)
+def test_a_threshold_only_cuts_an_answer_off(garden, query, threshold):
+    """It neither orders hits nor scores them."""
+    every = scored(garden.search(query, 12, 0.0))
+    assert scored(garden.search(query, 12, threshold)) == [
+        one for one in every if one[2] >= threshold
+    ]
 
 
 def test_at_threshold_0_every_hit_fits(garden):
@@ -122,12 +137,13 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
     result = build(tmp_path / "s").search("water plants", 3, 0.0, explain=True, reader="off")
     assert {hit.name for hit in result} == {"tool-b", "tool-c", "tool-d"}
     assert [hit.score for hit in result] == pytest.approx([result[0].score] * 3, rel=1e-6)
-    assert [hit.explain.raised for hit in result] == pytest.approx([0, 0, 0], abs=1e-6)
+    owned = [hit.explain.own_score for hit in result]
+    assert owned == pytest.approx([result[0].score] * 3, rel=1e-6)
     assert [hit.explain.confidence["lead"] for hit in result] == pytest.approx([0] * 3, abs=1e-6)
 
 
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
-    """A hit behind them raises them though it is not shown."""
+    """A hit that fits moves up before them, from behind those asked for too."""
     for place in range(12):
         text = " ".join(["Water the plants", *(f"can{place}x{n}" for n in range(place))])
         body = "zebra" if place == 7 else f"Body {place}."
@@ -140,7 +156,9 @@ def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
     index = build(tmp_path / "s").with_calibration(calibration)
     query = "water the plants zebra"
     every = index.search(query, 5, 0.0, explain=True, reader="off")
-    assert "tool-07" not in [hit.name for hit in every]
-    assert every[0].explain.raised > 0
+    assert every[0].name == "tool-07"
+    assert every[0].explain.contributions["cosine_metadata"] < min(
+        hit.explain.contributions["cosine_metadata"] for hit in every[1:]
+    )
     for n in (1, 2, 4):
         assert scored(index.search(query, n, 0.0, reader="off")) == scored(every)[:n]

@@ -103,6 +103,9 @@ UNVETTED = "unvetted"
 # lose .5 points of nDCG@10 by half a unit of the sum, and 2.8 by three quarters.
 UNVETTED_IN_RANKING, UNVETTED_LOG_ODDS = 0.5, 1.0
 LEADS = (-3.0, 3.0)
+# Log-odds, before what counts against it, that a hit has at least if the query is its name: short
+# or everyday words (`it`) are too little for the rest of the evidence, and for a reader.
+NAMED = 3.0
 # Places of the cosines that a hit has to stand out from, and what stands for missing ones.
 BACKGROUND = (5, 25)
 NO_COSINE = 0.15
@@ -148,11 +151,20 @@ class Calibration:
     def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
         """Return the log-odds that each piece of evidence adds, and the ``intercept``.
 
-        The evidence is that of a hit, with `READER` if it was read, and `UNVETTED` if it is.
+        The evidence is that of a hit, with `READER` if it was read, and `UNVETTED` if it is. A
+        reader that speaks for a hit, with log-odds above 0, never takes from what it has `alone`:
+        `read` knows nothing of hits that the first channel cannot judge.
         """
-        used = {**(self.read if READER in evidence else self.alone), UNVETTED: -UNVETTED_LOG_ODDS}
-        parts = {name: used[name] * value for name, value in evidence.items()}
-        return parts | {"intercept": used["intercept"]}
+        alone = _parts(self.alone, evidence)
+        if READER not in evidence:
+            return alone
+        read = _parts(self.read, evidence)
+        is_less = sum(read.values()) < sum(alone.values())
+        return alone if is_less and evidence[READER] > 0 else read
+
+    def log_odds(self, evidence: Mapping[str, float]) -> float:
+        """Return the log-odds that a hit fits, by the evidence for it."""
+        return sum(self.confidence(evidence).values())
 
     def channel_scores(self, features: Values, channel: Names, columns: Names = FEATURES) -> Values:
         """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1.
@@ -194,6 +206,17 @@ class Calibration:
             clues=_numbers(values, "clues", (*LANGUAGE_FEATURES, "intercept")),
             **single,
         )
+
+
+def _parts(fit: Mapping[str, float], evidence: Mapping[str, float]) -> dict[str, float]:
+    """Return what each piece of evidence adds by a fit, and the ``intercept``."""
+    used = {READER: 0.0, UNVETTED: -UNVETTED_LOG_ODDS, **fit}
+    parts = {name: used[name] * value for name, value in evidence.items()}
+    parts["intercept"] = used["intercept"]
+    if evidence["name"] >= 1:
+        said = sum(part for name, part in parts.items() if name not in (*AGAINST, UNVETTED))
+        parts["name"] += max(NAMED - said, 0.0)
+    return parts
 
 
 def probability(log_odds: float) -> float:

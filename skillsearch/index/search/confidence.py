@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from skillsearch.index.search.calibration import (
     probability,
 )
 from skillsearch.index.search.query import QueryForm, shares_of_trust
-from skillsearch.index.search.ranker import Judged, Ranked
+from skillsearch.index.search.ranker import Judged, Ranked, best_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,17 +36,24 @@ _COSINES = {
 def judge(
     evidence: Sequence[Mapping[str, float]], rows: Sequence[int], calibration: Calibration
 ) -> list[Judged]:
-    """Return the hits in the given rows, the best first, with the probability of each.
+    """Return the hits in some rows of a ranking in the order of an answer, each with its score.
 
-    None has a lower one than those that rank behind it.
+    The order is that of the rows, but those that fit by their own score come first, the likeliest
+    before the others and what the query names before all. A score above the one before it is cut
+    down to it; none is raised. A threshold of the caller's has no say, so it only cuts answers off.
     """
-    judged: list[Judged] = []
-    most = -math.inf
-    for row, found in zip(reversed(rows), reversed(evidence), strict=True):
-        own = sum(calibration.confidence(found).values())
-        most = max(most, own)
-        judged.append(Judged(row, found, probability(most), most - own))
-    return judged[::-1]
+    own = [probability(calibration.log_odds(one)) for one in evidence]
+    fitting = [
+        score + (one["name"] >= 1) if score >= calibration.threshold else 0.0
+        for score, one in zip(own, evidence, strict=True)
+    ]
+    judged, least = [], Judged(-1, {}, 1.0, 1.0)
+    for place in best_first(np.array(fitting), np.arange(len(own))).tolist():
+        is_cut, score = least.score < own[place], min(least.score, own[place])
+        cut_by = least.row if is_cut else None
+        judged.append(Judged(rows[place], evidence[place], score, own[place], cut_by))
+        least = least if is_cut else judged[-1]
+    return judged
 
 
 def find_evidence(

@@ -11,7 +11,7 @@ import numpy as np
 
 from skillsearch.embedders.embedding import embed
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.dense.channels import QueryEmbedders
+from skillsearch.index.dense.channels import ChannelSettings, QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.search.calibration import Calibration
@@ -47,7 +47,8 @@ class QueryForm:
     """An analysed query: its language, how often each term occurs, the views of dense channels.
 
     `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
-    has the terms of what the query says not to use, which are not among `counts`.
+    has the terms of what the query says not to use, which are not among `counts`. If a second
+    channel is asked, `alone` is the view of the first as if there were no second.
     """
 
     text: str
@@ -56,6 +57,7 @@ class QueryForm:
     views: tuple[QueryView, ...]
     weights: tuple[TermWeights, ...] = ()
     excluded: Counter[str] = field(default_factory=Counter)
+    alone: QueryView | None = None
 
 
 def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
@@ -83,13 +85,14 @@ def shares_of_trust(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return how far the first channel, the second and neither can judge a query and documents.
 
-    They sum to 1. A first channel alone is asked about all letters that it can read; beside a
-    second, only about English.
+    They sum to 1. A first channel that is asked alone judges all letters that it can read, whether
+    there is a second or not; if that is asked too, only English.
     """
     store = corpus.documents
-    known = store.trust if len(query.views) == 1 else store.fluency
+    share = sum((view.trust for view in query.views[1:]), 0.0)
+    known = store.fluency if share else store.trust
     first = np.asarray(known[documents], np.float64) * query.views[0].trust
-    second = sum((view.trust for view in query.views[1:]), 0.0) * (1.0 - first)
+    second = share * (1.0 - first)
     return first, second, 1.0 - first - second
 
 
@@ -127,7 +130,8 @@ def analyse_queries(
     with index.guard:
         forms = [_read(text, index, calibration, usable) for text in texts]
     for number in range(usable):
-        views = [form.views[number] for form in forms if form.views[number].text]
+        each = [(form.views[number], form.alone if number == 0 else None) for form in forms]
+        views = [view for some in each for view in some if view and view.text]
         asked = list(dict.fromkeys(view.text for view in views))
         if asked:
             embedder = embedders.matching(channels, number)
@@ -146,17 +150,18 @@ def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) 
     asked, counts, excluded = split_terms(text, language)
     weights = weigh_terms(index.corpus, counts)
     channels = index.settings.channels[:usable]
-    found: tuple[float, ...] = (trust(asked, channels[0].scripts),)
-    if usable > 1:
-        features = language_features(text, language, weights[-1].overlap)
-        found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
-    pairs = zip(channels, found, strict=True)
-    seen_as = [readable(asked, channel.scripts) if share else "" for channel, share in pairs]
-    views = tuple(
-        QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
-        for channel, share, seen in zip(channels, found, seen_as, strict=True)
-    )
-    return QueryForm(text, language, counts, views, weights, excluded)
+
+    def view(channel: ChannelSettings, share: float) -> QueryView:
+        seen = readable(asked, channel.scripts) if share else ""
+        return QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
+
+    alone = view(channels[0], trust(asked, channels[0].scripts))
+    if usable == 1:
+        return QueryForm(text, language, counts, (alone,), weights, excluded)
+    features = language_features(text, language, weights[-1].overlap)
+    found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
+    views = tuple(map(view, channels, found))
+    return QueryForm(text, language, counts, views, weights, excluded, alone if found[1] else None)
 
 
 def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:

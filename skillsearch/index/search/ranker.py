@@ -74,12 +74,16 @@ class Ranked(Candidates):
 
 
 class Judged(NamedTuple):
-    """A hit in a row of a ranking: evidence, probability, and the log-odds it was raised by."""
+    """A hit in a row of a ranking: evidence, score, and the score that it has of its own.
+
+    If the score is less, it was cut down to that of a hit before it, in another row.
+    """
 
     row: int
     evidence: Mapping[str, float]
     score: float
-    raised: float
+    own_score: float
+    cut_by: int | None = None
 
 
 def find_candidates(
@@ -233,7 +237,7 @@ def explain(
     body: str,
 ) -> Explanation:
     """Explain the score of a hit; `body` is its body, empty if unreadable."""
-    row = judged.row
+    row, by = judged.row, judged.cut_by
     document, features = int(ranked.documents[row]), ranked.features[row]
     parts = calibration.contributions(features)
     language = corpus.documents[document].language
@@ -255,7 +259,8 @@ def explain(
         contributions=added,
         # Only a hybrid score rests on evidence.
         confidence=calibration.confidence(judged.evidence) if judged.evidence else {},
-        raised=judged.raised,
+        own_score=judged.own_score,
+        cut_by="" if by is None else corpus.documents[int(ranked.documents[by])].name,
         matched_terms=matched,
         section=heading,
         snippet=snippet,

@@ -51,9 +51,8 @@ class Reading:
         self, corpus: Corpus, query: QueryForm, ranked: Ranked, judged: Sequence[Judged]
     ) -> dict[int, float]:
         """Return the logits of the first hits by row, without those that cannot be read."""
-        is_due = self.when == "always" or (
-            self.when == "auto" and bool(judged) and DOUBT[0] < judged[0].score < DOUBT[1]
-        )
+        best = max((one.own_score for one in judged), default=0.0)
+        is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         reader = self.load() if is_due and judged else None
         if reader is None or not can_read(query, reader.scripts):
             return {}

