@@ -400,6 +400,7 @@ class IndexReport(Record):
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
         healed: Files of the index that were damaged and rebuilt, by name.
+        left: How many skills left the index with each root that it holds no longer, by path.
     """
 
     indexed: int
@@ -412,3 +413,4 @@ class IndexReport(Record):
     generation: str
     seconds: float
     healed: tuple[str, ...] = ()
+    left: Mapping[str, int] = field(default_factory=dict)
