@@ -30,7 +30,7 @@ WAIT_S = 300.0
 MODEL = "hashing"
 STARTED = """
 import pathlib, runpy, sys, time
-import skillsearch.cli.index, skillsearch.index.build.builder
+import skillsearch.cli.app
 ready, go = map(pathlib.Path, sys.argv[1:3])
 sys.argv[1:3] = []
 ready.touch()
@@ -118,8 +118,13 @@ def run_pair(name: str, folder: Path) -> list[str]:
     processes = [_start(words, folder, str(n), environment) for n, words in enumerate(commands)]
     try:
         _await(lambda: all((folder / f"ready-{n}").exists() for n in range(2)), processes)
-        (folder / "go").touch()
-        said = _watched(processes, folder) if commands[0][0] == "watch" else ""
+        (folder / "go-0").touch()
+        said = _seen_by_watch(processes[0], folder) if commands[0][0] == "watch" else ""
+        (folder / "go-1").touch()
+        if said:
+            processes[1].wait(WAIT_S)
+            _await(lambda: "greenhouse" in _described(folder / "index"), processes[:1])
+            processes[0].send_signal(signal.SIGTERM)
         outputs = [process.communicate(timeout=WAIT_S) for process in processes]
     finally:
         for process in processes:
@@ -139,7 +144,7 @@ def run_pair(name: str, folder: Path) -> list[str]:
 def _start(
     words: list[str], folder: Path, number: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[str]:
-    marks = [str(folder / f"ready-{number}"), str(folder / "go")]
+    marks = [str(folder / f"ready-{number}"), str(folder / f"go-{number}")]
     command = [sys.executable, "-c", STARTED, *marks, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -151,21 +156,18 @@ def _await(is_so: Callable[[], bool], processes: list[subprocess.Popen[str]]) ->
     """Wait until something is so; a RuntimeError if a process ends or hangs instead."""
     ends = time.monotonic() + WAIT_S
     while not is_so():
-        if time.monotonic() > ends or any(process.poll() for process in processes):
-            raise RuntimeError(f"a process failed: {[one.communicate()[1] for one in processes]}")
+        ended = [process for process in processes if process.poll() is not None]
+        if ended or time.monotonic() > ends:
+            raise RuntimeError(f"it failed or hangs: {[end.communicate()[1] for end in ended]}")
         time.sleep(0.002)
 
 
-def _watched(processes: list[subprocess.Popen[str]], folder: Path) -> str:
-    """Let a watch see a change after the other command is done, then end it; return its lines."""
-    watch, other = processes
+def _seen_by_watch(watch: subprocess.Popen[str], folder: Path) -> str:
+    """Change a skill once a watch has indexed, and return what it printed."""
     assert watch.stdout is not None
-    lines = watch.stdout.readline()
-    other.wait(WAIT_S)
+    line = watch.stdout.readline()
     edit_skill(folder, folder)
-    _await(lambda: "greenhouse" in _described(folder / "index"), [watch])
-    watch.send_signal(signal.SIGTERM)
-    return lines
+    return line
 
 
 def _described(index: Path) -> str:
