@@ -41,11 +41,12 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
 
 SELECTING = ("include", "exclude", "tags", "in_roots")
-Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], str], ...]
 """Which skills to search, all that pass each test: one of `SELECTING`, and the values it takes.
 include, exclude: patterns (``*``, ``?``, ``[a-z]``), one or none of which stands for the skill's
 name or its folder below the root, with the root's alias and a colon before it or without; tags: it
-has one of them; in_roots: it is in one of them, named by alias, path or URL."""
+has one of them; in_roots: it is in one of them, named by alias, path or URL. A third item is a
+folder: skills of roots outside it pass that test."""
 
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
