@@ -33,12 +33,13 @@ from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
 from skillsearch.cli import app as shared
-from skillsearch.cli.index import choose_request
+from skillsearch.cli.index import planned
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, SkillSearchError
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
@@ -220,7 +221,7 @@ def main(
     """Run it."""
     try:
         settings = load_settings(**flags)
-        request = choose_request(chosen(listing, roots), settings)
+        request = planned(RootChange(chosen(listing, roots), settings=settings))
         folder = IndexFolder(settings.index_dir.absolute())
         with folder.lock(), connected(address, workers * cpus, workers * gpus) as ray:
             kind = ray.remote(num_cpus=cpus, num_gpus=gpus)(Worker)

@@ -55,6 +55,7 @@ STEPS = {
     "readers": Step(
         "soak_index.py readers --json", "--seconds 300", "--size 200 --seconds 15 --readers 2"
     ),
+    "pairs": Step("soak_pairs.py --json", "--times 20", "--times 1"),
     "mcp": Step("soak_mcp.py", "--minutes 10", "--minutes 0.5 --clients 2"),
     "run": Step("soak_run.py --json", "--runs 1000", "--runs 30 --executor local"),
     "mutations": Step("mutate.py --json --seed {seed}", "--count 60", "--count 4"),

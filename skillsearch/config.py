@@ -2,7 +2,8 @@
 
 A project file comes with a checkout, so it is limited: its paths must stay inside its own folder,
 an index there is the user's own (see `own_folder`), and it cannot choose a model by path or from a
-hub. The user's own file, variables and flags may name anything.
+hub. It narrows answers for the skills in its own folder alone, and what it says of an index counts
+for its own. The user's own file, variables and flags may name anything.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 import shlex
 import stat
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -34,15 +35,22 @@ PROJECT_MODELS = frozenset(
 )
 """Models that a project file may choose: they load only what is installed."""
 
-NOT_FOR_PROJECTS = frozenset({"allowed_commands", "denied_commands", "backend", "trust", "uri"})
+NOT_FOR_PROJECTS = frozenset(
+    {"allowed_commands", "backend", "collection", "denied_commands", "trust", "uri"}
+)
 """Settings that a checkout must not decide: commands that may run, servers that get queries, and
 what to trust."""
+
+OF_OWN_INDEX = ("fields", "languages", "model", "n", "reader", "refresh", "threshold")
+"""Settings that a project file makes for an index that it names: over the user's own index they
+would hide skills of the user, or make it in another way."""
 
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TOKEN_BYTES = 4096
+_PROFILE = ": profiles."
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
 
@@ -119,6 +127,14 @@ class Settings:
         return (*of_file, *(one for one in standard if os.path.realpath(one) not in own))
 
     @property
+    def limits(self) -> str:
+        """What a project file decides about answers from the index that it names, in words."""
+        keys = ("index_dir", "n", "reader", "refresh", "threshold")
+        chosen = [key for key in keys if self.is_of_project(key)] if self.is_project_index else []
+        own = f"; your own index: --index-dir {shlex.quote(str(user_index_dir()))}"
+        return f"{self.sources['index_dir']} decides {', '.join(chosen)}{own}" if chosen else ""
+
+    @property
     def is_project_index(self) -> bool:
         """Whether a project file names the index."""
         return self.is_of_project("index_dir")
@@ -130,7 +146,7 @@ class Settings:
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
         known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
-        return known.get(self.sources.get(key, ""), _OF_PROJECT)
+        return known.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
 
 
 _PARSERS: Mapping[str, values.Parser] = {
@@ -163,14 +179,23 @@ def load_settings(
     own, project = user_file(), project_file(here)
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
     settings = _with_file(settings, own)
-    files, chosen = [own], [settings.profile]
+    files, chosen, bounded = [own], [settings.profile], _unbounded
     if project not in (None, own):
-        settings = _with_file(settings, project)
+        before, settings = settings, _with_file(settings, project)
         _check_project(settings, project)
+        is_elsewhere = flags.get("index_dir") or variables.get(f"{PREFIX}INDEX_DIR")
+        has_index = settings.is_project_index and not is_elsewhere
+        bounded = partial(_bounded, project=project, has_index=has_index)
+        settings = bounded(settings, before)
         files, chosen = [own, project], [*chosen, settings.profile]
     given = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
     for name in filter(None, dict.fromkeys([given] if given else chosen)):
-        settings = _with_profile(settings, name, files)
+        is_chosen_by_user = name in (given, chosen[0])
+        for path, table in _profiles(name, files):
+            source = f"{path}{_PROFILE}{name}"
+            after = _with_values(settings, table, path.parent, source=source)
+            is_own = is_chosen_by_user and path == own
+            settings = after if is_own else bounded(after, settings)
     named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
     lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
     settings = _with_values(settings, named | lists, here, source="environment")
@@ -322,8 +347,8 @@ def _table(path: Path) -> dict[str, JsonValue]:
     return table
 
 
-def _with_profile(settings: Settings, name: str, files: Sequence[Path]) -> Settings:
-    """Add the settings of a profile, from each file that has one of its name."""
+def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
+    """Yield what each file says in a profile."""
     profiles = [(path, _table(path).get("profiles", {})) for path in files]
     known = sorted({one for _, tables in profiles for one in tables})
     if name not in known:
@@ -331,11 +356,11 @@ def _with_profile(settings: Settings, name: str, files: Sequence[Path]) -> Setti
         places = " or ".join(map(str, files))
         raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
     for path, tables in profiles:
-        source, table = f"{path}: profiles.{name}", tables.get(name, {})
+        table = tables.get(name, {})
         if unknown := sorted(table.keys() - _PROFILED):
-            raise ConfigError(f"{source}: {unknown[0]!r} is none of {sorted(_PROFILED)}")
-        settings = _with_values(settings, table, path.parent, source=source)
-    return settings
+            message = f"{unknown[0]!r} is none of {sorted(_PROFILED)}"
+            raise ConfigError(f"{path}{_PROFILE}{name}: {message}")
+        yield path, table
 
 
 def _with_file(settings: Settings, path: Path) -> Settings:
@@ -398,3 +423,29 @@ def _check_project(settings: Settings, path: Path) -> None:
                 f"{path}: {key} = {chosen!r} is not for a project file to choose "
                 f"(only {', '.join(allowed)}); use --{key} or {PREFIX}{key.upper()}."
             )
+
+
+def _bounded(settings: Settings, before: Settings, project: Path, has_index: bool) -> Settings:
+    """Return settings that a project file made of those `before`, within what it may decide."""
+    folder, old = str(project.parent.resolve()), before.sources
+    new = settings.selection[len(before.selection) :]
+    selection = before.selection + tuple((kind, given, folder) for kind, given, *_ in new)
+    changed = [key for key in OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
+    if has_index or not changed:
+        return replace(settings, selection=selection)
+    _warn_of_ignored(project, ", ".join(changed))
+    sources = {key: source for key, source in settings.sources.items() if key not in changed}
+    sources |= {key: old[key] for key in changed if key in old}
+    values = {key: getattr(before, key) for key in changed}
+    return replace(settings, selection=selection, sources=sources, **values)
+
+
+def _unbounded(settings: Settings, _before: Settings) -> Settings:
+    return settings
+
+
+@cache
+def _warn_of_ignored(project: Path, keys: str) -> None:
+    logger.warning(
+        "%s decides %s for an index that it names (index_dir) alone, so not here", project, keys
+    )

@@ -41,11 +41,12 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
 
 SELECTING = ("include", "exclude", "tags", "in_roots")
-Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], str], ...]
 """Which skills to search, all that pass each test: one of `SELECTING`, and the values it takes.
 include, exclude: patterns (``*``, ``?``, ``[a-z]``), one or none of which stands for the skill's
 name or its folder below the root, with the root's alias and a colon before it or without; tags: it
-has one of them; in_roots: it is in one of them, named by alias, path or URL."""
+has one of them; in_roots: it is in one of them, named by alias, path or URL. A third item is a
+folder: skills of roots outside it pass that test."""
 
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
@@ -403,6 +404,7 @@ class IndexReport(Record):
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
         healed: Files of the index that were damaged and rebuilt, by name.
+        left: How many skills left the index with each root that it holds no longer, by path.
     """
 
     indexed: int
@@ -415,3 +417,4 @@ class IndexReport(Record):
     generation: str
     seconds: float
     healed: tuple[str, ...] = ()
+    left: Mapping[str, int] = field(default_factory=dict)

@@ -60,7 +60,7 @@ def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
 ):
     """A source decides only if no earlier one does."""
     user = user_file("n = 1\nthreshold = 0.1\nfields = 'metadata'\nmodel = 'hashing'\n")
-    folder = project("n = 2\nthreshold = 0.2\nfields = 'full'\n")
+    folder = project("index_dir = 'i'\nn = 2\nthreshold = 0.2\nfields = 'full'\n")
     monkeypatch.delenv("SKILLSEARCH_READER")
     monkeypatch.setenv("SKILLSEARCH_N", "3")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.3")
@@ -76,6 +76,7 @@ def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
         "threshold": "environment",
         "fields": str(folder / "skillsearch.toml"),
         "model": str(user),
+        "index_dir": str(folder / "skillsearch.toml"),
     }
 
 
@@ -90,16 +91,16 @@ def test_the_project_file_is_found_upward(project):
 
 def test_the_nearest_project_file_counts_alone(project):
     """Settings of an outer project do not leak into an inner one."""
-    folder = project("n = 9\n")
+    folder = project("index_dir = 'i'\nn = 9\n")
     (folder / "inner").mkdir()
-    (folder / "inner" / "skillsearch.toml").write_text("threshold = 0.5\n")
+    (folder / "inner" / "skillsearch.toml").write_text("index_dir = 'i'\nthreshold = 0.5\n")
     settings = load_settings(folder / "inner")
     assert (settings.n, settings.threshold) == (5, 0.5)
 
 
 def test_pyproject_counts_where_it_has_our_table(project):
     """A pyproject.toml without it is passed over."""
-    folder = project("[tool.skillsearch]\nn = 8\n", "pyproject.toml")
+    folder = project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
     (folder / "inner").mkdir()
     (folder / "inner" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert load_settings(folder / "inner").n == 8
@@ -107,8 +108,8 @@ def test_pyproject_counts_where_it_has_our_table(project):
 
 def test_skillsearch_toml_wins_over_pyproject_beside_it(project):
     """The more special file is meant."""
-    project("[tool.skillsearch]\nn = 8\n", "pyproject.toml")
-    project("n = 7\n")
+    project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
+    project("index_dir = 'i'\nn = 7\n")
     assert load_settings().n == 7
 
 
@@ -121,7 +122,7 @@ def test_variables_name_roots_as_a_search_path(project, monkeypatch, tmp_path):
 
 def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
     """So a script can switch one off."""
-    project("n = 2\n")
+    project("index_dir = 'i'\nn = 2\n")
     monkeypatch.setenv("SKILLSEARCH_N", "")
     assert load_settings().n == 2
 
@@ -320,8 +321,8 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
 
 
 def test_a_project_file_may_choose_the_languages(project, monkeypatch):
-    """They decide about time and space alone; a variable comes before."""
-    project("languages = 'all'\n")
+    """Of its own index, in time and space alone; a variable comes before."""
+    project("index_dir = 'i'\nlanguages = 'all'\n")
     assert load_settings().languages == "all"
     monkeypatch.setenv("SKILLSEARCH_LANGUAGES", "english")
     assert load_settings().languages == "english"
@@ -330,8 +331,8 @@ def test_a_project_file_may_choose_the_languages(project, monkeypatch):
 
 @pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
-    """It is a name, and no place."""
-    project(f"model = '{name}'\n")
+    """For its own index; it is a name, and no place."""
+    project(f"index_dir = 'i'\nmodel = '{name}'\n")
     assert load_settings().model == name
 
 
@@ -495,4 +496,80 @@ def test_a_checkout_chooses_no_model_of_a_reader(project):
     assert load_settings().reader == "off"
     project('reader = "st:some/model"')
     with pytest.raises(ConfigError, match="not for a project file to choose"):
+        load_settings()
+
+
+NARROWING = {
+    "n": (1, 5),
+    "threshold": (1.0, None),
+    "reader": ("off", "auto"),
+    "refresh": ("false", True),
+    "fields": ("metadata", "full"),
+    "languages": ("english", "auto"),
+    "model": ("hashing", "onnx"),
+}
+"""What a checkout may say of each setting that could hide a skill, and the default."""
+
+
+def written(value):
+    """Return a value as TOML has it."""
+    return value if value == "false" else repr(value)
+
+
+def test_every_setting_that_may_hide_a_skill_is_known():
+    """All others of a project file are refused, are paths inside it, or hide nothing."""
+    assert set(config.OF_OWN_INDEX) == set(NARROWING)
+    harmless = {"roots", "index_dir", "device", "environments", "environment", "daemon", "profile"}
+    named = set(NARROWING) | harmless | config.NOT_FOR_PROJECTS | {"selection", "sources"}
+    assert named == set(Settings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("key", NARROWING)
+@pytest.mark.parametrize("file", ["skillsearch.toml", "pyproject.toml"])
+def test_what_a_checkout_says_of_answers_counts_for_its_own_index_alone(
+    project, user_file, monkeypatch, caplog, key, file
+):
+    """Elsewhere the default or the user's value holds, and the file is named."""
+    monkeypatch.delenv("SKILLSEARCH_READER")
+    config._warn_of_ignored.cache_clear()
+    value, usual = NARROWING[key]
+    head = "[tool.skillsearch]\n" if file == "pyproject.toml" else ""
+    folder = project(f"{head}{key} = {written(value)}\n", file)
+    assert (getattr(load_settings(), key), load_settings().sources) == (usual, {})
+    assert f"{folder / file} decides {key} for an index that it names" in caplog.text
+    own = user_file(f"{key} = {written(value)}\n")
+    assert load_settings().sources == {key: str(own)}
+    own.unlink()
+    project(f"{head}{key} = {written(value)}\nindex_dir = 'i'\n", file)
+    assert load_settings().sources[key] == str(folder / file)
+    assert key not in load_settings(index_dir=folder / "mine").sources
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(folder / "mine"))
+    assert key not in load_settings().sources
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[profiles.p]\nthreshold = 1.0\nn = 1\nexclude = ['*']\n",
+        "profile = 'p'\n[profiles.p]\nthreshold = 1.0\nn = 1\nexclude = ['*']\n",
+        "profile = 'mine'\n",
+    ],
+)
+def test_a_profile_of_a_checkout_or_chosen_by_it_is_bounded_too(
+    project, user_file, monkeypatch, text
+):
+    """Whoever chose the name: the checkout wrote the table, or chose that of the user."""
+    user_file("[profiles.mine]\nthreshold = 1.0\nn = 1\nexclude = ['*']\n[profiles.p]\n")
+    folder = project(text)
+    settings = load_settings(profile=None if text.startswith("profile") else "p")
+    assert (settings.n, settings.threshold) == (5, None)
+    assert settings.selection == (("exclude", ("*",), str(folder)),)
+    mine = load_settings(profile="mine")
+    assert (mine.n, mine.threshold, mine.selection) == (1, 1.0, (("exclude", ("*",)),))
+
+
+def test_a_checkout_chooses_no_collection(project):
+    """Nor the server: another collection would hide what the user's holds."""
+    project("collection = 'theirs'\n")
+    with pytest.raises(ConfigError, match="collection is not for a project file to choose"):
         load_settings()

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from skillsearch.cli.app import app
-from skillsearch.cli.index import EXAMPLES
+from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 
 COMMANDS = {

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.cli.index import EXAMPLES
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.embedding import keys_of
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "embed_ray.py"

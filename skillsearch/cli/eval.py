@@ -11,10 +11,12 @@ import click
 
 from skillsearch import __version__
 from skillsearch.cli import app, output
-from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
-from skillsearch.cli.index import choose_request
-from skillsearch.config import cache_dir, load_settings
+from skillsearch.cli.app import Asked, Root, command, flag, option, refuse, repeatable, setting
+from skillsearch.cli.index import planned
+from skillsearch.config import Settings, cache_dir, load_settings
 from skillsearch.errors import require_installed
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import RootChange
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
@@ -164,7 +166,7 @@ def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
         places = [*map(Path, asked.places), *([EXAMPLE] if asked.example else [])]
         made = {key: getattr(settings, key) for key in ("model", "fields", "languages", "reader")}
         return parse_systems(asked.system, **made), load_jobs(places, pool=asked.pool, **how)
-    request = choose_request(asked.places, settings, "apart" if asked.places else "add")
+    request = _request(asked.places, settings)
     model, fields = request.model, "full" if request.with_body else "metadata"
     made = {"model": model, "fields": fields, "languages": request.languages}
     specs = parse_systems(asked.system, reader=settings.reader, **made)
@@ -286,8 +288,14 @@ def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
     return tune_reader, ReaderOptions(**_options_of_both(asked), reader=reader)
 
 
+def _request(roots: Sequence[Root], settings: Settings) -> IndexRequest:
+    """Return a request for the named roots alone, or else for those of the index."""
+    change = RootChange(roots, settings=settings)
+    return change.applied_to(None) if roots else planned(change)
+
+
 def _options_of_both(asked: Asked) -> dict[str, Any]:
-    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
+    request = _request(asked.roots, asked.settings)
     found = {key: getattr(request, key) for key in ("roots", "model", "languages")}
     found |= {key: getattr(asked, key) for key in ("queries", "minutes", "seed", "keep")}
     return {**found, "out": asked.out.absolute()}

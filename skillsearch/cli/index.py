@@ -1,44 +1,34 @@
-"""``skillsearch index`` and ``skillsearch watch``, and the choice of what an index is made of."""
+"""``skillsearch index`` and ``skillsearch watch``."""
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 import signal
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skillsearch import config
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, Root, command, flag, refuse, repeatable, setting
+from skillsearch.cli.app import Asked, command, flag, refuse, repeatable, setting
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
-from skillsearch.errors import ConfigError, IndexNotFoundError, RootError
-from skillsearch.index.request import (
-    IndexRequest,
-    join_roots,
-    key_of,
-    replace_command,
-    resolve_roots,
-    trust_by_root,
-)
+from skillsearch.errors import ConfigError, IndexNotFoundError
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
-from skillsearch.roots import sources
-from skillsearch.roots.bundles import local_root
 from skillsearch.text.provenance import VOUCH, tag_of
 from skillsearch.text.safe_text import listed
-from skillsearch.types import IndexReport, JsonValue, Progress, Trust
+from skillsearch.types import IndexReport, JsonValue, Progress
 
 if TYPE_CHECKING:
     from skillsearch import types
@@ -47,12 +37,6 @@ if TYPE_CHECKING:
 
 Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
 """The report of indexing, the present content of the index, and notes for the user."""
-Use = Literal["add", "replace", "same", "apart"]
-"""The roots to index beside those a user names: what was indexed before too; nothing else, nor the
-settings' roots if there are any; only what was indexed before, if anything was; or nothing."""
-Roots = Sequence[Root]
-
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_ROOTS = 10
 
 
@@ -89,6 +73,7 @@ _SHOWN_ROOTS = 10
     "Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
     "report which skills leave the index.",
 )
+@flag("--remove", "Take the named ROOTs out of the index, even if their folders are gone.")
 @app.as_json
 def index_command(asked: Asked) -> None:
     """Add folders of skills to the index, or bring it up to date.
@@ -101,13 +86,18 @@ def index_command(asked: Asked) -> None:
     Without ROOT all of them are brought up to date; if there are none, the places where agents keep
     skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
     """
-    both = "--only updates part of the index, --replace all; use one of them."
-    refuse(asked.replace and asked.only, both)
-    how: Use = "replace" if asked.replace else "same" if asked.only else "add"
-    request = choose_request(asked.roots, asked.settings, how, examples=asked.examples)
+    refuse(
+        [asked.replace, asked.remove, bool(asked.only)].count(True) > 1,
+        "--only updates part of the index, --replace all, --remove takes out; use one of them.",
+    )
+    is_named = asked.roots or asked.examples
+    refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
+    how: How = "keep" if asked.only else "remove" if asked.remove else "add"
+    how = "replace" if asked.replace else how
+    change = RootChange(asked.roots, how, asked.settings, examples=asked.examples)
     build = _build_in_milvus if asked.settings.backend == "milvus" else _build
     with progress_bars() as bars:
-        report, held, notes = build(request, asked, device=asked.flags["device"], progress=bars)
+        report, held, notes = build(change, asked, device=asked.flags["device"], progress=bars)
     if asked.as_json:
         emit_json({**report.to_dict(), **held})
     else:
@@ -117,27 +107,17 @@ def index_command(asked: Asked) -> None:
         say(f"note: {note}")
 
 
-def _build(request: IndexRequest, asked: Asked, **how: Any) -> Built:
-    from skillsearch.index.corpus import open_current
+def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
 
     settings = asked.settings
     folder = IndexFolder(settings.index_dir.absolute())
-    before = open_current(folder) if asked.replace else None
     generation = folder.current()
     only = [path.absolute() for path in asked.only]
-    index, report = SkillIndex.build(request, folder.path, verify=asked.verify, only=only, **how)
+    index, report = SkillIndex.build(change, folder.path, verify=asked.verify, only=only, **how)
     forget_told(folder.path)
-    roots = [str(root.path) for root in index.opened.settings.roots]
-    paths = {document.path for document in index.documents()} if before else set()
-    held_before = before.corpus.documents if before else ()
-    lost = (d.root for d in held_before if d.path not in paths and d.root not in roots)
-    held = {
-        "index_dir": str(folder.path),
-        **_described(index.opened.settings.roots),
-        "left": dict(Counter(lost)),
-    }
+    held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
     is_new = report.generation != generation
     notes = [advice(index), _unvetted(held)] if is_new else []
     return report, held, list(filter(None, [*notes, _outside(asked)]))
@@ -154,11 +134,11 @@ def _outside(asked: Asked) -> str:
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
 
 
-def _build_in_milvus(request: IndexRequest, asked: Asked, **how: Any) -> Built:
+def _build_in_milvus(change: RootChange, asked: Asked, **how: Any) -> Built:
     from skillsearch.remote.remote_index import RemoteIndex
 
     collection = asked.settings.collection
-    index, report = RemoteIndex.build(request, _uri(asked.settings), collection=collection, **how)
+    index, report = RemoteIndex.build(change, _uri(asked.settings), collection=collection, **how)
     roots = _described(index.settings.roots)
     index.close()
     return report, {"collection": collection, **roots}, []
@@ -184,6 +164,18 @@ def open_in_milvus(settings: Settings) -> RemoteIndex:
     return RemoteIndex.open(_uri(settings), collection=settings.collection)
 
 
+def planned(change: RootChange) -> IndexRequest:
+    """Return what the index of the settings would hold after a change; nothing is written."""
+    from skillsearch.index.corpus import last_request
+
+    settings, held = change.settings, None
+    if settings.backend != "milvus":
+        return change.applied_to(last_request(IndexFolder(settings.index_dir.absolute())))
+    with suppress(IndexNotFoundError), open_in_milvus(settings) as index:
+        held = index.settings.request()
+    return change.applied_to(held)
+
+
 def _uri(settings: Settings) -> str:
     if not settings.uri:
         raise ConfigError(
@@ -203,7 +195,7 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
         f"{report.embedded:,} texts embedded, {report.seconds:.2f} s",
         err=False,
     )
-    for root, count in held.get("left", {}).items():
+    for root, count in report.left.items():
         say(f"with {root}, {'1 skill' if count == 1 else f'{count:,} skills'} left the index")
     place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
     pairs = zip(held["roots"], held["trust"], strict=True)
@@ -228,16 +220,17 @@ def watch_command(asked: Asked) -> None:
     from skillsearch.index.skill_index import SkillIndex
 
     settings = asked.settings
-    request = choose_request(asked.roots, settings)
+    change = RootChange(asked.roots, settings=settings)
     with _until_sigterm() as stop:
         with progress_bars() as bars:
             folder = settings.index_dir.absolute()
-            index, report = SkillIndex.build(request, folder, progress=partial(_go_on, stop, bars))
+            index, report = SkillIndex.build(change, folder, progress=partial(_go_on, stop, bars))
         forget_told(index.folder)
         _show_again(report, as_json=asked.as_json)
         refresh = partial(_follow, index, stop, asked.as_json)
         try:
-            watcher.watch(request.roots, refresh, stop=stop, leave_out=index.folder)
+            roots = [root.path for root in index.opened.settings.roots]
+            watcher.watch(roots, refresh, stop=stop, leave_out=index.folder)
         except KeyboardInterrupt:
             say("Stopped watching.")
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -278,121 +271,3 @@ def _go_on(stop: Event, bars: Progress | None, stage: str, done: int, total: int
         raise click.exceptions.Exit(0)
     if bars:
         bars(stage, done, total)
-
-
-def choose_request(
-    given: Roots, settings: Settings, how: Use = "add", *, examples: bool = False
-) -> IndexRequest:
-    """Decide what to index: the roots of the settings, those indexed before, and those given.
-
-    Model, fields and languages stay as before, unless the settings name others. The examples come
-    last. A root that cannot be indexed raises RootError, which says what to type instead.
-    """
-    before = None if how == "apart" else _request_before(settings, adds=bool(given) or examples)
-    earlier = before.named if before and how != "replace" else ()
-    named = _named(given, earlier, settings, how, examples=examples)
-    roots = _folders(named, given, earlier, settings)
-    origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
-    made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
-    made["with_body"] = settings.fields == "full"
-    for key, name in {"model": "model", "fields": "with_body", "languages": "languages"}.items():
-        if before and key not in settings.sources:
-            made[name] = getattr(before, name)
-    trust, found = _trust(named, given, before, settings)
-    return IndexRequest(roots, sources=origins, trust=trust, found=found, **made)
-
-
-def _trust(
-    named: Roots, given: Roots, before: IndexRequest | None, settings: Settings
-) -> tuple[dict[str, Trust], tuple[str, ...]]:
-    """Return what the user says of roots, or said before, and those in a project left unnamed."""
-    keys = list(map(key_of, named))
-    said = trust_by_root(settings.trust, given or named)
-    strange = [key for key in said if key not in keys]
-    refuse(
-        strange and settings.sources.get("trust") == "flag",
-        f"--trust names {listed(strange, 1)}, which is not a root of this index. Its roots: "
-        f"{listed(map(sources.shown, map(sources.source_of, named)), _SHOWN_ROOTS)}",
-    )
-    found = set(map(key_of, settings.project_roots))
-    if before:
-        found = set(before.found) | (found - set(map(key_of, before.named)))
-        said = {**before.trust, **said}
-    found -= set(map(key_of, (*given, *settings.own_roots)))
-    trust = {key: level for key, level in said.items() if key in keys}
-    return trust, tuple(key for key in keys if key in found)
-
-
-def _named(
-    given: Roots, earlier: Roots, settings: Settings, how: Use, *, examples: bool
-) -> tuple[Root, ...]:
-    others = [root for root in earlier if str(root) != str(EXAMPLES)]
-    last = [EXAMPLES] if examples or len(others) < len(earlier) else []
-    usual = () if given or others else settings.roots or config.standard_roots()
-    first = (*settings.index_roots, *others) if how in ("add", "same") else ()
-    named = join_roots(earlier if how == "same" and earlier else (*first, *usual, *given, *last))
-    refuse(
-        not named,
-        "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
-        "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index --examples",
-    )
-    return named
-
-
-def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
-    """Return what the index was asked to hold; None if there is none.
-
-    Whoever adds to it first waits for other processes, whose additions would be lost. Archives and
-    URLs of an index in Milvus are as they were named if they were unpacked on this machine.
-    """
-    from skillsearch.index.corpus import last_request
-
-    if settings.backend != "milvus":
-        folder = IndexFolder(settings.index_dir.absolute())
-        if adds and folder.path.is_dir():
-            with folder.lock():
-                pass
-        return last_request(folder)
-    try:
-        with open_in_milvus(settings) as index:
-            request = index.settings.request()
-    except IndexNotFoundError:
-        return None
-    behind = tuple(sources.source_behind(root) for root in request.roots)
-    named = tuple(source or str(root) for source, root in zip(behind, request.roots, strict=True))
-    return dataclasses.replace(request, sources=named) if any(behind) else request
-
-
-def _folders(named: Roots, given: Roots, earlier: Roots, settings: Settings) -> tuple[Path, ...]:
-    folders: list[Path] = []
-    problems: dict[Root, RootError] = {}
-    for root in named:
-        try:
-            folders.append(local_root(root))
-            resolve_roots(folders[-1:])
-        except RootError as exc:
-            problems[root] = exc
-    if problems:
-        root = min(problems, key=lambda root: root not in given)
-        usable = [other for other in named if other not in problems]
-        hint = _hint(root, usable, given, earlier, settings)
-        raise RootError(f"{problems[root]} {hint}") from problems[root]
-    return tuple(folders)
-
-
-def _hint(root: Root, usable: Roots, given: Roots, earlier: Roots, settings: Settings) -> str:
-    """Return what to do about a root that cannot be indexed."""
-    if root in earlier:
-        option = config.index_option(settings.index_dir.absolute(), settings)
-        if settings.backend == "milvus":
-            values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
-            given_so = [key for key in values if settings.sources.get(key) == "flag"]
-            option = "".join(f" --{key} {values[key]}" for key in given_so)
-        command = replace_command(usable, option)
-        return f"It was indexed before: bring it back, or leave its skills out: {command}"
-    if root not in given:
-        return f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
-    if url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
-        return f"For a repository, name its archive: {url}"
-    others = " ".join(shlex.quote(str(other)) for other in given if other in usable)
-    return f"Without it: skillsearch index {others}" if others else ""

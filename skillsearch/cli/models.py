@@ -95,12 +95,12 @@ _MEASURED = _each(int, "queries documents") | {"dense?": _CHANGE, "hybrid": _CHA
 _TUNED = _some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 _COUNTED = {"count": int, "generation": str}
 _HOST = _each(str, "client entries file reason?")
-_HOST["state"] = Literal["write", "remove", "unchanged", "changed", "refused"]
+_HOST["state"] = Literal["write", "remove", "plugin", "unchanged", "changed", "refused"]
 _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
 MODELS: dict[str, Any] = {
-    "index": (_INDEXED | {"index_dir": str, "left": {str: int}}, _INDEXED | {"collection": str}),
-    "query": _some(types.SearchResult) | {"nearest?": [str], "_id?": int | str},
+    "index": (_INDEXED | {"index_dir": str}, _INDEXED | {"collection": str}),
+    "query": _some(types.SearchResult) | {"nearest?": [str], "limits?": str, "_id?": int | str},
     "list": _COUNTED | {"skills": [_ENTRY]},
     "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},
     "show": _SHOW,

@@ -85,7 +85,7 @@ def query_command(asked: Asked) -> int:
         return 1 if problems or (asked.exit_code and not found) else 0
     text = app.request_text(asked.words)
     result, near = ask_daemon(text, settings, how) or _search_one(text, settings, how)
-    _show(result, near, as_json=asked.as_json)
+    _show(result, near, settings.limits, as_json=asked.as_json)
     return 1 if asked.exit_code and not result else 0
 
 
@@ -172,10 +172,13 @@ def _search(
     yield from answer_queries(index, texts, say, refresh=settings.refresh, **how)
 
 
-def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
+def _show(result: SearchResult, near: Sequence[str], limits: str, *, as_json: bool) -> None:
     if as_json:
-        emit_json({**result.to_dict(), **({"nearest": list(near)} if near else {})})
+        more: dict[str, JsonValue] = {"nearest": list(near), "limits": limits}
+        emit_json(result.to_dict() | {key: value for key, value in more.items() if value})
         return
+    if limits:
+        say(f"note: {limits}")
     votes = [("channel", f"{one.channel} {one.trust:.2f}: {one.reason}") for one in result.channels]
     if not is_terminal():
         emit_rows([*(("", *vote) for vote in votes), *_hit_rows(result)], _COLUMNS)

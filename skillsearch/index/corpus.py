@@ -36,6 +36,7 @@ from skillsearch.index.storage.document_store import DocumentSegment, DocumentSt
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
+from skillsearch.roots.sources import is_bundle, source_behind
 from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Languages, Root
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class IndexSettings:
         usual = {True: "fetched", False: "vetted"}
         given = (root for root in self.roots if root.trust != usual[bool(root.origin)])
         trust = {str(root.path): root.trust for root in given}
-        return IndexRequest(roots, model, self.with_body, languages=self.languages, trust=trust)
+        named = tuple(source_behind(root) or str(root) for root in roots)
+        sources = named if any(map(is_bundle, named)) else ()
+        return IndexRequest(roots, model, self.with_body, sources, self.languages, trust)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""

@@ -13,10 +13,11 @@ from typing import cast
 
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.index.storage.cache import current_generation
 from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, Languages, Root, Trust
+from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Languages, Root, Trust
 
 logger = logging.getLogger(__name__)
 
@@ -50,15 +51,36 @@ class IndexRequest:
         """The roots as they were named."""
         return self.sources or self.roots
 
-    def save(self, folder: Path) -> None:
-        """Write the request into an index folder; if that fails, the one before stays."""
-        write_record(folder / REQUEST_FILE, asdict(self) | {"roots": list(map(str, self.roots))})
+    def applied_to(self, held: IndexRequest | None, *, unpack: bool = True) -> IndexRequest:
+        """Return itself, whatever is held; see `RootChange.applied_to`."""
+        return self
+
+    def save(self, folder: Path, generation: str = "", before: IndexRequest | None = None) -> None:
+        """Write the request into an index folder; if that fails, the one before stays.
+
+        If a generation is named that is not in use yet, the request `before` holds until it is.
+        """
+        record = self._to_dict() | {"generation": generation}
+        write_record(folder / REQUEST_FILE, record | {"before": before and before._to_dict()})
+
+    def _to_dict(self) -> dict[str, JsonValue]:
+        return asdict(self) | {"roots": list(map(str, self.roots))}
 
     @classmethod
     def load(cls, folder: Path) -> IndexRequest | None:
-        """Read the request of an index folder; None if none can be read."""
+        """Read the request of the generation in use in a folder; None if none can be read."""
+        while True:
+            generation = current_generation(folder)
+            found = cls._read(folder, generation)
+            if current_generation(folder) == generation:
+                return found
+
+    @classmethod
+    def _read(cls, folder: Path, generation: str | None) -> IndexRequest | None:
         try:
             record = read_record(folder / REQUEST_FILE)
+            if generation and record.get("generation", "") not in ("", generation):
+                record = record["before"]
             roots = tuple(Path(root) for root in record["roots"])
             sources = tuple(map(str, record.get("sources", ())))
             languages = record.get("languages", "auto")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import translate
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from skillsearch.types import SELECTING, Root, Selection
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8
 _SHOWN_TAGS, _SHOWN_CHARS = 20, 500
+# Kind, pattern, and the aliases of the roots whose skills pass untested.
+_Test: TypeAlias = tuple[str, re.Pattern[str], set[str]]
 _HYPHENS = str.maketrans("_ ", "--")
 
 
@@ -31,8 +34,9 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     """
     if not selection or not len(store):
         return store
-    key = tuple((kind, tuple(given)) for kind, given in selection)  # JSON gave lists
-    if unknown := [kind for kind, _ in key if kind not in SELECTING]:
+    # JSON gave lists.
+    key = cast(Selection, tuple((kind, tuple(given), *more) for kind, given, *more in selection))
+    if unknown := [kind for kind, *_ in key if kind not in SELECTING]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
     if key not in store.selections:
         found = _select(store, key, roots)
@@ -44,10 +48,16 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers = without(np.arange(store.size), store.deleted)
-    for given in (given for kind, given in selection if kind == "in_roots"):
-        of_roots = store.of_roots([_alias(name, roots) for name in given])
+    tests: list[_Test] = []
+    for kind, given, *folder in selection:
+        outside = {one.alias for one in roots if folder and not one.path.is_relative_to(folder[0])}
+        if kind != "in_roots":
+            tests.append((kind, _pattern(kind, given), outside))
+            continue
+        inside = [root for root in roots if root.alias not in outside]
+        named = [_alias(name, inside, must_exist=not folder) for name in given]
+        of_roots = store.of_roots([*outside, *filter(None, named)])
         numbers = numbers[find_sorted(of_roots, numbers) >= 0]
-    tests = [(kind, _pattern(kind, given)) for kind, given in selection if kind != "in_roots"]
     if tests:
         numbers = numbers[[_passes(tests, *label) for label in store.labels(numbers)]]
     if not len(numbers):
@@ -61,11 +71,13 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     return left
 
 
-def _alias(name: str, roots: Sequence[Root]) -> str:
-    """Return the alias of the root that is named by it, by its path or by its URL."""
+def _alias(name: str, roots: Sequence[Root], *, must_exist: bool) -> str:
+    """Return the alias of the root that is named by it, by its path or by its URL; else nothing."""
     for root in roots:
         if name in (root.alias, root.origin, str(root.path)) or key_of(name) == str(root.path):
             return root.alias
+    if not must_exist:
+        return ""
     there_are = ", ".join(root.alias for root in roots)
     raise SelectionError(f"There is no root {one_line(name, 200)!r}; there are: {there_are}.")
 
@@ -75,13 +87,12 @@ def _pattern(kind: str, given: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, folded)))
 
 
-def _passes(
-    tests: Sequence[tuple[str, re.Pattern[str]]], doc_id: str, name: str, tags: Sequence[str]
-) -> bool:
-    names = [_folded(f"{doc_id.partition(':')[0]}:{name}"), _folded(doc_id)]
-    for kind, pattern in tests:
+def _passes(tests: Sequence[_Test], doc_id: str, name: str, tags: Sequence[str]) -> bool:
+    alias = doc_id.partition(":")[0]
+    names = [_folded(f"{alias}:{name}"), _folded(doc_id)]
+    for kind, pattern, untested in tests:
         texts = map(_folded, tags) if kind == "tags" else names
-        if any(map(pattern.match, texts)) == (kind == "exclude"):
+        if alias not in untested and any(map(pattern.match, texts)) == (kind == "exclude"):
             return False
     return True
 
@@ -92,9 +103,9 @@ def _folded(text: str) -> str:
 
 
 def _nothing(documents: DocumentStore, selection: Selection) -> str:
-    said = "; ".join(f"{kind}: {', '.join(given)}" for kind, given in selection)
+    said = "; ".join(f"{kind}: {', '.join(given)}" for kind, given, *_ in selection)
     text = f"No skill is selected by {one_line(said, _SHOWN_CHARS)}."
-    if "tags" in dict(selection):
+    if any(kind == "tags" for kind, *_ in selection):
         there = {one_line(tag) for document in documents for tag in document.tags}
         text += f" Tags there are: {listed(sorted(there), _SHOWN_TAGS) or 'none'}."
     return f"{text} Change the options, settings or profile that say so."

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from skillsearch import config
+from skillsearch.config import Settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import Snapshot
-from skillsearch.index.corpus import OpenedIndex, last_request, open_current
+from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, skill_of
 from skillsearch.index.relatives import copies, families
 from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.reading import Reading
@@ -117,22 +119,23 @@ class SkillIndex:
 
     @classmethod
     def build(
-        cls, request: IndexRequest, index_dir: Path, **options: Unpack[IndexOptions]
+        cls, change: IndexRequest | RootChange, index_dir: Path, **options: Unpack[IndexOptions]
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
-        Takes the options of a `Builder`; fails as `from_roots` and `refresh` do.
+        A request says what it is to hold, a change what is to become of what it holds by then. The
+        index is opened as this run left it, whatever another process has written since. Takes the
+        options of a `Builder`; fails as `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.build.builder import Builder
 
-        for root in request.roots:
-            note_index(root, str(index_dir.absolute()))
         folder = IndexFolder(index_dir)
-        builder = Builder(folder, request, **options)
+        builder = Builder(folder, change, **options)
+        for root in builder.request.roots:
+            note_index(root, str(index_dir.absolute()))
         report = builder.run()
-        opened = builder.unchanged or open_current(folder)
-        if opened is None:
+        if (opened := builder.opened) is None:
             raise IndexNotFoundError(
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
@@ -151,11 +154,10 @@ class SkillIndex:
         opened = open_current(folder)
         if opened is not None:
             return cls(folder, opened)
-        request = IndexRequest.load(folder.path)
-        if request is None or not folder.exists():
+        if IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
         logger.warning("The index in %s cannot be used any more; building it anew.", folder.path)
-        return cls.build(request, folder.path)[0]
+        return cls.build(_change(folder.path, how="keep"), folder.path)[0]
 
     @property
     def folder(self) -> Path:
@@ -225,19 +227,46 @@ class SkillIndex:
         look. `progress` is called with the stage, how many are done, and how many there are.
         It fails as `from_roots` does, and the index stays as it is.
         """
-        request = last_request(self._folder) or self.opened.settings.request()
+        options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
+        return self._apply("keep", options | {"progress": progress})
+
+    def add_roots(
+        self,
+        roots: str | Path | Iterable[str | Path],
+        *,
+        trust: str | Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Hold more roots, behind those held by then, which other processes may have added.
+
+        All are brought up to date. Roots, trust and errors are those of `from_roots`; a root that
+        is held already may be named to give it another trust.
+        """
+        return self._apply("add", {"progress": progress}, roots, trust)
+
+    def remove_roots(
+        self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
+    ) -> IndexReport:
+        """Hold some roots no longer, even if their folders are gone; `left` counts their skills.
+
+        Raises RootError for a root that is not held, and if none would be left.
+        """
+        return self._apply("remove", {"progress": progress}, roots)
+
+    def _apply(
+        self,
+        how: How,
+        options: IndexOptions,
+        roots: str | Path | Iterable[str | Path] = (),
+        trust: str | Sequence[str] = (),
+    ) -> IndexReport:
+        """Change what the index holds, and search the result from now on."""
+        change = _change(self.folder, how, roots, trust, self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
-        renewed, report = self.build(
-            request,
-            self.folder,
-            verify=verify,
-            keep_channels=keep_channels,
-            only=only,
-            device=self._device,
-            embedders={model: one for model, one in loaded if model not in changed},
-            progress=progress,
-        )
+        usable = {model: one for model, one in loaded if model not in changed}
+        options |= {"device": self._device, "embedders": usable}
+        renewed, report = self.build(change, self.folder, **options)
         self.opened = renewed.opened
         self._embedders.renew(renewed._embedders.loaded)
         return report
@@ -351,3 +380,19 @@ class SkillIndex:
         channels = self.opened.settings.channels
         self._embedders.is_quiet = True
         return self._embedders.count_usable(channels) < len(channels)
+
+
+def _change(
+    folder: Path,
+    how: How,
+    roots: str | Path | Iterable[str | Path] = (),
+    trust: str | Sequence[str] = (),
+    otherwise: IndexRequest | None = None,
+) -> RootChange:
+    """Return a change of the index in a folder for a caller in Python; no setting counts."""
+    given = tuple([roots] if isinstance(roots, str | Path) else roots)
+    said = (trust,) if isinstance(trust, str) else tuple(trust)
+    settings = Settings(
+        trust=said, index_dir=folder, sources={"index_dir": "flag", "trust": "flag"}
+    )
+    return RootChange(given, how, settings, otherwise=otherwise)

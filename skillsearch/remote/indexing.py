@@ -24,6 +24,7 @@ from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, p
 from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest, resolve_roots
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
 from skillsearch.remote.client import MilvusServer, batches
@@ -49,17 +50,23 @@ class Indexing:
         self,
         server: MilvusServer,
         alias: str,
-        request: IndexRequest,
+        change: IndexRequest | RootChange,
         load: Callable[[str], Embedder],
         *,
         progress: Progress | None = None,
     ) -> None:
-        """Prepare; `load` loads an embedder by its spec. Raises RootError for an unusable root."""
+        """Prepare; `load` loads an embedder by its spec. Raises RootError for an unusable root.
+
+        The change is applied to the version that is there now, the only one that `run` replaces.
+        """
         self._started = time.monotonic()
-        self._server, self._alias, self._request = server, alias, request
+        self._server, self._alias = server, alias
+        self._current = current = generations.find_current(server, alias)
+        held = current.head.settings.request() if current and current.head else None
+        self.request = change.applied_to(held)
         self._load, self._progress = cache(load), progress
-        roots, diagnostics = resolve_roots(request.roots)
-        self._roots = request.with_trust(roots)
+        roots, diagnostics = resolve_roots(self.request.roots)
+        self._roots = self.request.with_trust(roots)
         self._diagnostics = list(diagnostics)
         self._skipped: list[Diagnostic] = []
         self.embedders: dict[str, Embedder] = {}
@@ -68,7 +75,7 @@ class Indexing:
         """Bring the index up to date; raises what `RemoteIndex.from_roots` does."""
         server, alias = self._server, self._alias
         discovery = discover(self._roots)
-        current = generations.find_current(server, alias)
+        current = self._current
         settings = self._settings(discovery.files, current)
         generation, head = current or generations.prepare_next(server, alias, 0, settings)
         oldest = generation.number
@@ -109,7 +116,7 @@ class Indexing:
 
     def _settings(self, files: Sequence[SkillFile], current: Opened | None) -> IndexSettings:
         before = current.head.settings.channels if current and current.head else ()
-        request, first = self._request, self._load(self._request.model)
+        request, first = self.request, self._load(self.request.model)
         languages, with_body = request.languages, request.with_body
         models = possible_models(request.model, first.scripts, languages)
         if len(models) > 1 and languages == "auto" and len(before) < 2:
@@ -187,7 +194,7 @@ class Indexing:
                     skill, diagnostics = _parse(file, data)
                     if more := continuation_of(file.path, data):
                         skill = replace(skill, continuation=more.text)
-                    texts = field_texts(skill, scripts, with_body=self._request.with_body)
+                    texts = field_texts(skill, scripts, with_body=self.request.with_body)
                     self._diagnostics += diagnostics
                     writer.add(Addition(texts, data, *new[file.doc_id]))
             if self._progress:

@@ -21,6 +21,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
 from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.reading import Reading
@@ -92,7 +93,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     @classmethod
     def build(
         cls,
-        request: IndexRequest,
+        change: IndexRequest | RootChange,
         uri: str,
         *,
         collection: str = "skillsearch",
@@ -100,16 +101,16 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         token: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[RemoteIndex, IndexReport]:
-        """Do what `from_roots` does for a request; also return a report."""
+        """Do what `from_roots` does for a request, or a change of what is held; return a report."""
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
 
         with cls._connecting(uri, collection, token, device) as index:
-            for root in request.roots:
-                note_index(root, f"the collection {collection} in Milvus")
             load = partial(load_embedder, device=device)
-            run = Indexing(index._server, collection, request, load, progress=progress)
+            run = Indexing(index._server, collection, change, load, progress=progress)
+            for root in run.request.roots:
+                note_index(root, f"the collection {collection} in Milvus")
             report = run.run()
             index._embedders.renew(run.embedders)
         return index, report

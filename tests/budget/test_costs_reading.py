@@ -127,7 +127,7 @@ def test_reading_tells_how_far_it_is(drinks):
 
 def test_the_packaged_examples_fit_where_they_should():
     """All hosts list the examples whole at 200,000 tokens, and most claims hold."""
-    from skillsearch.cli.index import EXAMPLES
+    from skillsearch.index.root_change import EXAMPLES
 
     skills, problems = costs.measure(costs.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
     report = report_budget(skills, n=5, window=200_000, hosts=["openclaw", "hermes"])

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli.index import EXAMPLES
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.storage.cache import IndexFolder
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(

@@ -94,19 +94,19 @@ def test_what_selects_nothing_is_an_error(cli, work, args, message):
 
 
 def test_settings_of_all_sources_add_up(names, work, monkeypatch):
-    """What the user excludes, no project, variable or flag brings back."""
+    """What the user excludes, no project, variable or flag brings back; it narrows its own."""
     assert "mix-tea" in names()
     settle(user_file(), 'exclude = ["steep-tea"]\n')
     assert "steep-tea" not in names()
     assert "mix-tea" in names()
-    settle(work / "skillsearch.toml", 'include = ["*tea*"]\nexclude = []\n')
+    settle(work.parent / "skillsearch.toml", 'include = ["*tea*"]\nexclude = []\n')
     assert names("-n", "20") == ["mix-tea"]
     assert names(command=("list",)) == ["mix-tea"]
     monkeypatch.setenv("SKILLSEARCH_TAGS", "cold, hot")
     assert names("-n", "20") == ["mix-tea"]
     assert load_settings().selection == (
         ("exclude", ("steep-tea",)),
-        ("include", ("*tea*",)),
+        ("include", ("*tea*",), str(work.parent)),
         ("tags", ("cold", "hot")),
     )
 
@@ -115,7 +115,7 @@ def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
     """The user's or the project's, chosen by flag, variable or file, in this order."""
     own = '[profiles.guest]\nexclude = ["mix-*"]\nn = 1\n[profiles.cold]\ntags = ["cold"]\n'
     settle(user_file(), own)
-    settle(work / "skillsearch.toml", 'n = 20\n[profiles.cold]\nexclude = ["drinks:*"]\n')
+    settle(work / "skillsearch.toml", '[profiles.cold]\nexclude = ["theirs:*"]\n')
     assert names("--profile", "guest") == ["steep-tea"]
     assert names("--profile", "cold") == ["mix-tea"]
     monkeypatch.setenv("SKILLSEARCH_PROFILE", "guest")
@@ -123,9 +123,66 @@ def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
     assert names("--profile", "cold") == ["mix-tea"]
     assert len(names("--profile", "guest", "-n", "3")) > 1
     monkeypatch.delenv("SKILLSEARCH_PROFILE")
-    settle(work / "skillsearch.toml", 'profile = "guest"\nn = 20\n')
-    assert names() == ["steep-tea"]
+    settle(work.parent / "skillsearch.toml", 'profile = "guest"\n')
+    (work / "skillsearch.toml").unlink()
+    assert "mix-tea" not in names("-n", "20")
     assert "did you mean guest?" in cli("query", TEA, "--profile", "guset").stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exclude = ['*']",
+        "include = ['nothing']",
+        "tags = ['nothing']",
+        "in_roots = ['nothing', 'own']",
+        "exclude = ['*tea*', 'drinks:*', 'theirs:*']",
+        "threshold = 1.0",
+        "n = 1",
+        "profile = 'p'\n[profiles.p]\nexclude = ['*']\nthreshold = 1.0\nn = 1",
+        "refresh = false",
+        "reader = 'off'",
+    ],
+)
+def test_a_checkout_hides_nothing_outside_of_it(names, work, text, monkeypatch):
+    """The user's skills are found and listed as without it."""
+    monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
+    settle(user_file(), "threshold = 0.0\n")
+    before = names("-n", "20"), names(command=("list",))
+    settle(work / "skillsearch.toml", text)
+    assert names() == names("-n", "5")
+    assert (names("-n", "20"), names(command=("list",))) == before
+
+
+def test_a_checkout_narrows_what_lies_in_it(names, cli, work, make_skill):
+    """By each test, beside the skills of its user."""
+    make_skill(work / "own", "brew-tea", "Brew green tea.", tags=["hot"])
+    make_skill(work / "own", "sell-tea", "Sell green tea.")
+    assert cli("index", "own").exit_code == 0
+    everything = set(names("-n", "20"))
+    assert {"brew-tea", "sell-tea", "mix-tea"} <= everything
+    for text, left in [
+        ("exclude = ['sell-*', 'mix-*']", {"brew-tea"}),
+        ("include = ['sell*']", {"sell-tea"}),
+        ("tags = ['hot']", {"brew-tea"}),
+        ("in_roots = ['drinks']", set()),
+        ("in_roots = ['own']", {"brew-tea", "sell-tea"}),
+    ]:
+        settle(work / "skillsearch.toml", text)
+        assert set(names("-n", "20")) == everything - {"brew-tea", "sell-tea"} | left
+
+
+def test_an_index_of_the_project_says_what_its_file_decides(cli, work, monkeypatch, home):
+    """On stderr and in JSON, with the way to one's own; a flag for another index ends it."""
+    monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
+    settle(work / "skillsearch.toml", "index_dir = 'idx'\nthreshold = 1.0\n")
+    assert cli("index", work.parent / "drinks").exit_code == 0
+    own = home / "cache" / "skillsearch" / "default"
+    limits = f"{work / 'skillsearch.toml'} decides index_dir, threshold; your own index: "
+    limits += f"--index-dir {own}"
+    assert f"note: {limits}\n" in cli("query", TEA).stderr
+    assert json.loads(cli("query", TEA, "--json").stdout)["limits"] == limits
+    assert "note: " not in cli("query", TEA, "--index-dir", own, "--threshold", "0.1").stderr
 
 
 def test_a_project_cannot_undo_the_users_profile(names, work):
@@ -186,7 +243,7 @@ def test_a_host_gets_the_same_options(cli, work):
         "--profile",
         "p",
     )
-    settle(work / "skillsearch.toml", "[profiles.p]\nn = 3\n")
+    settle(work / "skillsearch.toml", "index_dir = 'i'\n[profiles.p]\nn = 3\n")
     server = json.loads(cli("mcp-config", "claude-code", *args).stdout)["mcpServers"]["skillsearch"]
     assert server["args"][-len(args) :] == list(args)
 

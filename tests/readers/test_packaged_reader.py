@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from skillsearch.cli.index import EXAMPLES
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
+from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.search.calibration import READER
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.index.skill_index import SkillIndex

@@ -78,11 +78,13 @@ def test_the_chosen_model_is_loaded_too(monkeypatch):
 def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
     """A file, a variable or a flag."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "skillsearch.toml").write_text("n = 7\n")
+    monkeypatch.setenv("SKILLSEARCH_N", "7")
+    (tmp_path / "skillsearch.toml").write_text("daemon = 'off'\n")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.5")
     details = [detail for _, detail in verdicts(doctor(tmp_path / "i"), "settings")]
     assert details == [
-        f"n = 7 ({tmp_path / 'skillsearch.toml'})",
+        f"daemon = off ({tmp_path / 'skillsearch.toml'})",
+        "n = 7 (environment)",
         "threshold = 0.5 (environment)",
         f"index_dir = {tmp_path / 'i'} (flag)",
     ]

@@ -6,7 +6,8 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import click
 
 from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.hook import forget_told
 from skillsearch.cli.hosts.entries import (
     HOOK_CLIENTS,
     HOSTS,
@@ -22,74 +24,93 @@ from skillsearch.cli.hosts.entries import (
     hook_entry,
     server_entry,
 )
-from skillsearch.cli.hosts.files import Change, host_file, our_command
-from skillsearch.cli.output import emit_json, say, show_rows
+from skillsearch.cli.hosts.files import Change, distrust, host_file, our_command, our_plugin
+from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
 from skillsearch.cli.selecting import options, selecting
-from skillsearch.config import no_index, standard_roots, user_index_dir
+from skillsearch.config import load_settings, no_index, standard_roots, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
+from skillsearch.index.corpus import last_request
+from skillsearch.index.root_change import RootChange
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
-from skillsearch.text.safe_text import visible
+from skillsearch.roots.sources import shown, source_of
+from skillsearch.text.safe_text import listed, visible
 from skillsearch.types import JsonValue
+
+_KINDS = ("server", "hook")
 
 
 @command("setup")
 @flag("--yes", "Do it without asking.")
+@option("--only KIND", "Of each host, only its server or its hook.", type=click.Choice(_KINDS))
 @flag("--remove", "Take our entries out of the files of all hosts; the index stays.")
 @app.as_json
 def setup_command(asked: Asked) -> int:
     """Index your skills and configure the hosts on this machine.
 
     Hosts are found by their folder or their program, skills in .agents/skills and .claude/skills,
-    here and in the home folder. It shows what it would do and asks; without a terminal it does
-    nothing unless --yes is given. Files of hosts are changed as by mcp-config --write.
+    here and in the home folder; what the index holds already is brought up to date. It shows all
+    it would do and asks; without a terminal it does nothing unless --yes is given. Files of hosts
+    are changed as by mcp-config --write. A host with our plugin needs neither server nor hook.
     """
     settings = asked.settings
-    index_dir = user_index_dir() if settings.is_project_index else settings.index_dir.absolute()
-    roots = [] if asked.remove else list(map(str, standard_roots()))
-    files = {file: plan for client in HOSTS for file, plan in _files(client, index_dir, asked)}
-    hosts = [_handle(file, *plan, do=False) for file, plan in files.items()]
+    if settings.is_project_index:
+        settings = load_settings(index_dir=user_index_dir())
+    index_dir, found = settings.index_dir.absolute(), () if asked.remove else standard_roots()
+    change = RootChange(settings=settings, found=found)
+    named = change.named(last_request(IndexFolder(index_dir))) if found else ()
+    roots = [shown(source_of(root)) for root in named]
+    hosts = [
+        _Planned.of(client, *part) for client in HOSTS for part in _files(client, index_dir, asked)
+    ]
     if not asked.as_json:
         show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
-        show_rows([list(row.values())[:4] for row in hosts], ("host", "entries", "file", "to do"))
+        rows = [list(host.row.values())[:4] for host in hosts]
+        show_rows(rows, ("host", "entries", "file", "to do"))
+    for host in hosts:
+        host.tell()
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    if files or roots:
+    if hosts or roots:
         done = _agrees(asked)
     else:
         done = asked.yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
-    if done:
-        _index(roots, index_dir)
-        hosts = [
-            _handle(file, *plan, do=True) if row["state"] in ("write", "remove") else row
-            for row, (file, plan) in zip(hosts, files.items(), strict=True)
-        ]
+    if done and roots:
+        _index(change, index_dir)
+    outcomes = [host.done() if done else host.row for host in hosts]
     if asked.as_json:
         place = {"roots": roots, "index_dir": str(index_dir)}
-        emit_json({**place, "hosts": hosts, "done": done})
-    return int(any(row["state"] == "refused" for row in hosts))
+        emit_json({**place, "hosts": outcomes, "done": done})
+    return int(any(row["state"] == "refused" for row in outcomes))
 
 
 def _agrees(asked: Asked) -> bool:
     """Return whether it may be done: asked on a terminal, else by ``--yes``."""
     if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
         return bool(asked.yes or click.confirm("Do this?", err=True))
-    say("Nothing was changed. To do this: skillsearch setup --yes" + " --remove" * asked.remove)
+    only = f" --only {asked.only}" if asked.only else ""
+    say(
+        "Nothing was changed. To do this: skillsearch setup --yes"
+        + only
+        + " --remove" * asked.remove
+    )
     return False
 
 
-def _index(roots: list[str], index_dir: Path) -> None:
-    if roots:
-        from skillsearch.cli.index import index_command
+def _index(change: RootChange, index_dir: Path) -> None:
+    from skillsearch.index.skill_index import SkillIndex
 
-        with redirect_stdout(sys.stderr):
-            index_command.main(["--index-dir", str(index_dir)], standalone_mode=False)
+    with progress_bars() as bars:
+        index, report = SkillIndex.build(change, index_dir, progress=bars)
+    forget_told(index_dir)
+    show_diagnostics(report.diagnostics)
+    roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
+    say(f"{report.indexed:,} skills in the index {index_dir}; roots: {roots}")
 
 
-def _files(
-    client: str, index_dir: Path, asked: Asked
-) -> list[tuple[Path, tuple[str, list[Entry]]]]:
+def _files(client: str, index_dir: Path, asked: Asked) -> list[tuple[Path, list[Entry]]]:
     """Return the files of a host with what is to become of each; none if it is not here."""
     has_hook = "hook" in HOSTS[client]
     folder = host_file(client, hook=has_hook).parent
@@ -97,30 +118,58 @@ def _files(
         return []
     place = ["--index-dir", str(index_dir)]
     files: dict[Path, list[Entry]] = {}
-    if asked.remove or importlib.util.find_spec("mcp"):
+    if asked.only != "hook" and (asked.remove or importlib.util.find_spec("mcp")):
         server = None if asked.remove else [*our_command(), "mcp", *place]
         files.setdefault(host_file(client), []).append(server_entry(client, server))
-    if has_hook:
+    if asked.only != "server" and has_hook:
         asks = None if asked.remove else [*our_command(), "hook", "--client", client, *place]
         files.setdefault(host_file(client, hook=True), []).append(hook_entry(client, asks))
-    return [(file, (client, entries)) for file, entries in files.items()]
+    return list(files.items())
 
 
-def _handle(file: Path, client: str, entries: list[Entry], *, do: bool) -> dict[str, JsonValue]:
-    """Plan the change of a file, or make it; return what comes of it."""
-    kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
-    row = {"client": client, "entries": kinds, "file": str(file)}
-    try:
-        change = Change.plan(file, entries)
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What is to become of a host's file: the row to show, and the change if one is needed."""
+
+    row: dict[str, JsonValue]
+    entries: Sequence[Entry]
+    change: Change | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, client: str, file: Path, entries: Sequence[Entry]) -> _Planned:
+        """Work it out; a host that has our plugin gets no second server or hook."""
+        kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
+        row: dict[str, JsonValue] = {"client": client, "entries": kinds, "file": str(file)}
+        is_removal = entries[0].value is None
+        if not is_removal and (plugin := our_plugin(client)):
+            return cls(row | {"state": "plugin"}, entries, note=f"{client} has the plugin {plugin}")
+        try:
+            change = Change.plan(file, entries)
+        except (ConfigError, OSError) as exc:
+            return cls(row | {"state": "refused", "reason": str(exc)}, entries)
+        note = "" if is_removal else distrust(client, Path.cwd())
         if not change.is_needed:
-            return row | {"state": "unchanged"}
-        if do:
-            _make(change, entries)
-            return row | {"state": "changed"}
-    except (ConfigError, OSError) as exc:
-        say(f"refused: {exc}")
-        return row | {"state": "refused", "reason": str(exc)}
-    return row | {"state": "write" if entries[0].value is not None else "remove"}
+            return cls(row | {"state": "unchanged"}, entries, note=note)
+        return cls(row | {"state": "remove" if is_removal else "write"}, entries, change, note)
+
+    def tell(self) -> None:
+        """Show the change as a diff, or why there is none, and what else to know."""
+        if self.change:
+            click.echo(self.change.diff(), err=True)
+        say(f"refused: {self.row['reason']}" if "reason" in self.row else "")
+        say(f"note: {self.note}" if self.note else "")
+
+    def done(self) -> dict[str, JsonValue]:
+        """Make the change that was shown, and return what came of it."""
+        try:
+            if self.change is None:
+                return self.row
+            _make(self.change, self.entries)
+        except (ConfigError, OSError) as exc:
+            say(f"refused: {exc}")
+            return self.row | {"state": "refused", "reason": str(exc)}
+        return self.row | {"state": "changed"}
 
 
 def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
@@ -162,7 +211,8 @@ def mcp_config_command(asked: Asked) -> None:
     ROOT it names the index in use here and now, so that the host asks that one from any folder.
 
     --write and --remove change our entry in that file and keep every other byte of it. What was
-    there stays beside it, as FILE.1.bak. A file that cannot be edited without risk is left alone.
+    there stays beside it, as FILE.skillsearch.bak. A file that cannot be edited without risk is
+    left alone.
     """
     given, client = _server_options(asked), asked.client
     _check(asked, given)
@@ -201,6 +251,7 @@ def _change(entry: Entry, asked: Asked) -> None:
         if not change.is_needed:
             say(f"Nothing to change: {file} {'has' if asked.write else 'does not have'} it.")
             return
+        click.echo(change.diff(), err=True)
         _make(change, [entry])
     except (ConfigError, OSError):
         if asked.write:
@@ -209,8 +260,7 @@ def _change(entry: Entry, asked: Asked) -> None:
 
 
 def _make(change: Change, entries: Sequence[Entry]) -> None:
-    """Show a change of a host's file as a diff, make it, and say how to see that it works."""
-    click.echo(change.diff(), err=True)
+    """Make a change of a host's file, and say how to see that it works."""
     backup = change.write()
     say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
     for client in {e.client for e in entries if e.value is not None and not e.is_hook}:

@@ -47,6 +47,15 @@ def edit(data: bytes, entry: Entry) -> bytes:
         raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
 
 
+def read_json(data: bytes) -> dict[str, JsonValue]:
+    """Return what a host's JSON file holds; nothing if it cannot be read."""
+    try:
+        parsed: dict[str, JsonValue] = _parse("json", data.decode().removeprefix(_BOM))
+    except (ValueError, RecursionError):
+        return {}
+    return parsed
+
+
 def _edited(text: str, entry: Entry) -> str:
     present = list(_present(_parse(entry.form, text), entry))
     if entry.value is not None and [value for _, value in present] == [entry.value]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import os
 import shutil
 import stat
@@ -13,15 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.cli.hosts.edit import EditError, edit
-from skillsearch.cli.hosts.entries import HOSTS, Entry
+from skillsearch.cli.hosts.edit import EditError, edit, read_json
+from skillsearch.cli.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import using
 from skillsearch.text.safe_text import visible
+from skillsearch.types import JsonValue
 
 _MAX_BYTES = 16 << 20
+_BACKUP = ".skillsearch.bak"
 _SHOWN_CHARS = 300
 """Of a line in a diff; hosts keep long ones."""
 
@@ -43,6 +44,48 @@ def our_command() -> list[str]:
     """Return what starts skillsearch from any folder, with any PATH."""
     found = shutil.which("skillsearch")
     return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+
+
+def our_plugin(client: str) -> str:
+    """Return the id of our plugin for a host that has it, with our server and hook; else nothing.
+
+    A plugin that its user has turned off does not count.
+    """
+    if "plugins" not in HOSTS[client]:
+        return ""
+    settings = host_file(client, hook=True)
+    enabled = _table(settings).get("enabledPlugins")
+    installed = _table(settings.with_name("plugins") / HOSTS[client]["plugins"]).get("plugins")
+    states = {
+        **dict.fromkeys(installed if isinstance(installed, dict) else (), True),
+        **(enabled if isinstance(enabled, dict) else {}),
+    }
+    return next((name for name, on in states.items() if on and name.split("@")[0] == NAME), "")
+
+
+def distrust(client: str, folder: Path) -> str:
+    """Return what to know of a host that would not use us in a folder, which it does not trust."""
+    if "trusted" not in HOSTS[client]:
+        return ""
+    settings = host_file(client)
+    security = _table(settings).get("security")
+    trust = security.get("folderTrust") if isinstance(security, dict) else None
+    levels = _table(settings.with_name(HOSTS[client]["trusted"]))
+    parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
+    trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
+    is_off = isinstance(trust, dict) and trust.get("enabled") is False
+    if is_off or any(folder.is_relative_to(place) for place in trusted):
+        return ""
+    return (
+        f"{client} starts no server and no hook in a folder that it does not trust (its list says "
+        f'"untrusted folder: Disabled"); to trust {folder}, type /permissions in {client} there'
+    )
+
+
+def _table(path: Path) -> dict[str, JsonValue]:
+    with suppress(OSError, ConfigError):
+        return read_json(_read(path)[0] or b"")
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +165,9 @@ def _read(path: Path) -> tuple[bytes | None, int]:
 
 
 def _back_up(path: Path, data: bytes, mode: int) -> Path:
-    """Keep what a file holds beside it, unless a copy is there already."""
-    names = (path.with_name(f"{path.name}.{number}.bak") for number in itertools.count(1))
-    backup = next(name for name in names if _read(name)[0] in (None, data))
-    write_atomically(backup, data)
+    """Keep what a file holds beside it, in place of the copy that was kept before."""
+    backup = path.with_name(f"{path.name}{_BACKUP}")
+    if _read(backup)[0] != data:
+        write_atomically(backup, data)
     backup.chmod(mode)
     return backup

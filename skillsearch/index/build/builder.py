@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -32,7 +33,13 @@ from skillsearch.index.build.writers import (
     Written,
     write_full,
 )
-from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
+from skillsearch.index.corpus import (
+    IndexSettings,
+    OpenedIndex,
+    last_request,
+    open_current,
+    save_diagnostics,
+)
 from skillsearch.index.dense.channels import (
     ChannelSettings,
     channels_fit,
@@ -42,6 +49,7 @@ from skillsearch.index.dense.channels import (
 )
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import Diagnostic, IndexReport, Progress
 
@@ -67,14 +75,18 @@ class Builder:
     on the CPU and another device is asked for.
 
     Attributes:
+        change: What to hold, or what to change about it. What that means is decided twice: at
+            once, to unpack roots and refuse wrong ones without waiting, and once it is certain
+            that no other process changes the index.
         only: What may have changed since the last run; in a small index all files are looked at.
         embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
         block: How many files are handled together.
-        unchanged: The opened and checked index, if the run left it as it was.
+        request: What `change` means.
+        opened: The index as the run left it; None if it was damaged right after it was written.
     """
 
     folder: IndexFolder
-    request: IndexRequest
+    change: IndexRequest | RootChange
     verify: bool = False
     keep_channels: bool = False
     only: Sequence[Path] = ()
@@ -83,16 +95,22 @@ class Builder:
     progress: Progress | None = None
     limits: SegmentLimits = field(default_factory=SegmentLimits)
     block: int = BLOCK
-    unchanged: OpenedIndex | None = field(default=None, init=False)
+    request: IndexRequest = field(init=False)
+    opened: OpenedIndex | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        require_device(self.request.model, self.device)
         self._started = time.monotonic()
-        roots, self._root_diagnostics = resolve_roots(self.request.roots)
-        self._roots = self.request.with_trust(roots)
+        self._decide(last_request(self.folder))
         self.embedders = {} if self.verify else dict(self.embedders)
         self._progress = self.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
+
+    def _decide(self, held: IndexRequest | None, *, unpack: bool = True) -> None:
+        self._held = held
+        self.request = self.change.applied_to(held, unpack=unpack)
+        require_device(self.request.model, self.device)
+        roots, self._root_diagnostics = resolve_roots(self.request.roots)
+        self._roots = self.request.with_trust(roots)
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -106,14 +124,21 @@ class Builder:
             if not self.only:
                 self._damaged = self.folder.damage(everything=self.verify)
                 detector = self._detector(self._reusable())
-                if detector.index and detector.is_unchanged():
+                if detector.index and self._is_request_held() and detector.is_unchanged():
                     return self._report_unchanged(detector.index)
             with self.folder.lock():
+                if (held := last_request(self.folder)) != self._held:
+                    self._decide(held, unpack=False)
+                    detector = None
                 previous = self._reusable()
                 name = previous.name if previous else None
                 if not detector or not detector.index or detector.index.name != name:
                     detector = self._detector(previous)
-                return self._update(detector)
+                before, report = self._before, self._update(detector)
+                if not self._is_request_held():
+                    self.request.save(self.folder.path, report.generation)
+                self.opened = self.opened or open_current(self.folder)
+                return replace(report, left=_count_left(before, self.opened))
         except OSError as exc:
             raise StorageError.unwritten(self.folder.path, exc) from exc
 
@@ -254,11 +279,13 @@ class Builder:
             written = delta.write(folder) if delta else write_full(folder, update, block=self.block)
             diagnostics = self._diagnostics(update.changes)
             save_diagnostics(folder, diagnostics)
-            self.request.save(self.folder.path)
 
-        shared = before if kept else None
+        def announce(name: str) -> None:
+            self.request.save(self.folder.path, name, self._held)
+
+        shared, settings = before if kept else None, update.settings.to_dict()
         try:
-            name = self.folder.write(save, update.settings.to_dict(), before=shared, kept=kept)
+            name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)
         except KeyError as exc:
             raise StorageError(
                 f"A vector in {self.folder.path} was damaged or removed meanwhile; "
@@ -267,11 +294,13 @@ class Builder:
         return self._report(name, diagnostics, written)
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
-        self.unchanged = index
-        if REQUEST_FILE in self._damaged or IndexRequest.load(self.folder.path) != self.request:
-            self.request.save(self.folder.path)
+        self.opened = index
         count = len(index.corpus.documents)
         return self._report(index.name, index.diagnostics(), Written(count, count))
+
+    def _is_request_held(self) -> bool:
+        is_intact = REQUEST_FILE not in self._damaged
+        return is_intact and IndexRequest.load(self.folder.path) == self.request
 
     def _report(
         self, generation: str, diagnostics: tuple[Diagnostic, ...], written: Written
@@ -299,7 +328,7 @@ class Builder:
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""
-        index = open_current(self.folder)
+        self._before = index = open_current(self.folder)
         if index is None:
             return None
         settings, request = index.settings, self.request
@@ -315,3 +344,18 @@ class Builder:
             expected=expects_others(self.folder.path),
         )
         return index if fits else None
+
+
+def _count_left(before: OpenedIndex | None, now: OpenedIndex | None) -> dict[str, int]:
+    """Count the skills that left an index together with their root, by root."""
+    roots = set(now.settings.root_paths) if now else set()
+    if before is None or now is None or roots.issuperset(before.settings.root_paths):
+        return {}
+    try:
+        with before.guard, now.guard:
+            paths = {document.path for document in now.corpus.documents}
+            gone = (document for document in before.corpus.documents if document.path not in paths)
+            return dict(Counter(document.root for document in gone if document.root not in roots))
+    except CacheError as exc:
+        logger.info("what left the index cannot be counted: %s", exc)
+        return {}

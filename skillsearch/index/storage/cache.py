@@ -177,12 +177,14 @@ class IndexFolder:
         *,
         before: Generation | None = None,
         kept: Collection[str] = (),
+        announce: Callable[[str], None] = lambda name: None,
     ) -> str:
         """Write a new generation, make it the one in use, and return its name; needs the `lock`.
 
         `save` writes all parts into the folder it is given, but those `kept` of the generation
-        `before`, which stays on disk for readers that have just opened it. StorageError if it
-        cannot be written; the index in use is then untouched.
+        `before`, which stays on disk for readers that have just opened it. `announce` gets the name
+        when all but the swap is done. StorageError if it cannot be written; the index in use is
+        then untouched.
         """
         try:
             generations = self.path / "generations"
@@ -207,6 +209,7 @@ class IndexFolder:
                 )
                 sync_to_disk(folder)
                 name = xxhash.xxh3_128_hexdigest(data)
+                announce(name)
                 self._publish(folder, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -261,11 +264,7 @@ class IndexFolder:
 
     def current(self) -> str | None:
         """Return the name of the generation in use, or None if there is none."""
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
-            if name.isalnum() and len(name) == 32:
-                return name
-        return None
+        return current_generation(self.path)
 
     def _described(self, name: str) -> Generation:
         folder = self.path / "generations" / name
@@ -305,6 +304,15 @@ class IndexFolder:
                 shutil.rmtree(other, ignore_errors=True)
         with contextlib.suppress(OSError):
             generation_parts.trust_parts(target, trusted)  # Removing links changed their ctime.
+
+
+def current_generation(folder: Path) -> str | None:
+    """Return the name of the generation in use in an index folder, or None if there is none."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        name = (folder / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
+        if name.isalnum() and len(name) == 32:
+            return name
+    return None
 
 
 def _read_manifest(folder: Path, name: str) -> bytes | None:

@@ -127,7 +127,7 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
 
 
 def test_what_was_there_stays_beside_it_with_its_mode(config):
-    """Each time under another name, unless the same is there already."""
+    """One copy, of what the last change replaced."""
     config.chmod(0o640)
     kept = Change.plan(config, [ENTRY]).write()
     assert kept.read_bytes() == OLD
@@ -135,15 +135,15 @@ def test_what_was_there_stays_beside_it_with_its_mode(config):
     written = config.read_bytes()
     assert Change.plan(config, [GONE]).write().read_bytes() == written
     assert config.read_bytes() == OLD
-    assert Change.plan(config, [ENTRY]).write() == kept
-    assert others(config) == ["settings.json.1.bak", "settings.json.2.bak"]
+    assert Change.plan(config, [ENTRY]).write().read_bytes() == OLD
+    assert others(config) == ["settings.json.skillsearch.bak"]
 
 
 def test_several_entries_are_one_change(config):
     """A file with a server and a hook is written once."""
     other = ENTRY._replace(path=("mcpServers", "other"))
     Change.plan(config, [ENTRY, other]).write()
-    assert others(config) == ["settings.json.1.bak"]
+    assert others(config) == ["settings.json.skillsearch.bak"]
     assert not Change.plan(config, [other, ENTRY]).is_needed
 
 
@@ -191,7 +191,7 @@ def test_a_change_by_another_is_not_overwritten(config):
     with pytest.raises(ConfigError, match="changed meanwhile"):
         change.write()
     assert config.read_bytes() == b"{}"
-    assert others(config) == ["settings.json.1.bak"]
+    assert others(config) == ["settings.json.skillsearch.bak"]
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):

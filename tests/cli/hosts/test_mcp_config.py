@@ -240,7 +240,7 @@ def test_a_server_is_written_and_removed(cli, program, home, client):
     assert f"Changed {file}" in written.stderr
     assert "Nothing to change" in cli("mcp-config", client, "--write").stderr
     removed = cli("mcp-config", client, "--remove")
-    assert f"Changed {file}; what was there is in {file}.1.bak" in removed.stderr
+    assert f"Changed {file}; what was there is in {file}.skillsearch.bak" in removed.stderr
     assert "skillsearch" not in file.read_text()
     assert "does not have it" in cli("mcp-config", client, "--remove").stderr
 

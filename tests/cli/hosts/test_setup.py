@@ -90,6 +90,127 @@ def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
     assert after == {**before, machine / ".cursor" / "mcp.json": b"{}\n"}
 
 
+def test_it_indexes_what_it_shows_also_where_an_index_holds_other_roots(
+    cli, machine, tmp_path, make_skill
+):
+    """The folders it lists are those that the index holds then; none is vouched for unasked."""
+    make_skill(tmp_path / "mine", "mine")
+    make_skill(tmp_path / "work" / ".claude" / "skills", "theirs")
+    cli("index", tmp_path / "mine")
+    shown = [line.split("\t")[1] for line in cli("setup").stdout.splitlines()[:3]]
+    assert {Path(root).parent.name for root in shown} == {tmp_path.name, ".claude", ".agents"}
+    done = record(cli("setup", "--yes", "--json"))
+    assert done["roots"] == shown
+    roots = json.loads(cli("status", "--json").stdout)["roots"]
+    assert {root["path"]: root["trust"] for root in roots} == {
+        str(tmp_path / "mine"): "vetted",
+        str(tmp_path / "work" / ".claude" / "skills"): "project",
+        str(machine / ".agents" / "skills"): "vetted",
+    }
+
+
+def test_a_root_that_is_gone_stops_it_before_a_host_is_changed(cli, machine, tmp_path, make_skill):
+    """It cannot do what it showed, and says what to do."""
+    make_skill(tmp_path / "mine", "mine")
+    cli("index", tmp_path / "mine")
+    (tmp_path / "mine").rename(tmp_path / "away")
+    before = files(machine)
+    result = cli("setup", "--yes")
+    assert result.exit_code == 2
+    assert "bring it back, or leave its skills out: skillsearch index --replace" in result.stderr
+    assert files(machine) == before
+
+
+def test_the_changes_are_shown_before_the_yes(cli, machine):
+    """As diffs; without a yes nothing else happens."""
+    result = cli("setup")
+    assert f"+++ {machine / '.codex' / 'config.toml'}" in result.stderr
+    assert "+[mcp_servers.skillsearch]" in result.stderr
+    assert result.stderr.index("+++") < result.stderr.index("Nothing was changed")
+
+
+@pytest.mark.parametrize(("kind", "other"), [("server", "hook"), ("hook", "server")])
+def test_server_or_hook_can_be_had_alone(cli, machine, kind, other):
+    """And be taken out alone."""
+    rows = record(cli("setup", "--yes", "--only", kind, "--json"))["hosts"]
+    assert {row["entries"] for row in rows} == {kind}
+    record(cli("setup", "--yes", "--only", other, "--json"))
+    rows = record(cli("setup", "--remove", "--yes", "--only", kind, "--json"))["hosts"]
+    assert {row["entries"] for row in rows} == {kind}
+    text = (machine / ".codex" / "config.toml").read_text()
+    assert ("[mcp_servers.skillsearch]" in text) == (other == "server")
+    assert ("UserPromptSubmit" in text) == (other == "hook")
+
+
+@pytest.mark.parametrize(
+    ("settings", "installed", "state"),
+    [
+        ({"skillsearch@skillsearch": True}, [], "plugin"),
+        ({}, ["skillsearch@mine"], "plugin"),
+        ({"skillsearch@skillsearch": False}, ["skillsearch@skillsearch"], "write"),
+        ({"other@skillsearch": True}, ["skillsearch-more@x"], "write"),
+    ],
+)
+def test_a_host_with_our_plugin_gets_no_second_server_or_hook(
+    cli, machine, settings, installed, state
+):
+    """Unless its user has turned it off."""
+    claude = machine / ".claude"
+    (claude / "plugins").mkdir(parents=True)
+    (claude / "settings.json").write_text(json.dumps({"enabledPlugins": settings}))
+    listed = {"version": 2, "plugins": {name: [{"scope": "user"}] for name in installed}}
+    (claude / "plugins" / "installed_plugins.json").write_text(json.dumps(listed))
+    result = cli("setup", "--yes", "--json")
+    rows = [row for row in record(result)["hosts"] if row["client"] == "claude-code"]
+    assert {row["state"] for row in rows} == {{"write": "changed"}.get(state, state)}
+    assert ("has the plugin skillsearch@" in result.stderr) == (state == "plugin")
+    assert (machine / ".claude.json").exists() == (state == "write")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"enabledPlugins": 3}', "\xff"])
+def test_a_list_of_plugins_that_cannot_be_read_lists_none(cli, machine, text):
+    """Nor does what it holds instead."""
+    (machine / ".claude" / "plugins").mkdir(parents=True)
+    place = machine / ".claude" / "plugins" / "installed_plugins.json"
+    place.write_text(text, encoding="latin-1")
+    rows = record(cli("setup", "--json"))["hosts"]
+    assert [row["state"] for row in rows if row["client"] == "claude-code"] == ["write", "write"]
+
+
+@pytest.mark.parametrize(
+    ("trusted", "is_on", "is_told"),
+    [
+        ({}, None, True),
+        ({"{here}": "TRUST_FOLDER"}, None, False),
+        ({"{here}/..": "DO_NOT_TRUST"}, None, True),
+        ({"{here}/x": "TRUST_PARENT"}, None, False),
+        ({"{here}x": "TRUST_FOLDER"}, None, True),
+        ({}, False, False),
+    ],
+)
+def test_a_folder_that_gemini_does_not_trust_is_told(
+    cli, machine, tmp_path, trusted, is_on, is_told
+):
+    """Its own list would say no more than that the server is disabled."""
+    here = str(tmp_path / "work")
+    (machine / ".gemini").mkdir()
+    levels = {path.replace("{here}", here): level for path, level in trusted.items()}
+    (machine / ".gemini" / "trustedFolders.json").write_text(json.dumps(levels))
+    if is_on is not None:
+        security = {"security": {"folderTrust": {"enabled": is_on}}}
+        (machine / ".gemini" / "settings.json").write_text(json.dumps(security))
+    assert ('"untrusted folder: Disabled"' in cli("setup").stderr) == is_told
+
+
+def test_however_often_it_runs_one_copy_stays_beside_a_file(cli, machine):
+    """What was there before the last change."""
+    for words in (["--yes"], ["--remove", "--yes"], ["--yes"], ["--remove", "--yes"]):
+        cli("setup", *words)
+    assert [path.name for path in (machine / ".codex").glob("*.bak")] == [
+        "config.toml.skillsearch.bak"
+    ]
+
+
 def test_a_host_is_found_by_its_program(cli, machine, tmp_path):
     """Its folder may not be there yet."""
     program = tmp_path / "bin" / "goose"

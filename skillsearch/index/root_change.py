@@ -1,0 +1,186 @@
+"""A change of what an index holds, resolved against what it holds once nobody else can write it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from skillsearch import config
+from skillsearch.config import Settings
+from skillsearch.errors import ConfigError, RootError
+from skillsearch.index.request import (
+    IndexRequest,
+    join_roots,
+    key_of,
+    replace_command,
+    resolve_roots,
+    trust_by_root,
+)
+from skillsearch.roots import sources
+from skillsearch.roots.bundles import local_root
+from skillsearch.text.safe_text import listed
+from skillsearch.types import Trust
+
+Roots = Sequence[Path | str]
+"""Folders, archives or URLs."""
+How = Literal["add", "replace", "remove", "keep"]
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+_SHOWN_ROOTS = 10
+_MADE_WITH = {"model": "model", "fields": "with_body", "languages": "languages"}
+
+
+@dataclass(frozen=True, slots=True)
+class RootChange:
+    """What is to become of the roots of an index; a `Builder` applies it inside the index's lock.
+
+    Attributes:
+        roots: The roots that the caller names, and so vouches for.
+        how: ``add``: hold them beside what is held. ``replace``: hold nothing else. ``remove``:
+            hold them no longer. ``keep``: add them, and look at no archive or URL that is held.
+        settings: Their roots, trust, model, fields and languages; the last three stay as they are
+            held unless the settings name them.
+        found: Folders to add that nobody has named, such as those where hosts keep skills.
+        examples: Whether the examples of this package are among the `roots`; they come last.
+        otherwise: What to take as held by an index that does not say.
+    """
+
+    roots: Roots = ()
+    how: How = "add"
+    settings: Settings = field(default_factory=Settings)
+    found: Roots = ()
+    examples: bool = False
+    otherwise: IndexRequest | None = None
+
+    def applied_to(self, held: IndexRequest | None, *, unpack: bool = True) -> IndexRequest:
+        """Return what the index is to hold, given what it holds.
+
+        Without `unpack`, archives and URLs are taken as they were last unpacked. A RootError for a
+        root that cannot be indexed, and a ConfigError if nothing would be held, say what to do.
+        """
+        held, settings = held or self.otherwise, self.settings
+        named = self.named(held)
+        roots = self._folders(named, held, unpack=unpack)
+        origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
+        made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
+        made["with_body"] = settings.fields == "full"
+        for key, name in _MADE_WITH.items():
+            if held and key not in settings.sources:
+                made[name] = getattr(held, name)
+        trust, found = self._trust(named, held)
+        return IndexRequest(roots, sources=origins, trust=trust, found=found, **made)
+
+    def named(self, held: IndexRequest | None) -> Roots:
+        """Return the roots to hold as they were named, given what is held; none is looked at."""
+        earlier = held.named if held and self.how != "replace" else ()
+        own = [root for root in earlier if str(root) != str(EXAMPLES)]
+        last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
+        if self.how == "remove":
+            return self._without([*own, *last])
+        stays = self.how == "keep" and held is not None
+        first = () if stays or self.how == "replace" else self.settings.index_roots
+        is_enough = self.roots or self.found or own or stays
+        usual = () if is_enough else self.settings.roots or config.standard_roots()
+        named = join_roots(first, own, usual, self.found, self.roots, last)
+        if not named:
+            raise ConfigError(
+                "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
+                "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
+                "--examples"
+            )
+        return named
+
+    def _without(self, held: Roots) -> Roots:
+        """Return the roots that are left; an error for one that is not held, or stays by itself."""
+        gone = {key_of(root): root for root in self.roots}
+        gone |= {key_of(EXAMPLES): EXAMPLES} if self.examples else {}
+        keys = list(map(key_of, held))
+        for key, root in gone.items():
+            if key not in keys:
+                raise RootError(f"{_shown([root])} is not a root of this index. {_roots(held)}")
+        if kept := [root for root in self.settings.index_roots if key_of(root) in gone]:
+            raise RootError(
+                f"{_shown(kept[:1])} is a root of the settings ({self._source}), so the next "
+                "indexing would add it again; take it out there."
+            )
+        left = [root for root, key in zip(held, keys, strict=True) if key not in gone]
+        if not left:
+            raise RootError(
+                "Nothing would be left in this index; say what it is to hold instead: "
+                + replace_command((), self._option)
+            )
+        return left
+
+    def _trust(
+        self, named: Roots, held: IndexRequest | None
+    ) -> tuple[dict[str, Trust], tuple[str, ...]]:
+        """Return what the user says of roots, or said before, and the unnamed ones of projects."""
+        settings, keys = self.settings, list(map(key_of, named))
+        said = trust_by_root(settings.trust, self.roots or named)
+        strange = [key for key in said if key not in keys]
+        if strange and settings.sources.get("trust") == "flag":
+            message = f"trust names {listed(strange, 1)}, which is not a root of this index. "
+            raise ConfigError(message + _roots(named))
+        found = set(map(key_of, settings.project_roots))
+        if held:
+            found = set(held.found) | (found - set(map(key_of, held.named)))
+            said = {**held.trust, **said}
+        found -= set(map(key_of, (*self.roots, *settings.own_roots)))
+        trust = {key: level for key, level in said.items() if key in keys}
+        return trust, tuple(key for key in keys if key in found)
+
+    def _folders(
+        self, named: Roots, held: IndexRequest | None, *, unpack: bool
+    ) -> tuple[Path, ...]:
+        folders: list[Path] = []
+        problems: dict[Path | str, RootError] = {}
+        for root in named:
+            is_seen = held is None or self.how in ("add", "replace") or root in self.roots
+            try:
+                folders.append((local_root if unpack and is_seen else sources.place_of)(root))
+                resolve_roots(folders[-1:])
+            except RootError as exc:
+                problems[root] = exc
+        if problems:
+            root = min(problems, key=lambda root: root not in self.roots)
+            usable = [other for other in named if other not in problems]
+            hint = self._hint(root, usable, held.named if held else ())
+            raise RootError(f"{problems[root]} {hint}".rstrip()) from problems[root]
+        return tuple(folders)
+
+    def _hint(self, root: Path | str, usable: Roots, earlier: Roots) -> str:
+        """Return what to do about a root that cannot be indexed."""
+        if root in earlier and self.how != "replace":
+            command = replace_command(usable, self._option)
+            return f"It was indexed before: bring it back, or leave its skills out: {command}"
+        if root not in self.roots:
+            return f"It is a root of the settings ({self._source})."
+        if url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
+            return f"For a repository, name its archive: {url}"
+        others = " ".join(shlex.quote(str(other)) for other in self.roots if other in usable)
+        return f"Without it: skillsearch index {others}" if others else ""
+
+    @property
+    def _source(self) -> str:
+        return self.settings.sources.get("roots", "default")
+
+    @property
+    def _option(self) -> str:
+        """The options by which a command names this index."""
+        settings = self.settings
+        if settings.backend != "milvus":
+            return config.index_option(settings.index_dir.absolute(), settings)
+        values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
+        flags = [key for key in values if settings.sources.get(key) == "flag"]
+        return "".join(f" --{key} {values[key]}" for key in flags)
+
+
+def _roots(roots: Roots) -> str:
+    return f"Its roots: {_shown(roots) or 'none'}"
+
+
+def _shown(roots: Roots) -> str:
+    return listed(map(sources.shown, map(sources.source_of, roots)), _SHOWN_ROOTS)
