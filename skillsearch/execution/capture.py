@@ -35,6 +35,7 @@ _FAILED = {
 _REASONS = {
     "time": "It timed out after {limits.timeout:g} s; everything it had started was ended.",
     "processes": "It had more than {limits.processes} processes at once; all were ended.",
+    "memory": "It had more than {limits.memory_bytes:,} bytes of memory; parts of it were ended.",
     "outer": "One of its two supervisors was killed; everything it had started was ended.",
     "lost": "Its supervisor was killed or stopped; how the program itself ended is unknown.",
 }

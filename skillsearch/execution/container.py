@@ -14,7 +14,7 @@ import resource
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -219,9 +219,16 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
                 f"The variable {name!r} cannot be passed to a container engine, because of a line"
                 " break or a blank in it; put the value into a file instead."
             )
-    with os.fdopen(os.memfd_create("variables", os.MFD_CLOEXEC), "wb") as file:
-        file.writelines(os.fsencode(f"{name}={value}\n") for name, value in passed.items())
-        file.flush()
+    with memory_file(os.fsencode("".join(f"{name}={passed[name]}\n" for name in passed))) as file:
+        yield file
+
+
+@contextmanager
+def memory_file(data: bytes) -> Iterator[int]:
+    """Yield the descriptor of an in-memory file, for one program to inherit and read."""
+    with os.fdopen(os.memfd_create("skillsearch", os.MFD_CLOEXEC), "wb") as file:
+        file.write(data)
+        file.seek(0)
         yield file.fileno()
 
 
@@ -284,7 +291,7 @@ def _info(engine: str) -> _Engine:
     return _Engine("", bool(host), is_rootless, frozenset(usable))
 
 
-def ask(*argv: str, env: Mapping[str, str] | None = None) -> tuple[str, str]:
+def ask(*argv: str, env: dict[str, str] | None = None, fds: Sequence[int] = ()) -> tuple[str, str]:
     """Return the output of a short command, and the problem if it fails."""
     try:
         run = subprocess.run(
@@ -292,6 +299,7 @@ def ask(*argv: str, env: Mapping[str, str] | None = None) -> tuple[str, str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=env,
+            pass_fds=fds,
             timeout=_ASK_SECONDS,
             check=False,
         )

@@ -4,7 +4,7 @@ A standalone script, started as ``python -I -S enclose.py PROCESSES OPTION... --
 runs before every command, so it imports next to nothing. Its options are ``bwrap``'s that
 make up a view of the file system, in the order in which they are applied. Always done: new
 namespaces of every kind, a new session, no capabilities, no new privileges, no user namespaces
-inside (if the kernel lets one forbid them), no file descriptors beyond 0 to 2, no network but a
+inside (if the kernel lets us forbid them), no file descriptors beyond 0 to 2, no network but a
 loopback device, and an end with the parent. A ``/proc`` that may not be mounted stays empty.
 
 Without ``--uid`` it makes no namespaces, because bubblewrap did, and is the first process of
@@ -40,6 +40,7 @@ _SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}  # libc has no function for it
 _CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _MOST_BYTES = 22, 2, 8 * 4096
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _RESERVED_PIDS = 300  # ids below are not reused
@@ -50,7 +51,7 @@ _LINKS = {"fd": "/proc/self/fd", **_STREAMS, "ptmx": "pts/ptmx"}
 _OPERANDS = {
     **dict.fromkeys(("--ro-bind", "--bind", "--symlink", "--setenv"), 2),
     **dict.fromkeys(("--size", "--tmpfs", "--dev", "--proc", "--remount-ro", "--unsetenv"), 1),
-    **dict.fromkeys(("--uid", "--gid", "--hostname", "--chdir"), 1),
+    **dict.fromkeys(("--uid", "--gid", "--hostname", "--chdir", "--seccomp"), 1),
 }
 
 
@@ -63,6 +64,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         options.append(arguments[at:end])
         at = end
     given = {option[0]: option[-1] for option in options}
+    syscall_filter = os.read(int(given["--seccomp"]), _MOST_BYTES) if "--seccomp" in given else b""
     if "--uid" in given:
         _enclose(options, given["--uid"], given["--gid"], processes)
     for name, *operands in options:
@@ -71,6 +73,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         elif name == "--unsetenv":
             os.unsetenv(operands[0])
     _give_up_privileges(processes)
+    if syscall_filter:
+        _filter_syscalls(syscall_filter)
     _be_init(arguments[at + 1 :], given["--chdir"])
 
 
@@ -132,6 +136,8 @@ def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
 
 def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
     place = _NEW + operands[-1]
+    if source == "/dev/null" and not os.path.exists(place):
+        return  # what it would hide is not there
     if name in {"--bind", "--ro-bind"}:
         _bind(_OLD + source, place, _NOSUID | _NODEV | (_RDONLY if name == "--ro-bind" else 0))
     elif name == "--symlink":
@@ -156,7 +162,7 @@ def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
 def _bind(source: str, place: str, attributes: int) -> None:
     if os.path.isdir(source):
         os.makedirs(place, exist_ok=True)
-    else:
+    elif not os.path.exists(place):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o444))
     _mount(source, place, None, _MS_BIND | _MS_REC)
@@ -198,6 +204,14 @@ def _give_up_privileges(processes: int) -> None:
         capability += 1
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     _call("capset", header, none)
+
+
+def _filter_syscalls(code: bytes) -> None:
+    """Have the kernel judge by a filter each call of this process and of all that it starts."""
+    instructions = ctypes.create_string_buffer(code, len(code))
+    # A ``sock_fprog``: the number of instructions in 16 bits, and, aligned, where they are.
+    program = (ctypes.c_uint64 * 2)(len(code) // 8, ctypes.addressof(instructions))
+    _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0)
 
 
 def _be_init(command: Sequence[str], folder: str) -> NoReturn:

@@ -13,14 +13,23 @@ import re
 import shutil
 import sys
 from dataclasses import replace
-from itertools import product, starmap
+from itertools import chain, product, starmap
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.container import IMAGE, NOBODY, TMP_BYTES, ContainerExecutor, ask
-from skillsearch.execution.types import Capabilities, Executor, Finished, Program
+from skillsearch.execution.container import (
+    IMAGE,
+    NOBODY,
+    TMP_BYTES,
+    ContainerExecutor,
+    ask,
+    memory_file,
+)
+from skillsearch.execution.supervise import make_groups, memory_events, remove_groups
+from skillsearch.execution.syscall_filter import syscall_filter
+from skillsearch.execution.types import Capabilities, Executor, Finished, Limits, Program
 from skillsearch.text.tables import read_tables
 
 EXECUTORS = ("auto", "local", "namespace", "container")
@@ -40,11 +49,13 @@ _BWRAP_ALWAYS = (
 )
 """`enclose` always gives this isolation. It is the init of both: bubblewrap's can be stopped."""
 _INIT = "/etc/skillsearch-init.py"  # `enclose` inside bubblewrap's namespaces
-_SYSTEM, _ETC, _PREFIX_PARTS = read_tables(Path(__file__).with_suffix(".txt"))["visible"].values()
+_SYSTEM, _ETC, _PREFIX, _HIDDEN = read_tables(Path(__file__).with_suffix(".txt"))["view"].values()
 _STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
 """Prefixes of variables that would load code into the enclosing program, outside of it."""
 _OWN_PROCESSES = 2  # of either backend: one outside, and the init
 _UNSTARTED = re.compile(rb"bwrap: |enclose: ")
+
+_UNFILTERED = "System calls, those for keys and vsock among them, are not filtered on this machine."
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +78,7 @@ class LocalExecutor:
                 "It can reach the network, and the servers of this machine.",
                 "It can see your other processes, including the secrets in their environment, and"
                 " kill them, even its own supervisors: it can then outlive the run.",
-                "Memory and file size are limited for each process and each file, not for all"
-                " together; CPU time and disk space are not limited.",
+                _sizes(),
             ),
         )
 
@@ -104,9 +114,9 @@ class NamespaceExecutor:
         return Capabilities(
             isolation="namespaces",
             not_isolated=(
-                "System calls are not filtered: a fault in the kernel may be a way out, and in a "
-                "virtual machine so may sockets to its host (vsock).",
-                "CPU time, disk space, and the memory of all processes together are not limited.",
+                "It shares the kernel of this machine: a fault in that may be a way out.",
+                *(() if syscall_filter(os.uname().machine) else (_UNFILTERED,)),
+                _sizes(),
                 "It can read /usr, /opt, the Python installation and a part of /etc.",
                 *(root if os.getuid() == 0 else ()),
             ),
@@ -120,13 +130,24 @@ class NamespaceExecutor:
         inherited = {name: program.env[name] for name in program.env.keys() - steering}
         limits = replace(program.limits, processes=program.limits.processes + _OWN_PROCESSES)
         enclosing = replace(program, env=inherited, limits=limits)
-        finished = run_supervised(enclosed(program, backend), enclosing)
+        with memory_file(syscall_filter(os.uname().machine)) as file:
+            command = enclosed(program, backend, file)
+            finished = run_supervised(command, enclosing, descriptors=(file,))
         if finished.exit_code in (1, 126, 127) and _UNSTARTED.match(finished.stderr):
             return replace(finished, exit_code=-1)
         return finished
 
     def _working(self) -> Backend | None:
         return next((backend for backend in self._backends if not _problem(backend)), None)
+
+
+@functools.cache
+def _sizes() -> str:
+    """Return what is limited for all of a run together here, and what is not; found by trying."""
+    groups = make_groups(Limits().memory_bytes, Limits().processes)
+    memory = "for all processes together" if memory_events(groups) else "process by process"
+    remove_groups(groups)
+    return f"Memory is limited {memory}, file size by file, CPU time and disk space not at all."
 
 
 class ExecutorStatus(NamedTuple):
@@ -174,8 +195,11 @@ def executor_statuses() -> list[ExecutorStatus]:
     return statuses
 
 
-def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
-    """Return the command that encloses a program, with its view in the order of the mounts."""
+def enclosed(program: Program, backend: Backend, filter_file: int) -> tuple[str, ...]:
+    """Return the command that encloses a program, with its view in the order of the mounts.
+
+    It inherits the descriptor of a file with the `syscall_filter` of this machine.
+    """
     # It inherits the program's environment, except for variables that would affect it itself.
     own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
     variables = [word for item in own for word in ("--setenv", *item)]
@@ -184,14 +208,16 @@ def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
     is_bwrap = backend == "bwrap"
     enclose = _INIT if is_bwrap else str(_ENCLOSE)
     init = (sys.executable, "-I", "-S", enclose, str(program.limits.processes + _OWN_PROCESSES))
+    hidden = [("--ro-bind", "/dev/null", path) for path in _HIDDEN if Path(path).exists()]
     view = (
         *("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY)),
         *("--hostname", "skill"),
+        *(("--seccomp", str(filter_file)) if syscall_filter(os.uname().machine) else ()),
         *("--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
         *_system_view(),
         *(("--ro-bind", str(_ENCLOSE), _INIT) if is_bwrap else ()),
         # Root outside may write to much of /proc without any capability.
-        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
+        *("--proc", "/proc", *chain(*hidden), "--remount-ro", "/proc", "--dev", "/dev"),
         *("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
         *("--bind", str(program.workspace), str(program.workspace)),
         *("--remount-ro", "/"),
@@ -206,7 +232,7 @@ def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
 def _system_view() -> tuple[str, ...]:
     """Return the options that show the system and the Python that runs us."""
     prefixes = dict.fromkeys((sys.prefix, sys.base_prefix))
-    paths = [*map(Path, _SYSTEM), *starmap(Path, product(prefixes, _PREFIX_PARTS))]
+    paths = [*map(Path, _SYSTEM), *starmap(Path, product(prefixes, _PREFIX))]
     path = Path(sys.executable)
     while path not in paths and path.is_symlink():  # each link by which this Python is called
         paths.append(path)
@@ -239,5 +265,6 @@ def _problem(backend: Backend) -> str:
         return "bwrap: not installed"
     folder = Path("/tmp")  # a new folder would be left behind if this process is killed
     program = Program(("/bin/sh", "-c", "true"), folder, folder, {})
-    problem = ask(*enclosed(program, backend), env={})[1]
+    with memory_file(syscall_filter(os.uname().machine)) as file:
+        problem = ask(*enclosed(program, backend, file), env={}, fds=[file])[1]
     return f"{backend}: {problem.removeprefix(f'{backend}: ')}" if problem else ""

@@ -24,6 +24,8 @@ TICK = 0.02  # longest pause between two checks, in seconds
 ENOENT, ENOMEM = 2, 12
 SIGKILL, SIGCONT, LAST_SIGNAL, SIG_SETMASK = 9, 18, 64, 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+OWN_GROUP = "skillsearch-"
+"""What the names of our control groups begin with; the process id of a supervisor follows."""
 KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219, "riscv64": 219}, 1
 """A system call for which libc has no function: its number by type of machine, and operation."""
 
@@ -81,6 +83,60 @@ class Children:
         return killed
 
 
+def make_groups(memory_bytes: int, processes: int) -> list[str]:
+    """Make what control groups this user may make for a run; none for a client, of 0 bytes.
+
+    They limit the memory and the number of all its processes together. Those that supervisors left
+    behind when they were killed are removed.
+    """
+    groups: list[str] = []
+    limits = dict.fromkeys(("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), memory_bytes)
+    limits |= {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes + THREADS}
+    for parent in group_parents() if memory_bytes else []:
+        ours = [name for name in names(parent) if name.startswith(OWN_GROUP)]
+        left = [name for name in ours if not names(f"/proc/{name.split('-')[1]}")]
+        remove_groups([f"{parent}/{name}" for name in left])
+        group = f"{parent}/{OWN_GROUP}{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            os.mkdir(group)  # noqa: PTH102
+            for name in filter(names(group).__contains__, limits):
+                write(f"{group}/{name}", limits[name])
+            groups.append(group)
+        except OSError:
+            remove_groups([group])
+    return groups
+
+
+def group_parents(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> list[str]:
+    """Return the folders in which this user can make groups that limit memory or number.
+
+    In version 2 a group with processes, such as our own, can limit none below it. So ours are made
+    beside it: by a user to whom that folder is delegated, and unless our own limits were evaded.
+    """
+    parents = []
+    for line in read(own).decode().splitlines():
+        controllers, path = line.split(":", 2)[1:]
+        folder = f"{root}/{controllers}{path}".rstrip("/")
+        limits = [read(f"{folder}/{name}") for name in ("memory.max", "memory.high", "cpu.max")]
+        is_free = not controllers and os.geteuid() and all(x[:3] == b"max" for x in limits if x)
+        usable = [folder, os.path.dirname(folder)] if is_free else [folder]  # noqa: PTH120
+        is_old = controllers in ("memory", "pids")
+        parents += [p for p in usable if is_old or read(f"{p}/cgroup.subtree_control").split()]
+    return parents
+
+
+def memory_events(groups: list[str]) -> bytes:
+    """Return the kernel's account of the memory of groups; nothing if none limits it."""
+    files = ("memory.events", "memory.oom_control")  # of version 2, and of 1
+    return b"".join(read(f"{group}/{name}") for group in groups for name in files)
+
+
+def remove_groups(groups: list[str]) -> None:
+    """Remove groups, except for those that are gone or have processes."""
+    for group in groups:
+        libc.rmdir(os.fsencode(group))
+
+
 def main(control: int, words: list[str]) -> None:
     """Follow `Orders`; report ``ended CODE REASON KILLED MILLISECONDS``, or ``failed ...``."""
     os.set_inheritable(control, False)
@@ -88,11 +144,13 @@ def main(control: int, words: list[str]) -> None:
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     outer = os.getpid()
+    groups = make_groups(orders.memory_bytes, orders.processes)
     inner = os.fork()
     if inner:
         let_go_of_streams()
         os.waitpid(inner, os.WUNTRACED)
         Children(inner).end_all()
+        remove_groups(groups)
         return
     os.setsid()  # signals to the group of the outer one must not reach this one
     prctl(PR_SET_PDEATHSIG, SIGCONT)  # wakes it if the outer one is gone
@@ -100,9 +158,9 @@ def main(control: int, words: list[str]) -> None:
     come_first()
     program = os.fork()
     if program == 0:
-        become(orders, control)
+        become(orders, control, groups)
     let_go_of_streams()
-    os.write(control, look_after(program, orders, outer, control))
+    os.write(control, look_after(program, orders, outer, control, groups))
 
 
 def come_first() -> None:
@@ -121,7 +179,7 @@ def let_go_of_streams() -> None:
     os.close(null)
 
 
-def become(orders: Orders, control: int) -> None:
+def become(orders: Orders, control: int, groups: list[str]) -> None:
     """Turn this process into the program, or report why that fails, and exit."""
     what = b"folder"
     try:
@@ -132,6 +190,8 @@ def become(orders: Orders, control: int) -> None:
         libc.sigprocmask(SIG_SETMASK, bytes(128), None)
         os.chdir(orders.folder)
         what = b"program"
+        for group in groups:
+            write(f"{group}/cgroup.procs", 0)
         set_limits(orders)
         execute(orders.argv, orders.env)
     except (OSError, MemoryError) as error:
@@ -151,9 +211,9 @@ def set_limits(orders: Orders) -> None:
         resource.RLIMIT_FSIZE: orders.file_bytes,
         resource.RLIMIT_NPROC: threads_of_all() + orders.processes + THREADS,
         resource.RLIMIT_AS: orders.memory_bytes,
+        resource.RLIMIT_CORE: 1,  # for 0, a program of the machine that collects cores is started
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for kind, wanted in limits.items():
         hard = resource.getrlimit(kind)[1]
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -173,7 +233,7 @@ def execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     raise FileNotFoundError(ENOENT, "")
 
 
-def look_after(program: int, orders: Orders, outer: int, control: int) -> bytes:
+def look_after(program: int, orders: Orders, outer: int, control: int, groups: list[str]) -> bytes:
     """Wait for the end of a program or a reason to end it, end everything, return the report."""
     started = time.monotonic()
     deadline = started + orders.seconds
@@ -201,6 +261,10 @@ def look_after(program: int, orders: Orders, outer: int, control: int) -> bytes:
             break
     ended = ended or time.monotonic()
     killed = family.end_all()
+    events = memory_events(groups)
+    if reason == b"done" and b"oom_kill " in events and b"oom_kill 0" not in events:
+        reason = b"memory"
+    remove_groups(groups)
     return b"ended %d %s %d %d\n" % (family.code or 0, reason, killed, 1000 * (ended - started))
 
 
@@ -247,6 +311,12 @@ def read(path: str) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def write(path: str, number: int) -> None:
+    """Write a number to a file that is there."""
+    with open(path, "wb", buffering=0) as file:  # noqa: PTH123
+        file.write(b"%d" % number)
 
 
 def kill_below(ancestor: int, hit: set[int]) -> bool:

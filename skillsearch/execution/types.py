@@ -185,7 +185,7 @@ class Limits:
     """Resources that one run may use: sizes in bytes, times in seconds."""
 
     timeout: float = DEFAULT_TIMEOUT
-    memory_bytes: int = 4 << 30  # address space of each process
+    memory_bytes: int = 4 << 30  # address space of each process; of all, as control groups allow
     file_bytes: int = 1 << 30
     processes: int = 256
     open_files: int = 1024  # of each process

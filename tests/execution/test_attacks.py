@@ -371,6 +371,67 @@ def test_keys_of_the_callers_session_are_not_handed_down(run_for, executor):
     assert told["stdout"] == "key False \n"
 
 
+STEAL_KEYS = """if True:
+    import ctypes, json
+    libc, text = ctypes.CDLL(None), ctypes.create_string_buffer(99)
+    numbers = {{{numbers}, *range(-8, 0)}}
+    try:
+        numbers |= {{int(line.split()[0], 16) for line in open("/proc/keys")}}
+    except OSError:
+        pass
+    libc.syscall({keyctl}, 1, None)
+    for number in numbers:
+        libc.syscall({keyctl}, 8, number, -3)
+        libc.syscall({add_key}, b"user", b"planted", b"x", 1, number)
+        libc.syscall({keyctl}, 2, number, b"changed", 7)
+    numbers |= {{libc.syscall({keyctl}, 10, -3, b"user", b"skill", 0)}}
+    numbers |= {{libc.syscall({request_key}, b"user", b"skill", None, -3)}}
+    print([n for n in numbers if libc.syscall({keyctl}, 11, n, text, 99) > 0], text.raw[:7])
+"""
+"""Links, plants, changes, and reads: by number, by name, and in every special keyring."""
+HOLD_KEYS = """if True:
+    libc, held = ctypes.CDLL(None), {secret!r}
+    libc.syscall({keyctl}, 1, None)
+    libc.syscall({keyctl}, 8, -4, -3)
+    user, session = (
+        libc.syscall({add_key}, b"user", b"skill", held, len(held), ring) for ring in (-4, -3)
+    )
+    if user == -1:
+        print(json.dumps({{"stdout": "no keys here"}})); sys.exit()
+    command = command.replace("KEYS", f"{{user}}, {{session}}")
+    import atexit
+    def tell():
+        text, size = ctypes.create_string_buffer(99), 0
+        planted = [libc.syscall({keyctl}, 10, ring, b"user", b"planted", 0) for ring in (-4, -3)]
+        for key in (user, session):
+            size = libc.syscall({keyctl}, 11, key, text, 99)
+            print(json.dumps([text.raw[:size].decode(), [key for key in planted if key != -1]]))
+        for key in (user, *planted):
+            libc.syscall({keyctl}, 9, key, -4)
+    atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize("executor", BACKENDS, indirect=True)
+def test_keys_of_the_user_are_neither_read_nor_changed(request, base, skill, executor):
+    """The user's own keyring has a number, by which every process of the user reaches it."""
+    calls = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}.get(platform.machine())
+    if calls is None:
+        pytest.skip("the numbers of the calls are not known")
+    numbers = dict(zip(("add_key", "request_key", "keyctl"), calls, strict=True))
+    command = f"python3 -c '{STEAL_KEYS.format(numbers='KEYS', **numbers)}'"
+    before = HOLD_KEYS.format(secret=SECRET.encode(), **numbers)
+    name = request.node.callspec.params["executor"]
+    argv = [sys.executable, "-c", CALLER, name, str(base), str(skill), command, before]
+    env = {**os.environ, "PYTHONPATH": PACKAGE}
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    told, *outside = map(json.loads, ran.stdout.splitlines())
+    if told["stdout"] == "no keys here":
+        pytest.skip("keys are not allowed here")
+    assert told["stdout"] == f"[] {bytes(7)}\n", told
+    assert outside == [[SECRET, []]] * 2
+
+
 def test_the_terminal_of_the_caller_is_out_of_reach(run_for, executor):
     """Characters pushed into it would count as typed."""
     typing = "import fcntl, os; fcntl.ioctl(os.open('/dev/tty', os.O_RDWR), 0x5412, b'x')"

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.execution.container import memory_file
 from skillsearch.execution.executors import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
+from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -329,6 +331,140 @@ def test_a_fork_bomb_is_bounded(run):
     assert gone(mark)
 
 
+WORK = {
+    "threads": """if True:
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(8) as pool:
+            print(sum(pool.map(len, ["tea"] * 100)))
+    """,
+    "processes": """if True:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            forked = sum(pool.map(len, ["tea"] * 100))
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+            print(min(forked, sum(pool.map(len, ["tea"] * 100))))
+    """,
+    "shared memory": """if True:
+        from multiprocessing import shared_memory
+        memory = shared_memory.SharedMemory(create=True, size=4096)
+        memory.buf[:3] = b"300"
+        same = shared_memory.SharedMemory(memory.name)
+        print(bytes(same.buf[:3]).decode())
+        same.close()
+        memory.close()
+        memory.unlink()
+    """,
+    "programs": """if True:
+        import asyncio, os, pty, subprocess
+        async def main():
+            process = await asyncio.create_subprocess_exec("true")
+            return 300 + await process.wait()
+        subprocess.run("true | true", shell=True, check=True, start_new_session=True)
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+        assert pty.spawn(["tty", "-s"]) == 0
+        print(asyncio.run(main()))
+    """,
+    "database": """if True:
+        import sqlite3
+        base = sqlite3.connect("base.db")
+        base.execute("pragma journal_mode = wal")
+        base.execute("create table tea (n)")
+        base.executemany("insert into tea values (?)", [(1,)] * 300)
+        base.commit()
+        print(*base.execute("select sum(n) from tea").fetchone())
+    """,
+    "sockets": """if True:
+        import asyncio, os, socket
+        async def serve(reader, writer):
+            writer.write(await reader.readexactly(3))
+            writer.close()
+        async def main(start, connect, *address):
+            async with await start(serve, *address):
+                reader, writer = await connect(*address)
+                writer.write(b"300")
+                return await reader.read()
+        inet = asyncio.start_server, asyncio.open_connection
+        unix = asyncio.start_unix_server, asyncio.open_unix_connection
+        ways = [(*inet, "127.0.0.1", 7000), (*unix, "tea.sock")]
+        ways += [(*inet, "::1", 7001)] if os.path.exists("/proc/net/if_inet6") else []
+        (answer,) = {asyncio.run(main(*way)) for way in ways}
+        assert socket.if_nameindex() == [(1, "lo")]
+        assert socket.getaddrinfo("localhost", 80)
+        left, right = socket.socketpair()
+        left.sendall(answer)
+        print(right.recv(3).decode())
+    """,
+    "files": """if True:
+        import fcntl, mmap, os, shutil, tempfile, zipfile
+        with tempfile.TemporaryFile() as file:
+            file.truncate(300)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = len(mmap.mmap(file.fileno(), 300))
+        open("a", "w").write("tea")
+        os.chmod("a", 0o640), os.link("a", "b"), os.symlink("a", "c"), os.utime("a", (1e9, 1e9))
+        os.mkfifo("pipe")
+        shutil.copyfile("a", "d"), os.replace("d", "e")
+        zipfile.ZipFile("z.zip", "w").write("a")
+        print(size)
+    """,
+    "libraries": """if True:
+        import ctypes, hashlib, os, resource, select, signal, ssl, time
+        signal.setitimer(signal.ITIMER_REAL, 60), select.epoll().close(), time.sleep(0.001)
+        os.sched_setaffinity(0, os.sched_getaffinity(0)), os.nice(1)
+        hashlib.scrypt(b"x", salt=b"y", n=16, r=1, p=1), ssl.create_default_context()
+        os.memfd_create("tea"), os.pidfd_open(os.getpid()), os.getrandom(4)
+        print(300)
+    """,
+}
+"""What ordinary programs do; each prints 300."""
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_ordinary_work_goes_on(run, workspace, kind):
+    """It takes none of the system calls that are refused, or goes on without."""
+    (workspace / "work.py").write_text(f"if __name__ == '__main__':\n  {WORK[kind]}")
+    finished = run(sys.executable, "work.py", timeout=120.0)
+    last = finished.stdout.split()[-1:]
+    assert (last, finished.stderr, finished.exit_code) == ([b"300"], b"", 0), finished
+
+
+TOOLS = {
+    "git": "git init -q && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m tea"
+    " && git gc -q && git log --format=%s",
+    "node": "cat > tea.mjs; node tea.mjs",
+    "perl": "perl -e 'if (fork) { wait } else { exec \"echo tea\" }'",
+    "tar": "echo tea > file; tar czf file.tgz file; rm file; tar xzf file.tgz; cat file",
+    "bash": "bash -c 'coproc cat; echo tea >&${COPROC[1]}; read -u ${COPROC[0]} x; echo $x'",
+    "strace": "strace -f -o trace echo tea; test -s trace",
+    "gcc": "echo 'int puts(); int main() { puts(\"tea\"); }' > a.c; gcc -w a.c && ./a.out",
+}
+SCRIPT = b"""
+import { Worker } from "node:worker_threads";
+import { readFile } from "node:fs/promises";
+import { createServer, get } from "node:http";
+import { execFileSync } from "node:child_process";
+await readFile("/etc/passwd");
+const server = createServer((_, answer) => answer.end("tea\\n"));
+await new Promise(resolve => server.listen(7000, "127.0.0.1", resolve));
+const answer = await new Promise(resolve =>
+  get("http://127.0.0.1:7000", message => message.on("data", resolve)));
+server.close();
+server.closeAllConnections();
+new Worker("require('child_process').execFileSync('true')", { eval: true });
+process.stdout.write(answer);
+"""
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_tools_work(run, name):
+    """Those that are there, and a debugger too: it traces nothing but its own."""
+    if not shutil.which(name, path=PATH):
+        pytest.skip(f"{name} is not installed")
+    finished = run(TOOLS[name], stdin=SCRIPT, env={"HOME": "/tmp"}, timeout=120.0)
+    assert (finished.stdout, finished.exit_code) == (b"tea\n", 0), finished
+
+
 def test_no_capability_is_left_and_none_can_be_had(run):
     """Neither now, nor by running something."""
     status = run("cat /proc/self/status").stdout.decode()
@@ -412,15 +548,19 @@ def test_variables_of_the_loader_reach_the_program_and_nothing_before_it(run, wo
     assert len(list(workspace.glob("trace.*"))) == 1
 
 
+def run_enclosed(program, before=(), pass_fds=()):
+    """Run a program as our own backend does, started by another command."""
+    with memory_file(syscall_filter(os.uname().machine)) as file:
+        argv, fds = [*before, *enclosed(program, "enclose", file)], [file, *pass_fds]
+        return subprocess.run(argv, capture_output=True, timeout=120, pass_fds=fds, check=False)
+
+
 def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
     """Whatever we were started with."""
     with (tmp_path / "secret").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         program = Program(("ls", "/proc/self/fd"), workspace, workspace, {})
-        argv = enclosed(program, "enclose")
-        listed = subprocess.run(
-            argv, capture_output=True, timeout=120, pass_fds=[file.fileno()], check=False
-        )
+        listed = run_enclosed(program, pass_fds=[file.fileno()])
     if listed.returncode:
         pytest.skip(listed.stderr.decode())
     assert listed.stdout.split() == [b"0", b"1", b"2", b"3"]  # the last is the folder that it lists
@@ -433,6 +573,7 @@ def test_files_that_are_open_here_are_not_open_for_a_run(run, tmp_path):
         listed = run("ls -l /proc/[0-9]*/fd").stdout
     assert b"pipe:" in listed
     assert b"secret" not in listed
+    assert b"memfd:" not in listed
 
 
 def test_the_temporary_folder_is_bounded(run):
@@ -527,7 +668,6 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
 def test_where_proc_cannot_be_mounted_it_is_empty(workspace):
     """A container hides parts of /proc, and then the kernel allows no new one; the rest works."""
     program = Program(("sh", "-c", "ls /proc; echo works"), workspace, workspace, {"PATH": PATH})
-    argv = enclosed(program, "enclose")
     # All mounts of it: one that is whole, like that of a system being set up, would be enough.
     hide = r"""awk '$3 == "proc" { print $2 "/bus" }' /proc/mounts |
         while read -r bus; do mount -t tmpfs none "$bus"; done && exec "$@"
@@ -535,7 +675,7 @@ def test_where_proc_cannot_be_mounted_it_is_empty(workspace):
     outer = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh"]
     if subprocess.run([*outer, "true"], capture_output=True, timeout=120, check=False).returncode:
         pytest.skip("user namespaces are not allowed here")
-    finished = subprocess.run([*outer, *argv], capture_output=True, timeout=120, check=False)
+    finished = run_enclosed(program, outer)
     assert finished.stdout == b"works\n", finished.stderr
 
 

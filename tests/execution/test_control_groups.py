@@ -1,0 +1,251 @@
+"""Control groups: where they can be made, what they limit, and that none is left behind."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.execution import executors, supervise
+from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
+from skillsearch.execution.types import Limits, Program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
+
+FREE = {"memory.max": "max\n", "memory.high": "max\n", "cpu.max": "max 100000\n"}
+CONTROLS = {"cgroup.subtree_control": "memory pids\n"}
+NONE = {"cgroup.subtree_control": "\n"}
+APP, UNIT = "user.slice/app.slice", "user.slice/app.slice/term.scope"
+V1 = "9:name=systemd:/\n8:pids:/\n5:cpu,cpuacct:/x\n4:memory:/a/b\n0::/\n"
+
+PLACES = {
+    "version 1: within our own": (V1, {}, 0, ["pids", "memory/a/b"]),
+    "version 1: for every user": (V1, {}, 1000, ["pids", "memory/a/b"]),
+    "mixed: version 2 controls nothing": (V1, {".": NONE}, 0, ["pids", "memory/a/b"]),
+    "version 2: at its root, within it": ("0::/\n", {".": CONTROLS}, 0, ["."]),
+    "version 2: beside our own": (f"0::/{UNIT}\n", {APP: CONTROLS, UNIT: NONE | FREE}, 1000, [APP]),
+    "version 2: without controllers": (f"0::/{UNIT}\n", {APP: NONE, UNIT: NONE | FREE}, 1000, []),
+    "version 2: not for root": (f"0::/{UNIT}\n", {APP: CONTROLS, UNIT: NONE | FREE}, 0, []),
+    "version 2: some limits are not there": (
+        f"0::/{UNIT}\n",
+        {APP: CONTROLS, UNIT: {"memory.max": "max\n"}},
+        1000,
+        [APP],
+    ),
+    **{
+        f"version 2: {name} would be evaded": (
+            f"0::/{UNIT}\n",
+            {APP: CONTROLS, UNIT: NONE | FREE | {name: "50000 100000\n"}},
+            1000,
+            [],
+        )
+        for name in FREE
+    },
+    "another namespace hides our own": ("0::/../../x\n", {}, 1000, []),
+    "no control groups": ("", {}, 1000, []),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatch, case):
+    """By what the kernel says of our own group, and of the group above."""
+    text, folders, uid, expected = PLACES[case]
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    own, root = tmp_path / "own", tmp_path / "root"
+    own.write_text(text)
+    for folder, files in folders.items():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (root / folder / name).write_text(content)
+    parents = supervise.group_parents(str(root), str(own))
+    assert [os.path.relpath(path, root) for path in parents] == expected
+
+
+@pytest.fixture
+def fake_parent(tmp_path, monkeypatch):
+    """Let groups be made in an ordinary folder."""
+    monkeypatch.setattr(supervise, "group_parents", lambda: [str(tmp_path)])
+    return tmp_path
+
+
+def dead():
+    """Return the id of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_the_killed_left_is_removed_and_no_more(fake_parent):
+    """Groups of living supervisors, and those of others, stay."""
+    gone, live = f"skillsearch-{dead()}-1f", f"skillsearch-{os.getppid()}-1f"
+    for name in (gone, live, "other-1-1f", "skillsearch-x.scope"):
+        (fake_parent / name).mkdir()
+    (fake_parent / "skillsearch-x.scope" / "member").mkdir()  # what is in use cannot be removed
+    (group,) = supervise.make_groups(1 << 30, 8)
+    names = {path.name for path in fake_parent.iterdir()}
+    assert names == {live, "other-1-1f", "skillsearch-x.scope", Path(group).name}
+    supervise.remove_groups([group])
+    assert not Path(group).exists()
+
+
+def test_a_client_gets_none(fake_parent):
+    """Whose memory is not limited."""
+    assert supervise.make_groups(0, 0) == []
+    assert list(fake_parent.iterdir()) == []
+
+
+def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
+    """Nor left behind."""
+    monkeypatch.setattr(supervise, "names", lambda folder: ["memory.max"])
+    monkeypatch.setattr(supervise, "remove_groups", lambda groups: removed.extend(groups))
+    removed = []
+
+    def refuse(path, number):
+        raise PermissionError(1, path)
+
+    monkeypatch.setattr(supervise, "write", refuse)
+    assert supervise.make_groups(1 << 30, 8) == []
+    assert [Path(path).parent for path in removed] == [fake_parent]
+
+
+@pytest.mark.parametrize(
+    ("events", "said"), [(b"", "process by process"), (b"oom 0\n", "together")]
+)
+def test_what_is_limited_together_is_told(monkeypatch, events, said):
+    """By both executors alike."""
+    executors._sizes.cache_clear()
+    monkeypatch.setattr(executors, "memory_events", lambda groups: events)
+    try:
+        for executor in (LocalExecutor(), NamespaceExecutor()):
+            assert any(said in text for text in executor.capabilities().not_isolated)
+    finally:
+        executors._sizes.cache_clear()
+
+
+def ours():
+    """Return the control groups of runs that are there now."""
+    return [
+        path for parent in supervise.group_parents() for path in Path(parent).glob("skillsearch-*")
+    ]
+
+
+@pytest.fixture(params=["local", *BACKENDS])
+def run(request, tmp_path):
+    """Run Python text where the memory of all processes together can be limited."""
+    executor = (
+        LocalExecutor() if request.param == "local" else NamespaceExecutor(backend=request.param)
+    )
+    if request.param != "local" and executor.reason():
+        pytest.skip(executor.reason())
+    if not any("together" in text for text in executor.capabilities().not_isolated):
+        pytest.skip("no control group can be made here")
+
+    def run(text, *words, **limits):
+        argv = (sys.executable, "-I", "-S", "-c", text, *words)
+        bounds = Limits(**{"timeout": 120.0, **limits})
+        return executor.run(Program(argv, tmp_path, tmp_path, {"PATH": os.defpath}, b"", bounds))
+
+    yield run
+    assert [path for path in ours() if f"-{os.getpid()}-" in path.name] == []
+
+
+HOG = """if True:
+    import os, sys, time
+    processes, megabytes = map(int, sys.argv[1:])
+    children = []
+    for _ in range(processes):
+        child = os.fork()
+        if child == 0:
+            block = b"x" * (megabytes << 20)
+            time.sleep(1)
+            os._exit(0)
+        children.append(child)
+    print(sum(os.waitpid(child, 0)[1] != 0 for child in children))
+"""
+
+
+def test_memory_of_all_processes_together_is_limited(run):
+    """Each of them has less than the limit."""
+    finished = run(HOG, "6", "150", memory_bytes=400 << 20)
+    assert int(finished.stdout) > 0, finished
+    assert any("more than 419,430,400 bytes of memory" in text for text in finished.problems)
+
+
+def test_memory_within_the_limit_is_had(run):
+    """By as many processes."""
+    finished = run(HOG, "6", "20", memory_bytes=400 << 20)
+    assert (finished.stdout, finished.problems) == (b"0\n", ()), finished
+
+
+def test_temporary_files_count_as_memory(run):
+    """They are in memory, and so are those without a name."""
+    text = """if True:
+        import os
+        for number in range(6):
+            os.write(os.memfd_create("x"), bytes(100 << 20))
+        print("had")
+    """
+    finished = run(text, memory_bytes=400 << 20)
+    assert finished.stdout == b"", finished
+    assert finished.exit_code != 0
+
+
+def test_the_number_of_threads_is_limited_for_root_too(run):
+    """Whom the kernel's limit of a user does not hold."""
+    text = """if True:
+        import _thread, time
+        _thread.stack_size(65536)
+        count = 0
+        try:
+            for count in range(2000):
+                _thread.start_new_thread(time.sleep, (60,))
+        except RuntimeError:
+            print(count, flush=True)
+        import os
+        os._exit(0)
+    """
+    finished = run(text, processes=16)
+    assert 0 < int(finished.stdout) <= 16 + supervise.THREADS, finished
+
+
+def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
+    """Its supervisor goes on until all has ended."""
+    del run  # only for where it can run
+    text = """if True:
+        import sys
+        from pathlib import Path
+        from skillsearch.execution.executors import LocalExecutor
+        from skillsearch.execution.types import Program
+        folder = Path(sys.argv[1])
+        program = Program(("sh", "-c", "cat /proc/self/cgroup > in; mv in groups; exec sleep 60"),
+            folder, folder, {"PATH": "/usr/bin:/bin"})
+        LocalExecutor().run(program)
+    """
+    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    deadline = time.monotonic() + 60
+
+    def named():
+        names = {part for part in (tmp_path / "groups").read_text().replace("\n", "/").split("/")}
+        return {name for name in names if name.startswith("skillsearch-")}
+
+    with subprocess.Popen([sys.executable, "-c", text, str(tmp_path)], env=env) as caller:
+        while not (tmp_path / "groups").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        names = named()
+        assert names & {path.name for path in ours()}
+        caller.kill()
+    while names & {path.name for path in ours()} and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not names & {path.name for path in ours()}
+
+
+def test_a_run_removes_what_killed_supervisors_left(run):
+    """Which nothing else would."""
+    left = [Path(parent) / f"skillsearch-{dead()}-1f" for parent in supervise.group_parents()]
+    for path in left:
+        path.mkdir()
+    assert run("print(1)").stdout == b"1\n"
+    assert not any(path.exists() for path in left)
