@@ -1,28 +1,38 @@
-"""Open the index that is to be searched, and answer queries: the same steps for every face."""
+"""Open the index that is to be searched, keep it like the disk, and answer: alike for all faces."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
+    from skillsearch.index.build.changes import Changes
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
 
+MAX_AGE = 1.0
+"""Seconds for which a look at the disk serves whatever is asked of an index that stays open."""
+MAX_AGE_LARGE = 30.0
+"""The same above `MAX_CHECKED_SKILLS`, where a look costs 100 ms and more."""
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
+_AS_IT_WAS = "searching the index as it was"
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
@@ -60,11 +70,6 @@ class OpenIndexes(Generic[_T]):
         while len(self._kept) > self.limit:
             self._kept.popitem(last=False)
         return kept[1]
-
-    def mark_current(self, folder: Path) -> None:
-        """Take what was made of an index as up to date, because it has written the index itself."""
-        if folder in self._kept:
-            self._kept[folder] = _stamp(folder), self._kept[folder][1]
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
@@ -136,41 +141,144 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
-def bring_up_to_date(index: SkillIndex) -> str:
-    """Refresh an index if little has changed, or if its model has: without it the index is useless.
+class LookTimer:
+    """Tells when to look at the disk again: the one age that all answers share."""
 
-    Whatever goes wrong, the open index can still be searched. Returns a message for the user: what
-    changed, or why the index stays as it was; empty for nothing.
+    def __init__(self) -> None:
+        self._looked = -math.inf
+
+    def is_due(self, max_age: float, skills: int) -> bool:
+        """Return whether the last look is so old, and if it is, count from now; 0 is always due."""
+        if max_age and skills > MAX_CHECKED_SKILLS:
+            max_age = max(max_age, MAX_AGE_LARGE)
+        now = monotonic()
+        is_due = now - self._looked >= max_age
+        self._looked = now if is_due else self._looked
+        return is_due
+
+
+class Freshness:
+    """Keeps an open index like the disk: the one rule for all that answer from an index.
+
+    Before an answer the stats of all folders and files are compared, unless that was done within
+    `MAX_AGE`. Up to `MAX_REFRESHED_FILES` new and changed files are indexed at once. More, and all
+    if the model has changed, are left to the executor, and so is even the look above
+    `MAX_CHECKED_SKILLS`; until it is done, the index is searched as it was. Without an executor the
+    message says what to run. The skills of a root that is gone stay, and the other roots are kept
+    up to date. What another process writes is searched from the next answer on.
     """
+
+    def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
+        """Take an opened index, which is brought up to date in place."""
+        self.index, self._executor = index, executor
+        self.problem, self._cure = "", ""  # why the index is not like the disk, and what helps
+        self._timer, self._stamp = LookTimer(), _stamp(index.folder)
+        self._job: Future[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the executor works on the index, or has and nobody has looked since."""
+        return self._job is not None
+
+    def look(self, max_age: float | None = MAX_AGE) -> str:
+        """Bring the index up to date by the rule, unless the last look is younger than `max_age`.
+
+        With None only what others have written is taken up. Whatever goes wrong, the open index can still be searched. Returns messages for the user, a
+        line each: what changed, or why the index stays as it was; empty for nothing.
+        """
+        if self._job and self._job.done():
+            error, self._job = self._job.exception(), None
+            self._tell(f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else "")
+        if (stamp := _stamp(self.index.folder)) != self._stamp:
+            self.index.reopen()
+            self._stamp = stamp
+        event = ""
+        try:
+            is_due = max_age is not None and self._timer.is_due(max_age, len(self.index))
+            if is_due and not self._job:
+                event = self._compare()
+        except SkillSearchError as exc:
+            if not self.problem:
+                self._tell(f"the index was not refreshed, {_AS_IT_WAS}: {exc}")
+        warning = self.problem and f"warning: {self.problem}{self._cure}"
+        return "\n".join(filter(None, [event, warning]))
+
+    def _compare(self) -> str:
+        """Look at the disk, and return what changed and is searched now."""
+        index, has_changed_model = self.index, self.index.has_changed_model()
+        is_large = len(index) > MAX_CHECKED_SKILLS and not has_changed_model
+        self._tell("")
+        if is_large or (not has_changed_model and index.is_current()):
+            return self._begin() if is_large else ""
+        option, found = index_option(index.folder), _changes(index)
+        if found.missing_roots:
+            missing = found.missing_roots[0]
+            problem = f"the folder {missing} {_state_of(missing)}; {_AS_IT_WAS}"
+            self._tell(problem, f". {_way_on(index.folder, option)}")
+        is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
+        if self._executor and (is_much or has_changed_model):
+            self._tell(f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}")
+            return self._begin()
+        if is_much and not has_changed_model:
+            cure = f". To fix: run `skillsearch index{option}`"
+            self._tell(f"much has changed ({found}); {_AS_IT_WAS}", cure)
+            return ""
+        changes = [str(found)] if len(found) else []
+        changes += ["its model has changed"] if has_changed_model else []
+        if changes or not found.missing_roots:  # else only files that are very new are in doubt
+            if not is_free(index.folder):
+                self._tell(f"another process is writing the index; {_AS_IT_WAS}")
+                return ""
+            index.refresh(keep_channels=True, keep_missing=True)
+            self._stamp = _stamp(index.folder)
+        return f"index refreshed: {', '.join(changes)}" if changes else ""
+
+    def _begin(self) -> str:
+        """Leave the rest to the executor, if there is one."""
+        if self._executor:
+            self._job = self._executor.submit(_renew, self.index.folder)
+        return ""
+
+    def _tell(self, problem: str, cure: str = "") -> None:
+        self.problem, self._cure = problem, cure
+
+
+def bring_up_to_date(index: SkillIndex) -> str:
+    """Look once and return messages for the user, as `Freshness.look` does."""
+    return Freshness(index).look()
+
+
+def is_free(folder: Path) -> bool:
+    """Return whether no process is writing an index."""
     from skillsearch.index.storage.cache import IndexFolder
 
-    has_changed_model = index.has_changed_model()
-    if not has_changed_model and (len(index) > MAX_CHECKED_SKILLS or index.is_current()):
-        return ""
-    found = index.differences()
-    option = index_option(index.folder)
-    if found.missing_roots:
-        missing = found.missing_roots[0]
-        return (
-            f"warning: the folder {missing} {_state_of(missing)}; searching the index as it was. "
-            f"{_way_on(index.folder, option)}"
-        )
-    if len(found.added) + len(found.changed) > MAX_REFRESHED_FILES and not has_changed_model:
-        return (
-            f"warning: much has changed ({found}); searching the index as it was. "
-            f"To fix: run `skillsearch index{option}`"
-        )
-    changes = [str(found)] if len(found) else []
-    changes += ["its model has changed"] if has_changed_model else []
     try:
-        with IndexFolder(index.folder).lock(timeout=0):
-            pass
-        index.refresh(keep_channels=True)
+        with IndexFolder(folder).lock(timeout=0):
+            return True
     except LockTimeoutError:
-        return "warning: another process is writing the index; searching it as it was"
-    except SkillSearchError as exc:
-        return f"warning: the index was not refreshed, searching it as it was: {exc}"
-    return f"index refreshed: {', '.join(changes)}" if changes else ""
+        return False
+
+
+def _renew(folder: Path) -> None:
+    """Bring an index up to date for those who have it open."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    index = SkillIndex.open(folder)
+    if index.has_changed_model() or not index.is_current():
+        index.refresh(keep_missing=True)
+
+
+def _changes(index: SkillIndex) -> Changes:
+    """Return what differs on disk, looking only where a stat differs if that is enough."""
+    from skillsearch.index.build.changes import ChangeDetector
+    from skillsearch.skills.discovery import make_roots
+
+    roots = index.opened.settings.roots
+    present = {root.path for root in make_roots([root.path for root in roots])[0]}
+    there = [root for root in roots if root.path in present]
+    detector = ChangeDetector(index.opened, index.folder, there)
+    missing = tuple(str(root.path) for root in roots if root.path not in present)
+    return (detector.by_stat() or detector.walk()).report(missing)
 
 
 def _state_of(root: str) -> str:

@@ -15,9 +15,16 @@ from pathlib import Path
 
 from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
-from skillsearch.index.build.changes import ChangeDetector
+from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
+from skillsearch.index.opening import (
+    MAX_CHECKED_SKILLS,
+    MAX_REFRESHED_FILES,
+    Freshness,
+    LookTimer,
+    is_free,
+)
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -25,7 +32,7 @@ from skillsearch.library.indexing import Indexer, WordIndex
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, Progress, Root
+from skillsearch.types import Diagnostic, IndexProgress, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -84,15 +91,25 @@ def scan(paths: Sequence[Path], previous: Scan = _NOTHING) -> Scan:
     )
 
 
+def differences(before: DocumentStore, now: DocumentStore) -> Changes:
+    """Return the documents that came, changed and went, by id."""
+    if before is now:
+        return Changes()
+    old, new = ({one.doc_id: one.content_hash for one in some} for some in (before, now))
+    changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
+    groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
+    return Changes(*(tuple(sorted(group)) for group in groups))
+
+
 class IndexSource:
-    """The skills of an existing index, which the `indexer` updates."""
+    """The skills of an existing index, kept like the disk by its `Freshness`."""
+
+    progress: IndexProgress | None = None
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor updates it while it is searched as it is."""
-        self._index = index
-        self._state = object()
-        self.indexer = Indexer(executor)
-        self.indexer.last = (self._state, index)
+        self._index, self._fresh = index, Freshness(index, executor)
+        self._has_executor = executor is not None
 
     @property
     def documents(self) -> DocumentStore:
@@ -109,29 +126,35 @@ class IndexSource:
         """The diagnostics reported when the index was made, by path."""
         return self._index.diagnostics()
 
+    @property
+    def is_indexing(self) -> bool:
+        """Whether the executor updates the index."""
+        return self._fresh.is_busy
+
+    @property
+    def problem(self) -> str:
+        """Why the index is not like the disk; empty if it is."""
+        return self._fresh.problem
+
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was indexed."""
         return self._index.is_current()
 
+    def look(self, max_age: float | None) -> None:
+        """Be like the disk, as `Freshness.look` says."""
+        self._fresh.look(max_age)
+
     def refresh(self) -> None:
-        """Bring the index up to date; with an executor, begin to, for the next call to take."""
-        if self.indexer.executor is None:
-            self._index.refresh()
-            return
-        self._index = self.indexer.index_of(self._state, self._renew)
-        if not self.indexer.is_busy and not self._index.is_current():
-            self._state = object()
-            self.indexer.index_of(self._state, self._renew)
+        """Bring the index up to date; with an executor, begin to if that takes long."""
+        self.look(0)
+        is_large = len(self.documents) > MAX_CHECKED_SKILLS
+        if not self._has_executor and (is_large or self.problem):
+            self._index.refresh(keep_missing=True)
+            self.look(0)
 
     def index(self) -> SkillIndex:
         """Return the index."""
         return self._index
-
-    def _renew(self, progress: Progress | None) -> SkillIndex:
-        """Update a copy of the index, while the one that is searched stays as it is."""
-        index = SkillIndex.open(self._index.folder)
-        index.refresh(progress=progress)
-        return index
 
     def add_root(self, path: Path) -> None:
         """Refuse: whoever made a saved index decides what it holds."""
@@ -157,12 +180,14 @@ class ScannedSource:
         """Scan the roots; without an `index_dir` the index lies in the user's cache."""
         self._request, self._index_dir = request, index_dir
         self._private: Path | None = None
-        self._scan = _NOTHING
-        self._look(*request.roots)
-        self.indexer = Indexer(executor)
+        self._scan, self._timer, self._unindexed = _NOTHING, LookTimer(), 0
+        self._indexer = Indexer(executor)
+        self._read(*request.roots)
 
-    def _look(self, *roots: Path) -> None:
-        self._scan = scan(roots, self._scan)
+    def _read(self, *roots: Path) -> None:
+        self._timer.is_due(0, len(self._scan.documents))
+        before, self._scan = self._scan, scan(roots, self._scan)
+        self._unindexed += len(differences(before.documents, self._scan.documents))
         self._request = replace(self._request, roots=roots)
         self.documents = self._scan.documents
         self.roots = self._request.with_trust(self._scan.roots)
@@ -173,10 +198,32 @@ class ScannedSource:
         has_come = any(path.is_dir() for path in self._scan.missing)
         return not has_come and self._scan.snapshot.is_current()
 
-    def refresh(self) -> None:
+    @property
+    def is_indexing(self) -> bool:
+        """Whether the executor makes the index."""
+        return self._indexer.is_busy
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """Progress of the first index; None if it is made or not begun."""
+        return self._indexer.progress
+
+    @property
+    def problem(self) -> str:
+        """Which folder cannot be read now; empty if all can."""
+        missing = self._scan.missing
+        return f"the folder {missing[0]} cannot be read; its skills are left out" if missing else ""
+
+    def look(self, max_age: float | None) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
-        if not self.is_current():
-            self._look(*self._request.roots)
+        if max_age is None:
+            return
+        if self._timer.is_due(max_age, len(self.documents)) and not self.is_current():
+            self._read(*self._request.roots)
+
+    def refresh(self) -> None:
+        """Scan again if anything changed, now."""
+        self.look(0)
 
     def index(self) -> SkillIndex | WordIndex | None:
         """Return an index, at first one of words; None without roots. May raise IndexingError."""
@@ -186,20 +233,33 @@ class ScannedSource:
         request = replace(request, roots=tuple(root.path for root in self._scan.roots))
         index_dir = self._index_dir or config.index_dir_for(named, request.model)
 
+        last, scan, is_little = (
+            self._indexer.last,
+            self._scan,
+            self._unindexed <= MAX_REFRESHED_FILES,
+        )
+        at_once = last is not None and last[0] is not scan and is_little and is_free(index_dir)
+
         def make(progress: Progress | None) -> SkillIndex:
+            if last and at_once and IndexRequest.load(index_dir) == request:
+                last[1].refresh(keep_channels=True)  # its models stay loaded
+                return last[1]
             return SkillIndex.build(request, index_dir, progress=progress)[0]
 
         try:
-            count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
-            return self.indexer.index_of(self._scan, make, count_words)
+            count_words = partial(WordIndex, self.documents, scan.about, self.roots)
+            index = self._indexer.index_of(scan, make, count_words, at_once=at_once)
+            if self._indexer.last and self._indexer.last[0] is scan:
+                self._unindexed = 0
+            return index
         except IndexingError:
-            if self.indexer.words is None:
+            if self._indexer.words is None:
                 raise
-            return self.indexer.words
+            return self._indexer.words
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""
-        self._look(*self._request.roots, path)
+        self._read(*self._request.roots, path)
 
     def register(self, content: str) -> Document:
         """Write a skill into a private root before all others; the index then lies beside it."""
@@ -224,7 +284,7 @@ class ScannedSource:
         folder.mkdir(exist_ok=True)
         path = folder / "SKILL.md"
         path.write_bytes(data)
-        self._look(*roots)
+        self._read(*roots)
         return next(document for document in self.documents if document.path == str(path))
 
     def _folder_for(self, name: str) -> str:

@@ -43,6 +43,7 @@ from skillsearch.index.dense.channels import (
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.skills.discovery import make_roots
 from skillsearch.types import Diagnostic, IndexReport, Progress
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class IndexOptions(TypedDict, total=False):
 
     verify: bool
     keep_channels: bool
+    keep_missing: bool
     only: Sequence[Path]
     device: str | None
     embedders: Mapping[str, Embedder]
@@ -77,6 +79,7 @@ class Builder:
     request: IndexRequest
     verify: bool = False
     keep_channels: bool = False
+    keep_missing: bool = False
     only: Sequence[Path] = ()
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
@@ -88,8 +91,15 @@ class Builder:
     def __post_init__(self) -> None:
         require_device(self.request.model, self.device)
         self._started = time.monotonic()
-        roots, self._root_diagnostics = resolve_roots(self.request.roots)
-        self._roots = self.request.with_trust(roots)
+        before = open_current(self.folder) if self.keep_missing else None
+        known = before.settings.roots if before else ()
+        usable = {root.path for root in make_roots([root.path for root in known])[0]}
+        self._there = tuple(root for root in known if root.path in usable)
+        self._has_missing = len(self._there) < len(known)
+        self._roots, self._root_diagnostics = known, tuple[Diagnostic, ...]()
+        if not self._has_missing:
+            roots, self._root_diagnostics = resolve_roots(self.request.roots)
+            self._there = self._roots = self.request.with_trust(roots)
         self.embedders = {} if self.verify else dict(self.embedders)
         self._progress = self.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
@@ -128,7 +138,7 @@ class Builder:
             except CacheError as exc:
                 logger.warning("building the index anew: %s", exc)
                 self._damaged = self.folder.damage(everything=True)
-        return self._apply(self._detector(None).walk())
+        return self._apply(self._walk(self._detector(None)))
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
@@ -140,8 +150,14 @@ class Builder:
                 return None
             changes = detector.by_stat() if self.limits.allow(index.corpus, 1) else None
         if not changes or not self._fits_delta(changes):
-            changes = detector.walk()
+            changes = self._walk(detector)
         return changes
+
+    def _walk(self, detector: ChangeDetector) -> FileChanges:
+        """Look at everything; a RootError if a root is gone, whose skills would be dropped."""
+        if self._has_missing:
+            resolve_roots(self.request.roots)
+        return detector.walk()
 
     def _fits_delta(self, changes: FileChanges) -> bool:
         count = len(changes.to_read) + len(changes.removed_ids)
@@ -161,7 +177,7 @@ class Builder:
             )
             if changes.index and settings.channels != changes.index.settings.channels:
                 # What is taken over unread would lack the texts of another channel.
-                walked = changes if changes.scopes is None else self._detector(None).walk()
+                walked = changes if changes.scopes is None else self._walk(self._detector(None))
                 changes = walked.all_new()
             update = Update(changes, settings, channels, self._progress, self.limits)
             previous, delta, is_same = changes.index, None, self._is_same(changes)
@@ -295,7 +311,7 @@ class Builder:
         return in_order(found)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
-        return ChangeDetector(index, self.folder.path, self._roots, self.verify, self._progress)
+        return ChangeDetector(index, self.folder.path, self._there, self.verify, self._progress)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

@@ -254,9 +254,10 @@ class ChangeDetector:
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.snapshot is None:
             return (), ()
-        folders = tuple(islice(self.snapshot.changed_folders(), self.most_places + 1))
-        files = islice(self.snapshot.changed_files(), self.most_places + 1 - len(folders))
-        return folders, tuple(files)
+        most, is_there = self.most_places + 1, inside(Scope(one, "", True) for one in self.roots)
+        folders = tuple(islice(filter(is_there, self.snapshot.changed_folders()), most))
+        files = filter(is_there, self.snapshot.changed_files())
+        return folders, tuple(islice(files, most - len(folders)))
 
     def _look_at(self, scopes: tuple[Scope, ...] | None) -> FileChanges | None:
         if self.index is None or scopes is None:
