@@ -8,7 +8,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,7 +18,6 @@ from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
-    from skillsearch.index.build.changes import Changes
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
@@ -100,6 +98,13 @@ def open_index(settings: Settings) -> SkillIndex:
         ) from exc
 
 
+def open_fresh(settings: Settings, tell: Callable[[str], None]) -> SkillIndex:
+    """Open the index that the settings name, and look at the disk unless they say not to."""
+    index = open_index(settings)
+    tell(bring_up_to_date(index) if settings.refresh else "")
+    return index
+
+
 def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
@@ -171,9 +176,11 @@ class Freshness:
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index, which is brought up to date in place."""
         self.index, self._executor = index, executor
-        self.problem, self._cure = "", ""  # why the index is not like the disk, and what helps
+        self.problem = ""  # why the index is not like the disk, and in later sentences what helps
         self._timer, self._stamp = LookTimer(), _stamp(index.folder)
         self._job: Future[None] | None = None
+
+    progress = None  # words are searched only before the first index
 
     @property
     def is_busy(self) -> bool:
@@ -183,12 +190,13 @@ class Freshness:
     def look(self, max_age: float | None = MAX_AGE) -> str:
         """Bring the index up to date by the rule, unless the last look is younger than `max_age`.
 
-        With None only what others have written is taken up. Whatever goes wrong, the open index can still be searched. Returns messages for the user, a
-        line each: what changed, or why the index stays as it was; empty for nothing.
+        With None only what other processes wrote is taken up. Whatever goes wrong with the disk,
+        the open index can still be searched. Returns messages for the user, a line each: what
+        changed, and why the index stays as it was; empty for nothing.
         """
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
-            self._tell(f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else "")
+            self.problem = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
         if (stamp := _stamp(self.index.folder)) != self._stamp:
             self.index.reopen()
             self._stamp = stamp
@@ -198,39 +206,52 @@ class Freshness:
             if is_due and not self._job:
                 event = self._compare()
         except SkillSearchError as exc:
-            if not self.problem:
-                self._tell(f"the index was not refreshed, {_AS_IT_WAS}: {exc}")
-        warning = self.problem and f"warning: {self.problem}{self._cure}"
+            self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
+        warning = self.problem and f"warning: {self.problem}"
         return "\n".join(filter(None, [event, warning]))
 
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
+        from skillsearch.index.build.changes import ChangeDetector
+        from skillsearch.index.corpus import last_request
+        from skillsearch.index.storage.cache import IndexFolder
+        from skillsearch.skills.discovery import make_roots
+
         index, has_changed_model = self.index, self.index.has_changed_model()
-        is_large = len(index) > MAX_CHECKED_SKILLS and not has_changed_model
-        self._tell("")
-        if is_large or (not has_changed_model and index.is_current()):
-            return self._begin() if is_large else ""
-        option, found = index_option(index.folder), _changes(index)
-        if found.missing_roots:
-            missing = found.missing_roots[0]
-            problem = f"the folder {missing} {_state_of(missing)}; {_AS_IT_WAS}"
-            self._tell(problem, f". {_way_on(index.folder, option)}")
+        self.problem = ""
+        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
+            return self._begin()
+        roots, request = index.opened.settings.roots, last_request(IndexFolder(index.folder))
+        paths = {root.path for root in make_roots(request.roots if request else ())[0]}
+        there = [root for root in roots if root.path in paths]
+        detector = ChangeDetector(index.opened, index.folder, there)
+        option, has_come = index_option(index.folder), len(paths) > len(there)
+        if len(there) < len(roots):
+            missing = next(str(root.path) for root in roots if root.path not in paths)
+            way_on = _way_on(index.folder, option)
+            self.problem = f"the folder {missing} {_state_of(missing)}; {_AS_IT_WAS}. {way_on}"
+        if not has_changed_model and not has_come and detector.is_unchanged():
+            return ""
+        found = (detector.by_stat() or detector.walk()).report(
+            tuple(str(root.path) for root in roots if root.path not in paths)
+        )
         is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
-            self._tell(f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}")
+            self.problem = f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            cure = f". To fix: run `skillsearch index{option}`"
-            self._tell(f"much has changed ({found}); {_AS_IT_WAS}", cure)
+            self.problem = (
+                f"much has changed ({found}); {_AS_IT_WAS}. To fix: run `skillsearch index{option}`"
+            )
             return ""
+        if not is_free(index.folder):
+            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+            return ""
+        index.refresh(keep_channels=True, keep_missing=True)
+        self._stamp = _stamp(index.folder)
         changes = [str(found)] if len(found) else []
+        changes += ["a folder is back"] if has_come else []
         changes += ["its model has changed"] if has_changed_model else []
-        if changes or not found.missing_roots:  # else only files that are very new are in doubt
-            if not is_free(index.folder):
-                self._tell(f"another process is writing the index; {_AS_IT_WAS}")
-                return ""
-            index.refresh(keep_channels=True, keep_missing=True)
-            self._stamp = _stamp(index.folder)
         return f"index refreshed: {', '.join(changes)}" if changes else ""
 
     def _begin(self) -> str:
@@ -238,9 +259,6 @@ class Freshness:
         if self._executor:
             self._job = self._executor.submit(_renew, self.index.folder)
         return ""
-
-    def _tell(self, problem: str, cure: str = "") -> None:
-        self.problem, self._cure = problem, cure
 
 
 def bring_up_to_date(index: SkillIndex) -> str:
@@ -266,19 +284,6 @@ def _renew(folder: Path) -> None:
     index = SkillIndex.open(folder)
     if index.has_changed_model() or not index.is_current():
         index.refresh(keep_missing=True)
-
-
-def _changes(index: SkillIndex) -> Changes:
-    """Return what differs on disk, looking only where a stat differs if that is enough."""
-    from skillsearch.index.build.changes import ChangeDetector
-    from skillsearch.skills.discovery import make_roots
-
-    roots = index.opened.settings.roots
-    present = {root.path for root in make_roots([root.path for root in roots])[0]}
-    there = [root for root in roots if root.path in present]
-    detector = ChangeDetector(index.opened, index.folder, there)
-    missing = tuple(str(root.path) for root in roots if root.path not in present)
-    return (detector.by_stat() or detector.walk()).report(missing)
 
 
 def _state_of(root: str) -> str:

@@ -50,7 +50,8 @@ class SkillIndex:
     """An index of skills on disk, opened for searching.
 
     Searches see the `opened` generation, whatever changes on disk and whatever other processes
-    write, until `refresh` or `reopen`; they write nothing themselves. One index belongs to one thread at a time.
+    write, until `refresh` or `reopen`; they write nothing themselves. One index belongs to one
+    thread at a time.
     """
 
     def __init__(
@@ -220,12 +221,12 @@ class SkillIndex:
         """Bring the index up to date with the disk and search the result from now on.
 
         With `verify` every file is hashed, the index's too, whatever its stat says. With
-        `keep_channels` no dense channel is added, for which all skills would have to be embedded. With
-        `keep_missing` the skills of a root that is gone stay as they are, as long as only little
-        has changed in the others. `only` names the SKILL.md files and folders to look at, deleted ones too: in a large index
-        that is much faster than finding out what changed; other changes wait for the next full
-        look. `progress` is called with the stage, how many are done, and how many there are.
-        It fails as `from_roots` does, and the index stays as it is.
+        `keep_channels` no dense channel is added, for which all skills would have to be embedded.
+        With `keep_missing` the skills of a root that is gone stay as they are, as long as only
+        little has changed in the others. `only` names the SKILL.md files and folders to look at,
+        deleted ones too: in a large index that is much faster than finding out what changed; other
+        changes wait for the next full look. `progress` is called with the stage, how many are done,
+        and how many there are. It fails as `from_roots` does, and the index stays as it is.
         """
         request = last_request(self._folder) or self.opened.settings.request()
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}

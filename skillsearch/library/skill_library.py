@@ -49,10 +49,11 @@ _T = TypeVar("_T")
 class SkillLibrary:
     """All skills of an environment, as they are on disk, or were at most a second ago.
 
-    `list`, `find`, `search` and all that loads look at the disk first, as `Freshness` says, and what
-    they load is always read from it; the rest tells of the last look. `refresh` looks at once. If several skills share a name, the first root wins,
-    and within a root the newest version. One library belongs to one thread. Skills that its
-    `selection`, which may be changed, leaves out are neither found nor listed.
+    `list`, `find`, `search` and all that loads a skill look at the disk first, as `Freshness` says;
+    everything else tells of the last look, and `refresh` looks at once. What is loaded is always
+    read from the disk. If several skills share a name, the first root wins, and within a root the
+    newest version. One library belongs to one thread. Skills that its `selection`, which may be
+    changed, leaves out are neither found nor listed.
     """
 
     def __init__(self, source: IndexSource | ScannedSource, *, reader: str | None = None) -> None:
@@ -133,12 +134,12 @@ class SkillLibrary:
     @property
     def is_indexing(self) -> bool:
         """Whether the executor is making an index that is not searched yet."""
-        return self._source.is_indexing
+        return self._source.indexer.is_busy
 
     @property
     def progress(self) -> IndexProgress | None:
         """Progress of the first index in the executor; None once it is searched."""
-        return self._source.progress
+        return self._source.indexer.progress
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -277,7 +278,7 @@ class SkillLibrary:
 
     def take_note(self) -> str:
         """Return why the skills are not as on disk, once for each reason; empty if they are."""
-        before, self._told = self._told, self._source.problem
+        before, self._told = self._told, self._source.problem.partition(". ")[0]
         return "" if self._told == before else self._told
 
     def register(self, content: str) -> Document:

@@ -19,7 +19,6 @@ from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
 from skillsearch.index.opening import (
-    MAX_CHECKED_SKILLS,
     MAX_REFRESHED_FILES,
     Freshness,
     LookTimer,
@@ -32,7 +31,7 @@ from skillsearch.library.indexing import Indexer, WordIndex
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, IndexProgress, Progress, Root
+from skillsearch.types import Diagnostic, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -95,7 +94,10 @@ def differences(before: DocumentStore, now: DocumentStore) -> Changes:
     """Return the documents that came, changed and went, by id."""
     if before is now:
         return Changes()
-    old, new = ({one.doc_id: one.content_hash for one in some} for some in (before, now))
+    old, new = (
+        {one.doc_id: (one.content_hash, one.continuation_hash) for one in some}
+        for some in (before, now)
+    )
     changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
     groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
     return Changes(*(tuple(sorted(group)) for group in groups))
@@ -104,12 +106,10 @@ def differences(before: DocumentStore, now: DocumentStore) -> Changes:
 class IndexSource:
     """The skills of an existing index, kept like the disk by its `Freshness`."""
 
-    progress: IndexProgress | None = None
-
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor updates it while it is searched as it is."""
-        self._index, self._fresh = index, Freshness(index, executor)
-        self._has_executor = executor is not None
+        self._index, self._executor = index, executor
+        self.indexer = Freshness(index, executor)
 
     @property
     def documents(self) -> DocumentStore:
@@ -127,14 +127,9 @@ class IndexSource:
         return self._index.diagnostics()
 
     @property
-    def is_indexing(self) -> bool:
-        """Whether the executor updates the index."""
-        return self._fresh.is_busy
-
-    @property
     def problem(self) -> str:
         """Why the index is not like the disk; empty if it is."""
-        return self._fresh.problem
+        return self.indexer.problem
 
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was indexed."""
@@ -142,15 +137,14 @@ class IndexSource:
 
     def look(self, max_age: float | None) -> None:
         """Be like the disk, as `Freshness.look` says."""
-        self._fresh.look(max_age)
+        self.indexer.look(max_age)
 
     def refresh(self) -> None:
         """Bring the index up to date; with an executor, begin to if that takes long."""
-        self.look(0)
-        is_large = len(self.documents) > MAX_CHECKED_SKILLS
-        if not self._has_executor and (is_large or self.problem):
-            self._index.refresh(keep_missing=True)
+        if self._executor:
             self.look(0)
+        else:
+            self._index.refresh(keep_missing=True)
 
     def index(self) -> SkillIndex:
         """Return the index."""
@@ -180,14 +174,16 @@ class ScannedSource:
         """Scan the roots; without an `index_dir` the index lies in the user's cache."""
         self._request, self._index_dir = request, index_dir
         self._private: Path | None = None
-        self._scan, self._timer, self._unindexed = _NOTHING, LookTimer(), 0
-        self._indexer = Indexer(executor)
+        self._scan, self._timer = _NOTHING, LookTimer()
+        self.indexer = Indexer(executor)
         self._read(*request.roots)
 
     def _read(self, *roots: Path) -> None:
         self._timer.is_due(0, len(self._scan.documents))
         before, self._scan = self._scan, scan(roots, self._scan)
-        self._unindexed += len(differences(before.documents, self._scan.documents))
+        is_same = before.roots == self._scan.roots
+        if is_same and not differences(before.documents, self._scan.documents):
+            self._scan = replace(self._scan, documents=before.documents)  # nothing to index
         self._request = replace(self._request, roots=roots)
         self.documents = self._scan.documents
         self.roots = self._request.with_trust(self._scan.roots)
@@ -199,16 +195,6 @@ class ScannedSource:
         return not has_come and self._scan.snapshot.is_current()
 
     @property
-    def is_indexing(self) -> bool:
-        """Whether the executor makes the index."""
-        return self._indexer.is_busy
-
-    @property
-    def progress(self) -> IndexProgress | None:
-        """Progress of the first index; None if it is made or not begun."""
-        return self._indexer.progress
-
-    @property
     def problem(self) -> str:
         """Which folder cannot be read now; empty if all can."""
         missing = self._scan.missing
@@ -216,9 +202,8 @@ class ScannedSource:
 
     def look(self, max_age: float | None) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
-        if max_age is None:
-            return
-        if self._timer.is_due(max_age, len(self.documents)) and not self.is_current():
+        is_due = max_age is not None and self._timer.is_due(max_age, len(self.documents))
+        if is_due and not self.is_current():
             self._read(*self._request.roots)
 
     def refresh(self) -> None:
@@ -232,30 +217,27 @@ class ScannedSource:
         named, request = self._request.roots, self._request
         request = replace(request, roots=tuple(root.path for root in self._scan.roots))
         index_dir = self._index_dir or config.index_dir_for(named, request.model)
-
-        last, scan, is_little = (
-            self._indexer.last,
-            self._scan,
-            self._unindexed <= MAX_REFRESHED_FILES,
-        )
-        at_once = last is not None and last[0] is not scan and is_little and is_free(index_dir)
+        last, at_once = self.indexer.last, False
+        if last and isinstance(last[0], DocumentStore) and not self.indexer.is_busy:
+            is_little = len(differences(last[0], self.documents)) <= MAX_REFRESHED_FILES
+            at_once = last[0] is not self.documents and is_little and is_free(index_dir)
 
         def make(progress: Progress | None) -> SkillIndex:
             if last and at_once and IndexRequest.load(index_dir) == request:
                 last[1].refresh(keep_channels=True)  # its models stay loaded
                 return last[1]
-            return SkillIndex.build(request, index_dir, progress=progress)[0]
+            index = SkillIndex.build(request, index_dir, progress=progress)[0]
+            if self._scan.missing:
+                self._request.save(index_dir)  # else the index would forget them
+            return index
 
         try:
-            count_words = partial(WordIndex, self.documents, scan.about, self.roots)
-            index = self._indexer.index_of(scan, make, count_words, at_once=at_once)
-            if self._indexer.last and self._indexer.last[0] is scan:
-                self._unindexed = 0
-            return index
+            count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
+            return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
         except IndexingError:
-            if self._indexer.words is None:
+            if self.indexer.words is None:
                 raise
-            return self._indexer.words
+            return self.indexer.words
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""

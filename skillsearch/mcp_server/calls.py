@@ -95,8 +95,8 @@ class Calls:
     ) -> Answer:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
-        If only words were searched, the answer has an `IndexProgress` as ``progress``. What keeps the
-        skills from being those on disk is its ``problem``, once.
+        If only words were searched, the answer has an `IndexProgress` as ``progress``; if the index
+        is not like the disk, it says why as ``problem``, once.
         """
         query = arguments.get("query")
         if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:

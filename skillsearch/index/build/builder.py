@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -91,15 +91,17 @@ class Builder:
     def __post_init__(self) -> None:
         require_device(self.request.model, self.device)
         self._started = time.monotonic()
-        before = open_current(self.folder) if self.keep_missing else None
-        known = before.settings.roots if before else ()
-        usable = {root.path for root in make_roots([root.path for root in known])[0]}
-        self._there = tuple(root for root in known if root.path in usable)
-        self._has_missing = len(self._there) < len(known)
-        self._roots, self._root_diagnostics = known, tuple[Diagnostic, ...]()
-        if not self._has_missing:
+        usable, problems = make_roots(self.request.roots)
+        is_missing = any(one.severity == "error" for one in problems)
+        before = open_current(self.folder) if self.keep_missing and is_missing else None
+        if before:
+            paths = {root.path for root in usable}
+            self._roots = before.settings.roots
+            self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
+            self._gone = tuple(root for root in self._roots if root.path not in paths)
+        else:
             roots, self._root_diagnostics = resolve_roots(self.request.roots)
-            self._there = self._roots = self.request.with_trust(roots)
+            self._roots, self._gone = self.request.with_trust(roots), ()
         self.embedders = {} if self.verify else dict(self.embedders)
         self._progress = self.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
@@ -138,7 +140,7 @@ class Builder:
             except CacheError as exc:
                 logger.warning("building the index anew: %s", exc)
                 self._damaged = self.folder.damage(everything=True)
-        return self._apply(self._walk(self._detector(None)))
+        return self._apply(self._all_new())
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
@@ -150,14 +152,14 @@ class Builder:
                 return None
             changes = detector.by_stat() if self.limits.allow(index.corpus, 1) else None
         if not changes or not self._fits_delta(changes):
-            changes = self._walk(detector)
+            changes = detector.walk()
         return changes
 
-    def _walk(self, detector: ChangeDetector) -> FileChanges:
-        """Look at everything; a RootError if a root is gone, whose skills would be dropped."""
-        if self._has_missing:
+    def _all_new(self) -> FileChanges:
+        """Look at everything, to read it again; a RootError if a root is gone."""
+        if self._gone:
             resolve_roots(self.request.roots)
-        return detector.walk()
+        return self._detector(None).walk()
 
     def _fits_delta(self, changes: FileChanges) -> bool:
         count = len(changes.to_read) + len(changes.removed_ids)
@@ -177,8 +179,8 @@ class Builder:
             )
             if changes.index and settings.channels != changes.index.settings.channels:
                 # What is taken over unread would lack the texts of another channel.
-                walked = changes if changes.scopes is None else self._walk(self._detector(None))
-                changes = walked.all_new()
+                is_whole = changes.scopes is None and not self._gone
+                changes = (changes if is_whole else self._all_new()).all_new()
             update = Update(changes, settings, channels, self._progress, self.limits)
             previous, delta, is_same = changes.index, None, self._is_same(changes)
             if previous and not is_same and self._fits_delta(changes):
@@ -311,7 +313,9 @@ class Builder:
         return in_order(found)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
-        return ChangeDetector(index, self.folder.path, self._there, self.verify, self._progress)
+        there = [root for root in self._roots if root not in self._gone]
+        detector = ChangeDetector(index, self.folder.path, there, self.verify, self._progress)
+        return replace(detector, gone=self._gone)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""
