@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
 from skillsearch.index import opening
-from skillsearch.index.opening import MAX_AGE
+from skillsearch.index.opening import MAX_AGE, MAX_AGE_LARGE, MAX_REFRESHED_FILES, Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -476,3 +477,311 @@ def test_every_door_knows_of_every_change_a_second_later(disk, door, clock):
         assert "Use a stone" in door.load("sharpen-knife")
     held = IndexRequest.load(disk.index_dir)
     assert door.key == "environment" or held.roots == disk.roots
+
+
+# Between two looks, and how many there are.
+
+
+@pytest.fixture
+def stats(monkeypatch):
+    """Count the stats of a snapshot's folders and files."""
+    seen, look = [], os.stat
+
+    def count(path, *args, **options):
+        if str(path).endswith(("SKILL.md", "hot")):  # roots are asked if they exist
+            seen.append(path)
+        return look(path, *args, **options)
+
+    monkeypatch.setattr("skillsearch.index.build.reading.os.stat", count)
+    return seen
+
+
+def age(disk):
+    """Make files look as if they had been there for long: only then their stat is trusted."""
+    for path in [disk.base, *disk.base.rglob("*")]:
+        os.utime(path, (1e9, 1e9))
+
+
+@pytest.mark.parametrize("kind", ["open", "from_roots"])
+def test_all_that_is_asked_within_a_second_shares_one_look(disk, clock, stats, kind):
+    """It is one stat for each folder and each file, whatever is asked."""
+    age(disk)
+    disk.index()
+    library = DOORS[kind](disk, None).library
+    library.search("tea")
+    clock.now += MAX_AGE
+    stats.clear()
+    library.search("steep green tea at the right temperature")
+    library.list()
+    assert not library.load("steep-tea").stale
+    watched = [path for path in map(str, stats) if "steep-tea" not in path]  # that was loaded
+    assert len(watched) == len(set(watched))
+    assert {Path(path).parent.name for path in watched if path.endswith(".md")} == {
+        *("brew-coffee", "boil-cocoa", "sharpen-knife", "polish-shoes")
+    }
+    stats.clear()
+    clock.now += MAX_AGE / 2
+    library.search("tea")
+    assert stats == []
+
+
+@pytest.fixture(params=["open", "from_roots", "search_skills", "ui"])
+def between(request, disk, clock):
+    """Open a door that loads, and look; the clock stands still from then on."""
+    made = DOORS[request.param](disk, request)
+    assert made.find("steep green tea at the right temperature") == ["steep-tea"]
+    return made
+
+
+def test_what_moved_since_the_last_look_is_loaded_from_where_it_is(disk, between):
+    """Though the clock says that no look is due."""
+    (disk.tools / "polish-shoes").rename(disk.drinks / "polish-shoes")
+    (disk.drinks / "hot").rename(disk.drinks / "warm")
+    if not isinstance(between, Ui):  # a page has the address of a skill
+        assert "Brush them" in between.load("polish-shoes")
+        assert "Stir well" in between.load("boil-cocoa")
+
+
+def test_what_was_deleted_since_the_last_look_is_said_to_be_gone(disk, between):
+    """Not to be broken; and what never was is unknown."""
+    shutil.rmtree(disk.drinks / "brew-coffee")
+    assert re.search(
+        "is gone: its SKILL.md was deleted or moved|No skill", between.load("brew-coffee")
+    )
+    assert "is gone" not in between.load("brew-whisky")
+
+
+def test_what_came_since_the_last_look_is_loaded_by_name(disk, between):
+    """An unknown name is a reason to look."""
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    assert "Do not boil" in between.load("mull-wine")
+
+
+def test_what_was_edited_since_the_last_look_is_loaded_without_an_alarm(disk, between):
+    """`Library.load` and the server's doors see that it is not stale."""
+    disk.write(disk.drinks, "steep-tea", "Whisk matcha powder into a foam.", "70 C")
+    assert "70 C" in between.load("steep-tea")
+
+
+def test_a_skill_of_a_root_that_is_gone_is_said_to_wait_for_it(disk, clock):
+    """The root is named, not its path."""
+    library = SkillLibrary.open(disk.index_dir)
+    disk.tools.rename(disk.tools.with_name("away"))
+    for _ in range(2):
+        with pytest.raises(SkillSearchError, match="its folder 'tools' is gone") as caught:
+            library.load("sharpen-knife")
+        assert str(disk.base) not in str(caught.value)
+        clock.now += MAX_AGE
+    disk.tools.with_name("away").rename(disk.tools)
+    assert "Use a stone" in library.load("sharpen-knife").skill.body
+
+
+# What is too much for an answer to wait for.
+
+
+class Later:
+    """An executor that does what it was given when it is told to."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, function, *args):
+        """Take a call."""
+        self.waiting.append((Future(), function, args))
+        return self.waiting[-1][0]
+
+    def work(self):
+        """Do what waits."""
+        for future, function, args in self.waiting:
+            future.set_result(function(*args))
+        self.waiting.clear()
+
+
+def write_many(disk):
+    """Write one more skill than are indexed at once."""
+    for number in range(MAX_REFRESHED_FILES + 1):
+        disk.write(disk.drinks, f"mix-{number}", f"Mix cocktail number {number}.", "Shake")
+
+
+def test_much_is_indexed_by_the_executor_and_told_once(disk, clock):
+    """The index is searched as it was until then."""
+    later = Later()
+    library = SkillLibrary.open(disk.index_dir, executor=later)
+    write_many(disk)
+    for note in ("much has changed (33 added, 0 changed, 0 removed) and is being indexed", ""):
+        found = library.search("mix cocktail number 7")
+        assert "mix-7" not in [hit.name for hit in found]
+        assert library.take_note().partition(";")[0] == note
+        clock.now += MAX_AGE
+    assert len(later.waiting) == 1
+    assert library.is_indexing
+    later.work()
+    assert library.search("mix cocktail number 7")[0].name == "mix-7"
+    assert (library.is_indexing, library.take_note()) == (False, "")
+
+
+def test_little_is_indexed_at_once_although_there_is_an_executor(disk, clock):
+    """Of a saved index and of folders."""
+    for kind in ("open", "roots"):
+        later = Later()
+        if kind == "open":
+            library = SkillLibrary.open(disk.index_dir, executor=later)
+        else:
+            library = SkillLibrary.from_roots(disk.roots, executor=later, **HASHING)
+            with pytest.raises(SkillSearchError):
+                library.search("tea")
+            later.work()
+        library.search("tea")
+        clock.now += MAX_AGE
+        disk.write(disk.drinks, f"mull-{kind}", f"Mull wine for {kind} parties.", "Do not boil")
+        assert library.search(f"mull wine for {kind} parties")[0].name == f"mull-{kind}"
+        assert later.waiting == []
+
+
+def test_without_an_executor_the_message_says_what_to_run(disk, clock):
+    """At every look, as nothing else will index it."""
+    freshness = Freshness(SkillIndex.open(disk.index_dir))
+    write_many(disk)
+    for _ in range(2):
+        said = freshness.look()
+        assert said.startswith("warning: much has changed (33 added, 0 changed, 0 removed)")
+        assert "To fix: run `skillsearch index" in said
+        clock.now += MAX_AGE
+    SkillIndex.open(disk.index_dir).refresh()
+    assert freshness.look() == ""
+    assert len(freshness.index) == 5 + 33
+
+
+def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch):
+    """Twice a minute at most, and the answer after the one that began it knows."""
+    monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
+    later = Later()
+    library = SkillLibrary.open(disk.index_dir, executor=later)
+    library.search("tea")
+    later.work()
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    for seconds in (MAX_AGE, MAX_AGE_LARGE):
+        clock.now += seconds
+        assert "mull-wine" not in [
+            hit.name for hit in library.search("mull red wine with cinnamon")
+        ]
+    later.work()
+    assert library.search("mull red wine with cinnamon")[0].name == "mull-wine"
+
+
+# What is told, and to whom.
+
+
+def test_a_folder_that_is_gone_is_told_once_until_it_is_back(disk, clock):
+    """And again the next time."""
+    library = SkillLibrary.open(disk.index_dir)
+    for _ in range(2):
+        disk.tools.rename(disk.tools.with_name("away"))
+        clock.now += MAX_AGE
+        library.list()
+        assert (
+            library.take_note() == f"the folder {disk.tools} is gone; searching the index as it was"
+        )
+        assert library.take_note() == ""
+        disk.tools.with_name("away").rename(disk.tools)
+        clock.now += MAX_AGE
+        library.list()
+        assert library.take_note() == ""
+
+
+def test_json_says_what_stderr_says(disk, cli):
+    """Of a refresh, and of a folder that is gone."""
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    disk.tools.rename(disk.tools.with_name("away"))
+    result = cli("query", "mull red wine with cinnamon", "--json")
+    record = json.loads(result.stdout)
+    assert record["hits"][0]["name"] == "mull-wine"
+    assert "\n".join(record["notes"]) + "\n" == result.stderr
+    assert result.stderr.startswith(
+        "index refreshed: 1 added, 0 changed, 0 removed\nwarning: the folder "
+    )
+
+
+def test_a_server_says_in_its_answer_which_root_is_gone(disk, request):
+    """By its name; where it lies is not for a model."""
+    door = by_stdio(disk, request, "--index-dir", disk.index_dir)
+    disk.tools.rename(disk.tools.with_name("away"))
+    found = door._call("search_skills", query="steep green tea at the right temperature")
+    told = "the folder tools is gone; searching the index as it was"
+    assert found["structuredContent"]["problem"] == told
+    assert found["content"][0]["text"].endswith(f"\n[{told}]")
+    again = door._call("search_skills", query="steep green tea at the right temperature")
+    assert "problem" not in again["structuredContent"]
+
+
+def test_a_setting_leaves_the_disk_alone_everywhere(disk, clock, monkeypatch):
+    """What others write is searched nevertheless."""
+    monkeypatch.setenv("SKILLSEARCH_REFRESH", "false")
+    default_tools._open.cache_clear()
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    clock.now += MAX_AGE
+    assert skillsearch.search_skills("mull red wine with cinnamon") == []
+    disk.index()
+    found = skillsearch.search_skills("mull red wine with cinnamon")
+    assert [hit["name"] for hit in found] == ["mull-wine"]
+
+
+def test_what_another_process_wrote_is_searched_with_the_models_that_are_loaded(disk):
+    """Only the index is opened again."""
+    library = SkillLibrary.open(disk.index_dir)
+    library.search("tea")
+    index = library._source.index()
+    (embedder,) = index._embedders.loaded.values()
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    disk.index()
+    assert library.search("mull red wine with cinnamon")[0].name == "mull-wine"
+    assert library._source.index() is index
+    assert [*index._embedders.loaded.values()] == [embedder]
+
+
+# A root that is gone.
+
+
+@pytest.mark.parametrize("back", ["as it was", "changed"])
+def test_an_index_keeps_what_it_knows_of_a_root_that_is_gone(disk, back):
+    """Byte for byte what it would be if the root had been there, once it is back."""
+    away = disk.tools.with_name("away")
+    disk.tools.rename(away)
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    index = SkillIndex.open(disk.index_dir)
+    index.refresh(keep_missing=True)
+    assert {document.name for document in index.documents()} >= {"mull-wine", "sharpen-knife"}
+    assert [root.path for root in index.opened.settings.roots] == [*disk.roots]
+    away.rename(disk.tools)
+    if back == "changed":
+        disk.write(disk.tools, "sew-button", "Sew a button on a shirt.", "Thread it")
+        shutil.rmtree(disk.tools / "polish-shoes")
+    index.refresh(keep_missing=True)
+    other = disk.index_dir.with_name("other")
+    anew = SkillIndex.from_roots(disk.roots, index_dir=other, **HASHING)
+    assert index.generation == anew.generation
+
+
+def test_what_would_lose_a_root_that_is_gone_is_refused(disk):
+    """Another model reads all skills anew; the index stays as it is."""
+    request = IndexRequest.load(disk.index_dir)
+    disk.tools.rename(disk.tools.with_name("away"))
+    index = SkillIndex.open(disk.index_dir)
+    part = max(index.opened.folder.glob("*"), key=lambda path: path.stat().st_size)
+    part.unlink()
+    with pytest.raises(SkillSearchError, match="Nothing was changed"):
+        index.refresh(keep_missing=True)
+    assert IndexRequest.load(disk.index_dir) == request
+
+
+def test_folders_that_are_served_do_not_make_an_index_forget_one(disk, clock):
+    """A library of folders drops a root that is gone, and the saved index has it again later."""
+    away = disk.tools.with_name("away")
+    disk.tools.rename(away)
+    library = SkillLibrary.from_roots(disk.roots, index_dir=disk.index_dir, **HASHING)
+    library.search("tea")
+    assert IndexRequest.load(disk.index_dir).roots == disk.roots
+    away.rename(disk.tools)
+    index = SkillIndex.open(disk.index_dir)
+    assert Freshness(index).look() == "index refreshed: a folder is back"
+    assert index.search("sharpen a kitchen knife")[0].name == "sharpen-knife"

@@ -22,6 +22,7 @@ from skillsearch.execution import types
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:

@@ -98,17 +98,18 @@ def open_index(settings: Settings) -> SkillIndex:
         ) from exc
 
 
-def open_fresh(settings: Settings, tell: Callable[[str], None]) -> SkillIndex:
+def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
     """Open the index that the settings name, and look at the disk unless they say not to."""
     index = open_index(settings)
-    tell(bring_up_to_date(index) if settings.refresh else "")
+    if settings.refresh:
+        bring_up_to_date(index, tell)
     return index
 
 
 def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
-    tell: Callable[[str], None],
+    tell: Callable[[str], object],
     *,
     refresh: bool,
     **options: Unpack[SearchOptions],
@@ -120,8 +121,8 @@ def answer_queries(
     """
     from skillsearch.index.languages import take_notice
 
-    if refresh and (message := bring_up_to_date(index)):
-        tell(message)
+    if refresh:
+        bring_up_to_date(index, tell)
     for begin in range(0, len(queries), _TOGETHER):
         some = queries[begin : begin + _TOGETHER]
         for query in some if options.get("include_hidden", True) else ():
@@ -223,18 +224,15 @@ class Freshness:
             return self._begin()
         roots, request = index.opened.settings.roots, last_request(IndexFolder(index.folder))
         paths = {root.path for root in make_roots(request.roots if request else ())[0]}
-        there = [root for root in roots if root.path in paths]
-        detector = ChangeDetector(index.opened, index.folder, there)
-        option, has_come = index_option(index.folder), len(paths) > len(there)
-        if len(there) < len(roots):
-            missing = next(str(root.path) for root in roots if root.path not in paths)
-            way_on = _way_on(index.folder, option)
-            self.problem = f"the folder {missing} {_state_of(missing)}; {_AS_IT_WAS}. {way_on}"
+        gone = tuple(root for root in roots if root.path not in paths)
+        detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
+        option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
+        if gone:
+            state, way_on = _state_of(str(gone[0].path)), _way_on(index.folder, option)
+            self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
         if not has_changed_model and not has_come and detector.is_unchanged():
             return ""
-        found = (detector.by_stat() or detector.walk()).report(
-            tuple(str(root.path) for root in roots if root.path not in paths)
-        )
+        found = (detector.by_stat() or detector.walk()).report()
         is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
             self.problem = f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}"
@@ -261,9 +259,12 @@ class Freshness:
         return ""
 
 
-def bring_up_to_date(index: SkillIndex) -> str:
-    """Look once and return messages for the user, as `Freshness.look` does."""
-    return Freshness(index).look()
+def bring_up_to_date(index: SkillIndex, tell: Callable[[str], object] = str) -> str:
+    """Look once, tell the user each message that `Freshness.look` returns, and return them all."""
+    messages = Freshness(index).look()
+    for message in messages.splitlines():
+        tell(message)
+    return messages
 
 
 def is_free(folder: Path) -> bool:

@@ -62,8 +62,7 @@ class SkillLibrary:
         self._reader = reader
         self.selection: Selection = ()
         self.looks = True  # False to compare nothing with the disk until `refresh`
-        self._told = ""
-        self._gone: frozenset[int] = frozenset()  # hashes of names that were there before
+        self._refreshed, self._told = source.documents, ""
         self._kept = _KEPT_SKILLS
         self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
@@ -127,11 +126,6 @@ class SkillLibrary:
         return next(root for root in self.roots if str(root.path) == str(found.root))
 
     @property
-    def documents(self) -> DocumentStore:
-        """All skills, whatever the selection, by id."""
-        return self._source.documents
-
-    @property
     def is_indexing(self) -> bool:
         """Whether the executor is making an index that is not searched yet."""
         return self._source.indexer.is_busy
@@ -175,7 +169,8 @@ class SkillLibrary:
                     f"The skill {name!r} is left out by the settings of skillsearch: change "
                     "include, exclude, tags, in_roots or profile there, or the option of that name."
                 ) from None
-            if name_hash(name.rpartition(":")[2]) in self._gone:
+            before = self._refreshed
+            if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
                 raise SkillNotFoundError(name, exc.nearest, _GONE) from None
             raise
 
@@ -270,11 +265,13 @@ class SkillLibrary:
         return self._source.is_current()
 
     def refresh(self) -> Changes:
-        """Look at the disk again; with nothing changed, no file is opened."""
-        before = self._source.documents
+        """Look at the disk now, and return what changed since the refresh before, or the creation.
+
+        With nothing changed, no file is opened.
+        """
         self._source.refresh()
-        self._note_gone(before)
-        return differences(before, self._source.documents)
+        before, self._refreshed = self._refreshed, self._source.documents
+        return differences(before, self._refreshed)
 
     def take_note(self) -> str:
         """Return why the skills are not as on disk, once for each reason; empty if they are."""
@@ -362,15 +359,7 @@ class SkillLibrary:
         raise SkillNotFoundError(name, (), reason)
 
     def _look(self, max_age: float = MAX_AGE) -> None:
-        before = self._source.documents
         self._source.look(max_age if self.looks else None)
-        self._note_gone(before)
-
-    def _note_gone(self, before: DocumentStore) -> None:
-        """Remember the names that the last look missed, to tell them from those never known."""
-        if (now := self._source.documents) is not before:
-            old, new = (frozenset(one.names[one.living].tolist()) for one in (before, now))
-            self._gone = (self._gone | old) - new
 
 
 @dataclass(frozen=True, slots=True)

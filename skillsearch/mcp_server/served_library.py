@@ -17,7 +17,6 @@ from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.build.changes import Changes
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.library.source import differences
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
 from skillsearch.types import IndexProgress
@@ -115,7 +114,6 @@ class ServedLibrary:
                 reader=settings.reader,
             )
         library.selection, library.looks = settings.selection, settings.refresh
-        self._told = library.documents
         return library
 
     def take_note(self) -> str:
@@ -123,12 +121,10 @@ class ServedLibrary:
         return self._library.take_note() if self._library else ""
 
     def refresh(self) -> Changes:
-        """Look at the disk, begin to index what has changed, and return the changes since then."""
-        library = self.get()
-        library.refresh()
-        before, self._told = self._told, library.documents
+        """Look at the disk, begin to index what has changed, and return the changes so far."""
+        changes = self.get().refresh()
         self.warm()
-        return differences(before, self._told)
+        return changes
 
     def warm(self) -> None:
         """Do everything that makes a first search slow, or start it."""

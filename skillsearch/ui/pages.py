@@ -66,7 +66,7 @@ class Pages:
         """Open nothing before it is asked for."""
         self._opened_aside = OpenIndexes(SkillIndex.open)
 
-    def index(self, max_age: float = MAX_AGE) -> SkillIndex:
+    def index(self, max_age: float = 0) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
         if self._opened is None:
             index = SkillIndex.open(self.settings.index_dir)

@@ -11,7 +11,8 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -313,9 +314,8 @@ class Builder:
         return in_order(found)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
-        there = [root for root in self._roots if root not in self._gone]
-        detector = ChangeDetector(index, self.folder.path, there, self.verify, self._progress)
-        return replace(detector, gone=self._gone)
+        look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
+        return look_at(verify=self.verify, progress=self._progress)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

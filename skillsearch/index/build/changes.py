@@ -250,7 +250,7 @@ class ChangeDetector:
         documents = self.index.corpus.documents if self.index else ()
         known = self.snapshot.files if self.snapshot else _unseen(documents)
         seen_at_ns = time.time_ns()
-        discovery = discover(self.roots, leave_out=self.folder)
+        discovery = discover(self._there, leave_out=self.folder)
         if gone := {str(root.path): root for root in self.gone}:
             left = (one for one in documents if one.root in gone)
             files = [
@@ -264,11 +264,15 @@ class ChangeDetector:
             discovery = replace(discovery, files=tuple(files), folders=folders)
         return self._compare(discovery, known, seen_at_ns)
 
+    @property
+    def _there(self) -> list[Root]:
+        return [root for root in self.roots if root not in self.gone]
+
     @cached_property
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.snapshot is None:
             return (), ()
-        most, is_there = self.most_places + 1, inside(Scope(one, "", True) for one in self.roots)
+        most, is_there = self.most_places + 1, inside(Scope(one, "", True) for one in self._there)
         folders = tuple(islice(filter(is_there, self.snapshot.changed_folders()), most))
         files = filter(is_there, self.snapshot.changed_files())
         return folders, tuple(islice(files, most - len(folders)))
