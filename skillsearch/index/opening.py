@@ -198,11 +198,11 @@ class Freshness:
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
             self.problem = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
-        if (stamp := _stamp(self.index.folder)) != self._stamp:
-            self.index.reopen()
-            self._stamp = stamp
-        event = ""
+        event, stamp = "", _stamp(self.index.folder)
         try:
+            if stamp != self._stamp:
+                self.index.reopen()
+                self._stamp = stamp
             is_due = max_age is not None and self._timer.is_due(max_age, len(self.index))
             if is_due and not self._job:
                 event = self._compare()
