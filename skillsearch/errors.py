@@ -46,12 +46,16 @@ class ParseError(SkillError):
 
 
 class SkillNotFoundError(SkillError, LookupError):
-    """No indexed skill has the requested name; `nearest` are up to five similar names."""
+    """No indexed skill has the requested name, or it had; `nearest` are up to five similar names.
 
-    def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
+    The `reason` says what has become of it.
+    """
+
+    def __init__(self, name: str, nearest: tuple[str, ...] = (), reason: str = "") -> None:
         near = f"Did you mean: {', '.join(nearest)}?"
         hint = near if nearest else "List all skills, or search for the task."
-        super().__init__(f"No skill is named {name!r}. {hint}")
+        what = f"The skill {name!r} {reason}" if reason else f"No skill is named {name!r}"
+        super().__init__(f"{what}. {hint}")
         self.name, self.nearest = name, nearest
 
 

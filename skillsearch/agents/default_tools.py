@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict
 
@@ -18,7 +20,6 @@ from skillsearch.config import load_settings
 from skillsearch.errors import QueryError, SkillNotFoundError
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
-from skillsearch.index.opening import OpenIndexes
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
@@ -227,6 +228,7 @@ def load_note(library: SkillLibrary, found: Document | Skill) -> str:
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:
     """Find the skills that fit a task, best first, in the newest index that the settings name.
 
+    What changed on disk is indexed first, as ``skillsearch query`` does; much, in the background.
     Those that only may fit are left out (`SkillIndex.search` has them), and so are skills that ask
     not to be offered to models; the threshold defaults to the setting.
     `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
@@ -236,7 +238,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    found: list[_Record] = configured(_OPEN).search(args)["skills"]
+    found: list[_Record] = configured(_open).search(args)["skills"]
     return found
 
 
@@ -250,17 +252,21 @@ def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> _
     return _TOOLSET.call(name, arguments)
 
 
-def configured(opened: OpenIndexes[SkillLibrary]) -> LibraryTools:
-    """Return the tools over the index that the settings name, kept among those opened."""
+def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
+    """Return the tools over the index that the settings name, opened or open already."""
     settings = load_settings()
 
     def library() -> SkillLibrary:
-        found = opened.get(settings.index_dir.absolute())
-        found.selection = settings.selection
+        found = opened(settings.index_dir.absolute())
+        found.selection, found.looks = settings.selection, settings.refresh
         return found
 
     return LibraryTools(library, settings.threshold)
 
 
-_OPEN = OpenIndexes(SkillLibrary.open, limit=4)
-_TOOLSET = Toolset(lambda: configured(_OPEN).tools())
+@lru_cache(maxsize=4)
+def _open(index_dir: Path) -> SkillLibrary:
+    return SkillLibrary.open(index_dir, executor=ThreadPoolExecutor(1))
+
+
+_TOOLSET = Toolset(lambda: configured(_open).tools())

@@ -117,11 +117,15 @@ def failure_of(error: SkillSearchError) -> Answer:
     if len(form) == 3:
         logger.warning("%s", error)
     elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
-        # Those echo arguments; in others, absolute paths lose their folders.
-        message = _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", message))
+        message = without_folders(message)  # those echo arguments
     known = {name: getattr(error, name, None) for name in _DETAILS}
     details = {name: _shown(value) for name, value in known.items() if value}
     return failure(code, message, next_step, **details)
+
+
+def without_folders(message: str) -> str:
+    """Return a message in which absolute paths have lost their folders."""
+    return _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", message))
 
 
 def message_of(error: SkillSearchError) -> str:

@@ -22,7 +22,7 @@ from skillsearch.cli.output import (
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
-from skillsearch.index.opening import open_index
+from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -58,7 +58,7 @@ HEADS = {
 @app.as_json
 def list_command(asked: Asked) -> None:
     """List the skills of the index: name, root and description."""
-    index = open_index(asked.settings)
+    index = open_fresh(asked.settings, say)
     documents = list(index.documents(asked.settings.selection))
     roots = {str(root.path): root for root in index.opened.settings.roots}
     if asked.as_json:
@@ -91,7 +91,7 @@ def families_command(asked: Asked) -> None:
     """
     from skillsearch.index.relatives import described
 
-    index = open_index(asked.settings)
+    index = open_fresh(asked.settings, say)
     found = [(first, described(first, others)) for first, *others in index.families()]
     if asked.as_json:
         keys = ("name", "doc_id", "path", "root")
@@ -143,7 +143,7 @@ def show_command(asked: Asked) -> None:
     given = [f"--{option}" for option, value in parts.items() if value is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} ask for different things; use one of them.")
-    index = open_index(asked.settings)
+    index = open_fresh(asked.settings, say)
     document = index.find(asked.name)
     skill = index.get(document.doc_id if ":" in asked.name else asked.name)
     if skill.content_hash != document.content_hash:

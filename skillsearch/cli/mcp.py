@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @selecting
 @option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
 @option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
-@flag("--watch", "Follow changes of the folders; needs watchfiles.")
+@flag("--watch", "Tell clients of changes as they come; needs watchfiles.")
 @flag("--allow-run", "Let clients run commands of skills, each in a workspace of its session.")
 @option(
     "--executor",
@@ -65,8 +65,8 @@ def mcp_command(asked: Asked) -> None:
     """Serve search and skills to agents over MCP.
 
     MCP is the Model Context Protocol. Serves the skills below the ROOTs, or else those of the
-    index. Over stdio it ends with its client. A server without skills starts too: its tools say
-    what to do.
+    index, as they are on disk when a client calls. Over stdio it ends with its client. A server
+    without skills starts too: its tools say what to do.
     """
     _check(asked)
     from skillsearch.mcp_server.served_library import ServedLibrary

@@ -100,7 +100,7 @@ _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
 MODELS: dict[str, Any] = {
     "index": (_INDEXED | {"index_dir": str}, _INDEXED | {"collection": str}),
-    "query": _some(types.SearchResult) | {"nearest?": [str], "limits?": str, "_id?": int | str},
+    "query": _some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str},
     "list": _COUNTED | {"skills": [_ENTRY]},
     "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},
     "show": _SHOW,

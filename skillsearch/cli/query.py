@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
-Answer = tuple[SearchResult, tuple[str, ...]]
-"""A result, and names that the query may misspell."""
+Answer = tuple[SearchResult, tuple[str, ...], tuple[str, ...]]
+"""A result, names that the query may misspell, and notes on the index for the user."""
 _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
@@ -84,8 +84,11 @@ def query_command(asked: Asked) -> int:
             emit_json({"_id": key, **answer.to_dict()})
         return 1 if problems or (asked.exit_code and not found) else 0
     text = app.request_text(asked.words)
-    result, near = ask_daemon(text, settings, how) or _search_one(text, settings, how)
-    _show(result, near, settings.limits, as_json=asked.as_json)
+    result, near, notes = ask_daemon(text, settings, how) or _search_one(text, settings, how)
+    notes = [*notes, *([f"note: {settings.limits}"] if settings.limits else ())]
+    for note in notes:
+        say(note)
+    _show(result, near, notes, as_json=asked.as_json)
     return 1 if asked.exit_code and not result else 0
 
 
@@ -141,26 +144,25 @@ def ask_daemon(
     place = {"index_dir": str(settings.index_dir), "refresh": settings.refresh}
     try:
         answer = client.ask("search", seconds=seconds, query=query, **place, **how)
-        if answer is None:
-            return None
-        result, near, notes = client.read_search(answer)
+        return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
         app.LOGGER.info("searching without the daemon: %s", exc)
         return None
-    for note in notes:
-        say(note)
-    return result, near
 
 
 def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Answer:
-    (result,) = _search([text], settings, how)
-    if result or settings.backend == "milvus":
-        return result, ()
-    return result, near_names(open_index(settings), text, settings.selection)
+    notes: list[str] = []
+    (result,) = _search([text], settings, how, notes.append)
+    is_lost = not result and settings.backend != "milvus"
+    near = near_names(open_index(settings), text, settings.selection) if is_lost else ()
+    return result, near, tuple(notes)
 
 
 def _search(
-    texts: Sequence[str], settings: Settings, how: dict[str, JsonValue]
+    texts: Sequence[str],
+    settings: Settings,
+    how: dict[str, JsonValue],
+    tell: Callable[[str], object] = say,
 ) -> Iterator[SearchResult]:
     if settings.backend == "milvus":
         from skillsearch.cli.index import open_in_milvus
@@ -169,16 +171,16 @@ def _search(
             yield from (remote.search(text, **how) for text in texts)
         return
     index = open_index(settings)
-    yield from answer_queries(index, texts, say, refresh=settings.refresh, **how)
+    yield from answer_queries(index, texts, tell, refresh=settings.refresh, **how)
 
 
-def _show(result: SearchResult, near: Sequence[str], limits: str, *, as_json: bool) -> None:
+def _show(
+    result: SearchResult, near: Sequence[str], notes: Sequence[str], *, as_json: bool
+) -> None:
     if as_json:
-        more: dict[str, JsonValue] = {"nearest": list(near), "limits": limits}
-        emit_json(result.to_dict() | {key: value for key, value in more.items() if value})
+        more = {"nearest": list(near), "notes": list(notes)}
+        emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
         return
-    if limits:
-        say(f"note: {limits}")
     votes = [("channel", f"{one.channel} {one.trust:.2f}: {one.reason}") for one in result.channels]
     if not is_terminal():
         emit_rows([*(("", *vote) for vote in votes), *_hit_rows(result)], _COLUMNS)

@@ -22,7 +22,7 @@ from skillsearch.execution import types
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.index.opening import open_index
+from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
         raise RootError(f"There is no folder {str(missing[0])!r}; name one for --root that exists.")
     if not folders:
         try:
-            return SkillLibrary.of_index(open_index(settings))
+            return SkillLibrary.of_index(open_fresh(settings, say))
         except IndexNotFoundError as exc:
             hint = "or run the skill without one: --root FOLDER"
             raise IndexNotFoundError(f"{exc}, {hint}") from exc

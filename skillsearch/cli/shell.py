@@ -16,7 +16,7 @@ from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import is_terminal, say
 from skillsearch.cli.selecting import selecting
 from skillsearch.errors import SkillSearchError, require_installed
-from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Hit
 
@@ -62,8 +62,7 @@ def find_command(asked: Asked) -> int:
 
     settings = asked.settings
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
-    index = open_index(settings)
-    say(bring_up_to_date(index) if settings.refresh else "")
+    index = open_fresh(settings, say)
     how = {key: getattr(settings, key) for key in ("n", "threshold", "selection")}
     quick = partial(index.search, explain=True, **how)
     readers = dict.fromkeys(("off", settings.reader))

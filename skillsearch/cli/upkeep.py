@@ -19,7 +19,7 @@ from skillsearch.cli.output import say
 from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
 if TYPE_CHECKING:
@@ -199,9 +199,7 @@ def _index_to_audit(asked: Asked, progress: Progress) -> SkillIndex:
         return SkillIndex.from_roots(
             asked.roots, model=settings.model, languages=settings.languages, progress=progress
         )
-    index = open_index(settings)
-    say(bring_up_to_date(index) if settings.refresh else "")
-    return index
+    return open_fresh(settings, say)
 
 
 def _first_of_each_kind(found: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date, near_names
+from skillsearch.index.opening import Freshness, OpenIndexes, answer_queries, near_names
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
@@ -29,10 +30,6 @@ from skillsearch.types import JsonValue
 MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
 """How long a question waits for those before it; a client searches faster by itself then."""
-MAX_CHECKED_FIRST = 1000
-"""Skills whose files are checked for changes before a prompt gets its overview: 7 ms. A larger
-index is checked after the answer, so the next prompt finds what changed."""
-CHECK_SECONDS = 5.0  # how long such a check counts as fresh
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +52,7 @@ class WarmIndex:
 
     index: SkillIndex
     library: SkillLibrary
+    freshness: Freshness
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
     lacks_library: bool  # whether that of a channel was not installed
 
@@ -62,12 +60,12 @@ class WarmIndex:
 class WarmIndexes(OpenIndexes[WarmIndex]):
     """The most recently used indexes; not thread-safe.
 
-    Nothing is built here: clients do by themselves what takes long, and tell their user. So an
+    Nothing is built here: clients do by themselves what cannot wait, and tell their user. So an
     index that has to be rebuilt raises `DaemonError`.
     """
 
     def __init__(self) -> None:
-        self._readers = Readers()
+        self._readers, self._indexing = Readers(), ThreadPoolExecutor(1)
         super().__init__(
             self._open,
             MAX_INDEXES,
@@ -97,7 +95,8 @@ class WarmIndexes(OpenIndexes[WarmIndex]):
         by_model = {model: one for (model, _), one in embedders.items()}
         index = SkillIndex(place, opened, by_model, readers=self._readers)
         lacks_library = len(opened.settings.channels) > 1 and not multilingual_is_installed()
-        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library)
+        library, freshness = SkillLibrary.of_index(index), Freshness(index, self._indexing)
+        return WarmIndex(index, library, freshness, embedders, lacks_library)
 
 
 @dataclass(kw_only=True)
@@ -105,16 +104,12 @@ class Answers:
     """Answers questions about skills, one at a time, from any thread."""
 
     busy_seconds: float = BUSY_SECONDS
-    max_checked_first: int = MAX_CHECKED_FIRST
-    check_seconds: float = CHECK_SECONDS
     version: str = __version__
     _answered: int = field(default=0, init=False)
     _started: float = field(default_factory=time.monotonic, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
     _warm: WarmIndexes = field(default_factory=WarmIndexes, init=False)
     _described: list[JsonValue] = field(default_factory=list, init=False)
-    _unchecked: set[Path] = field(default_factory=set, init=False)
-    _checked: dict[Path, float] = field(default_factory=dict, init=False)
 
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Search an index; returns the ``result``, and ``notes`` for the user.
@@ -125,10 +120,10 @@ class Answers:
         asked = _check(arguments, _SEARCH)
         notes: list[str] = []
         with self._my_turn():
-            index = self._warm.get(_absolute(asked.pop("index_dir"))).index
-            query = asked.pop("query")
-            (result,) = answer_queries(index, [query], notes.append, **asked)
-            nearest = () if result else near_names(index, query, asked["selection"])
+            warm, query = self._warm.get(_absolute(asked.pop("index_dir"))), asked.pop("query")
+            notes += _look(warm, asked.pop("refresh"))
+            (result,) = answer_queries(warm.index, [query], notes.append, refresh=False, **asked)
+            nearest = () if result else near_names(warm.index, query, asked["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -156,14 +151,12 @@ class Answers:
                 warm = self._warm.get(settings.index_dir)
             except errors.IndexNotFoundError:
                 raise IndexFolder(settings.index_dir).not_found(settings) from None
-            is_checked = len(warm.index) <= self.max_checked_first
-            if settings.refresh and not is_checked:
-                self._unchecked.add(settings.index_dir)
+            notes += _look(warm, settings.refresh)
             (found,) = answer_queries(
                 warm.index,
                 [asked["prompt"]],
                 notes.append,
-                refresh=settings.refresh and is_checked,
+                refresh=False,
                 n=asked["n"],
                 threshold=settings.threshold,
                 reader=settings.reader,
@@ -173,21 +166,6 @@ class Answers:
             )
             offers = render_offers(warm.library, found)
         return {"offers": offers, "unvetted": found.unvetted, "notes": notes}
-
-    def catch_up(self) -> None:
-        """Check the indexes that were too large to be checked before an answer."""
-        for folder in tuple(self._unchecked):
-            self._unchecked.discard(folder)
-            since = time.monotonic() - self._checked.get(folder, -self.check_seconds)
-            if since < self.check_seconds:
-                continue
-            try:
-                with self._my_turn(counts=False):
-                    note = bring_up_to_date(self._warm.get(folder).index)
-                logger.info("%s: %s", folder, note or "unchanged")
-            except errors.SkillSearchError as exc:
-                logger.info("%s was not checked: %s", folder, exc)
-            self._checked[folder] = time.monotonic()
 
     def status(self) -> dict[str, JsonValue]:
         """Describe this daemon; never waits for a search."""
@@ -217,6 +195,11 @@ class Answers:
             ]
         finally:
             self._turn.release()
+
+
+def _look(warm: WarmIndex, refresh: bool) -> list[str]:
+    """Look at the disk before an answer, and return what a user is told of it."""
+    return warm.freshness.look(0 if refresh else None).splitlines()
 
 
 def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:

@@ -116,7 +116,6 @@ class Daemon:
                 response = self._response(connection)
                 connection.settimeout(self.write_seconds)
                 connection.sendall(response)
-            self.answers.catch_up()
         except (OSError, DaemonError) as exc:
             logger.info("a client was dropped: %s", exc)
         finally:
@@ -219,6 +218,7 @@ def main() -> None:
         signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
     logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
     logger.info("ending: %s", daemon.run())
+    os._exit(0)  # without waiting for what is being indexed
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -1,14 +1,17 @@
-"""Open the index that is to be searched, and answer queries: the same steps for every face."""
+"""Open the index that is to be searched, keep it like the disk, and answer: alike for all faces."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from skillsearch.config import Settings, index_option
@@ -19,10 +22,15 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
 
+MAX_AGE = 1.0
+"""Seconds for which a look at the disk serves whatever is asked of an index that stays open."""
+MAX_AGE_LARGE = 30.0
+"""The same above `MAX_CHECKED_SKILLS`, where a look costs 100 ms and more."""
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
+_AS_IT_WAS = "searching the index as it was"
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
@@ -61,11 +69,6 @@ class OpenIndexes(Generic[_T]):
             self._kept.popitem(last=False)
         return kept[1]
 
-    def mark_current(self, folder: Path) -> None:
-        """Take what was made of an index as up to date, because it has written the index itself."""
-        if folder in self._kept:
-            self._kept[folder] = _stamp(folder), self._kept[folder][1]
-
 
 def _stamp(folder: Path) -> tuple[int, ...]:
     from skillsearch.index.storage.cache import IndexFolder
@@ -95,10 +98,18 @@ def open_index(settings: Settings) -> SkillIndex:
         ) from exc
 
 
+def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
+    """Open the index that the settings name, and look at the disk unless they say not to."""
+    index = open_index(settings)
+    if settings.refresh:
+        bring_up_to_date(index, tell)
+    return index
+
+
 def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
-    tell: Callable[[str], None],
+    tell: Callable[[str], object],
     *,
     refresh: bool,
     **options: Unpack[SearchOptions],
@@ -110,8 +121,8 @@ def answer_queries(
     """
     from skillsearch.index.languages import take_notice
 
-    if refresh and (message := bring_up_to_date(index)):
-        tell(message)
+    if refresh:
+        bring_up_to_date(index, tell)
     for begin in range(0, len(queries), _TOGETHER):
         some = queries[begin : begin + _TOGETHER]
         for query in some if options.get("include_hidden", True) else ():
@@ -136,41 +147,144 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
-def bring_up_to_date(index: SkillIndex) -> str:
-    """Refresh an index if little has changed, or if its model has: without it the index is useless.
+class LookTimer:
+    """Tells when to look at the disk again: the one age that all answers share."""
 
-    Whatever goes wrong, the open index can still be searched. Returns a message for the user: what
-    changed, or why the index stays as it was; empty for nothing.
+    def __init__(self) -> None:
+        self._looked = -math.inf
+
+    def is_due(self, max_age: float, skills: int) -> bool:
+        """Return whether the last look is so old, and if it is, count from now; 0 is always due."""
+        if max_age and skills > MAX_CHECKED_SKILLS:
+            max_age = max(max_age, MAX_AGE_LARGE)
+        now = monotonic()
+        is_due = now - self._looked >= max_age
+        self._looked = now if is_due else self._looked
+        return is_due
+
+
+class Freshness:
+    """Keeps an open index like the disk: the one rule for all that answer from an index.
+
+    Before an answer the stats of all folders and files are compared, unless that was done within
+    `MAX_AGE`. Up to `MAX_REFRESHED_FILES` new and changed files are indexed at once. More, and all
+    if the model has changed, are left to the executor, and so is even the look above
+    `MAX_CHECKED_SKILLS`; until it is done, the index is searched as it was. Without an executor the
+    message says what to run. The skills of a root that is gone stay, and the other roots are kept
+    up to date. What another process writes is searched from the next answer on.
     """
+
+    def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
+        """Take an opened index, which is brought up to date in place."""
+        self.index, self._executor = index, executor
+        self.problem = ""  # why the index is not like the disk, and in later sentences what helps
+        self._timer, self._stamp = LookTimer(), _stamp(index.folder)
+        self._job: Future[None] | None = None
+
+    progress = None  # words are searched only before the first index
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the executor works on the index, or has and nobody has looked since."""
+        return self._job is not None
+
+    def look(self, max_age: float | None = MAX_AGE) -> str:
+        """Bring the index up to date by the rule, unless the last look is younger than `max_age`.
+
+        With None only what other processes wrote is taken up. Whatever goes wrong with the disk,
+        the open index can still be searched. Returns messages for the user, a line each: what
+        changed, and why the index stays as it was; empty for nothing.
+        """
+        if self._job and self._job.done():
+            error, self._job = self._job.exception(), None
+            self.problem = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+        event, stamp = "", _stamp(self.index.folder)
+        try:
+            if stamp != self._stamp:
+                self.index.reopen()
+                self._stamp = stamp
+            is_due = max_age is not None and self._timer.is_due(max_age, len(self.index))
+            if is_due and not self._job:
+                event = self._compare()
+        except SkillSearchError as exc:
+            self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
+        warning = self.problem and f"warning: {self.problem}"
+        return "\n".join(filter(None, [event, warning]))
+
+    def _compare(self) -> str:
+        """Look at the disk, and return what changed and is searched now."""
+        from skillsearch.index.build.changes import ChangeDetector
+        from skillsearch.index.corpus import last_request
+        from skillsearch.index.storage.cache import IndexFolder
+        from skillsearch.skills.discovery import make_roots
+
+        index, has_changed_model = self.index, self.index.has_changed_model()
+        self.problem = ""
+        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
+            return self._begin()
+        roots, request = index.opened.settings.roots, last_request(IndexFolder(index.folder))
+        paths = {root.path for root in make_roots(request.roots if request else ())[0]}
+        gone = tuple(root for root in roots if root.path not in paths)
+        detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
+        option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
+        if gone:
+            state, way_on = _state_of(str(gone[0].path)), _way_on(index.folder, option)
+            self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+        if not has_changed_model and not has_come and detector.is_unchanged():
+            return ""
+        found = (detector.by_stat() or detector.walk()).report()
+        is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
+        if self._executor and (is_much or has_changed_model):
+            self.problem = f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}"
+            return self._begin()
+        if is_much and not has_changed_model:
+            self.problem = (
+                f"much has changed ({found}); {_AS_IT_WAS}. To fix: run `skillsearch index{option}`"
+            )
+            return ""
+        if not is_free(index.folder):
+            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+            return ""
+        index.refresh(keep_channels=True, keep_missing=True)
+        self._stamp = _stamp(index.folder)
+        changes = [str(found)] if len(found) else []
+        changes += ["a folder is back"] if has_come else []
+        changes += ["its model has changed"] if has_changed_model else []
+        return f"index refreshed: {', '.join(changes)}" if changes else ""
+
+    def _begin(self) -> str:
+        """Leave the rest to the executor, if there is one."""
+        if self._executor:
+            self._job = self._executor.submit(_renew, self.index.folder)
+        return ""
+
+
+def bring_up_to_date(index: SkillIndex, tell: Callable[[str], object] = str) -> str:
+    """Look once, tell the user each message that `Freshness.look` returns, and return them all."""
+    messages = Freshness(index).look()
+    for message in messages.splitlines():
+        tell(message)
+    return messages
+
+
+def is_free(folder: Path) -> bool:
+    """Return whether no process is writing an index."""
     from skillsearch.index.storage.cache import IndexFolder
 
-    has_changed_model = index.has_changed_model()
-    if not has_changed_model and (len(index) > MAX_CHECKED_SKILLS or index.is_current()):
-        return ""
-    found = index.differences()
-    option = index_option(index.folder)
-    if found.missing_roots:
-        missing = found.missing_roots[0]
-        return (
-            f"warning: the folder {missing} {_state_of(missing)}; searching the index as it was. "
-            f"{_way_on(index.folder, option)}"
-        )
-    if len(found.added) + len(found.changed) > MAX_REFRESHED_FILES and not has_changed_model:
-        return (
-            f"warning: much has changed ({found}); searching the index as it was. "
-            f"To fix: run `skillsearch index{option}`"
-        )
-    changes = [str(found)] if len(found) else []
-    changes += ["its model has changed"] if has_changed_model else []
     try:
-        with IndexFolder(index.folder).lock(timeout=0):
-            pass
-        index.refresh(keep_channels=True)
+        with IndexFolder(folder).lock(timeout=0):
+            return True
     except LockTimeoutError:
-        return "warning: another process is writing the index; searching it as it was"
-    except SkillSearchError as exc:
-        return f"warning: the index was not refreshed, searching it as it was: {exc}"
-    return f"index refreshed: {', '.join(changes)}" if changes else ""
+        return False
+
+
+def _renew(folder: Path) -> None:
+    """Bring an index up to date for those who have it open."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    index = SkillIndex.open(folder)
+    if index.has_changed_model() or not index.is_current():
+        index.refresh(keep_missing=True)
 
 
 def _state_of(root: str) -> str:

@@ -51,7 +51,9 @@ class IndexRequest:
         """The roots as they were named."""
         return self.sources or self.roots
 
-    def applied_to(self, held: IndexRequest | None, *, unpack: bool = True) -> IndexRequest:
+    def applied_to(
+        self, held: IndexRequest | None, *, unpack: bool = True, keep_missing: bool = False
+    ) -> IndexRequest:
         """Return itself, whatever is held; see `RootChange.applied_to`."""
         return self
 

@@ -55,15 +55,18 @@ class RootChange:
     examples: bool = False
     otherwise: IndexRequest | None = None
 
-    def applied_to(self, held: IndexRequest | None, *, unpack: bool = True) -> IndexRequest:
+    def applied_to(
+        self, held: IndexRequest | None, *, unpack: bool = True, keep_missing: bool = False
+    ) -> IndexRequest:
         """Return what the index is to hold, given what it holds.
 
         Without `unpack`, archives and URLs are taken as they were last unpacked. A RootError for a
-        root that cannot be indexed, and a ConfigError if nothing would be held, say what to do.
+        root that cannot be indexed, unless it is held and `keep_missing` allows that, and a
+        ConfigError if nothing would be held, say what to do.
         """
         held, settings = held or self.otherwise, self.settings
         named = self.named(held)
-        roots = self._folders(named, held, unpack=unpack)
+        roots = self._folders(named, held, unpack=unpack, keep_missing=keep_missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
         made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
         made["with_body"] = settings.fields == "full"
@@ -133,7 +136,7 @@ class RootChange:
         return trust, tuple(key for key in keys if key in found)
 
     def _folders(
-        self, named: Roots, held: IndexRequest | None, *, unpack: bool
+        self, named: Roots, held: IndexRequest | None, *, unpack: bool, keep_missing: bool
     ) -> tuple[Path, ...]:
         folders: list[Path] = []
         problems: dict[Path | str, RootError] = {}
@@ -141,7 +144,8 @@ class RootChange:
             is_seen = held is None or self.how in ("add", "replace") or root in self.roots
             try:
                 folders.append((local_root if unpack and is_seen else sources.place_of)(root))
-                resolve_roots(folders[-1:])
+                if not (keep_missing and held and root in held.named):
+                    resolve_roots(folders[-1:])
             except RootError as exc:
                 problems[root] = exc
         if problems:

@@ -51,8 +51,9 @@ logger = logging.getLogger(__name__)
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
-    Searches see the `opened` generation, whatever other processes write, until `refresh`; they
-    write nothing themselves. One index belongs to one thread at a time.
+    Searches see the `opened` generation, whatever changes on disk and whatever other processes
+    write, until `refresh` or `reopen`; they write nothing themselves. One index belongs to one
+    thread at a time.
     """
 
     def __init__(
@@ -215,6 +216,7 @@ class SkillIndex:
         *,
         verify: bool = False,
         keep_channels: bool = False,
+        keep_missing: bool = False,
         only: Sequence[Path] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
@@ -222,13 +224,15 @@ class SkillIndex:
 
         With `verify` every file is hashed, the index's too, whatever its stat says. With
         `keep_channels` no dense channel is added, for which all skills would have to be embedded.
-        `only` names the SKILL.md files and folders to look at, deleted ones too: in a large index
-        that is much faster than finding out what changed; other changes wait for the next full
-        look. `progress` is called with the stage, how many are done, and how many there are.
-        It fails as `from_roots` does, and the index stays as it is.
+        With `keep_missing` the skills of a root that is gone stay as they are, as long as only
+        little has changed in the others. `only` names the SKILL.md files and folders to look at,
+        deleted ones too: in a large index that is much faster than finding out what changed; other
+        changes wait for the next full look. `progress` is called with the stage, how many are done,
+        and how many there are. It fails as `from_roots` does, and the index stays as it is.
         """
         options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
-        return self._apply("keep", options | {"progress": progress})
+        options |= {"keep_missing": keep_missing, "progress": progress}
+        return self._apply("keep", options)
 
     def add_roots(
         self,
@@ -270,6 +274,15 @@ class SkillIndex:
         self.opened = renewed.opened
         self._embedders.renew(renewed._embedders.loaded)
         return report
+
+    def reopen(self) -> None:
+        """Search the newest generation from now on, whoever wrote it; fails as `open` does."""
+        self.opened = self.open(self._folder.path).opened
+        wanted = {one.model: one.fingerprint for one in self.opened.settings.channels}
+        loaded = self._embedders.loaded
+        for model in [one for one in loaded if wanted.get(one) != loaded[one].fingerprint]:
+            del loaded[model]
+        self._embedders.renew({})
 
     def search(
         self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]

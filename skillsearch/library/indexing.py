@@ -81,11 +81,14 @@ class Indexer:
         state: object,
         make: Callable[[Progress | None], SkillIndex],
         count_words: Callable[[], WordIndex] | None = None,
+        *,
+        at_once: bool = False,
     ) -> SkillIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
         With an executor the index of the state before is returned until it is made; an
         IndexingError if there is none, and `count_words` makes `words` if the first one takes long.
+        With `at_once` the caller makes it nevertheless, unless the executor is at work.
         If it could not be made, the next call tries again.
         """
         job = self._job
@@ -94,7 +97,7 @@ class Indexer:
             self.last = (job.state, job.future.result())
         if self.last is not None and self.last[0] is state:
             return self.last[1]
-        if self.executor is None:
+        if self.executor is None or (at_once and self._job is None):
             self.last = (state, make(None))
         elif self._job is None:
             self._job = _Job(state, make, None if self.last else count_words)

@@ -6,20 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import Changes
-from skillsearch.index.documents import Document
+from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
+from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.library.source import IndexSource, ScannedSource
+from skillsearch.library.source import IndexSource, ScannedSource, differences
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
@@ -39,14 +41,19 @@ MAX_PRELOADED_SKILLS = 1_000
 MAX_CYCLES = 100
 """Cycles that are reported; hostile skills can have one for every two skills."""
 _KEPT_SKILLS = 32
+_GONE = "is gone: its SKILL.md was deleted or moved"
+
+_T = TypeVar("_T")
 
 
 class SkillLibrary:
-    """All skills of an environment, as of its creation or its last `refresh`.
+    """All skills of an environment, as they are on disk, or were at most a second ago.
 
-    What it loads is always read from the disk. If several skills share a name, the first root wins,
-    and within a root the newest version. One library belongs to one thread. Skills that its
-    `selection`, which may be changed, leaves out are neither found nor listed.
+    `list`, `find`, `search` and all that loads a skill look at the disk first, as `Freshness` says;
+    everything else tells of the last look, and `refresh` looks at once. What is loaded is always
+    read from the disk. If several skills share a name, the first root wins, and within a root the
+    newest version. One library belongs to one thread. Skills that its `selection`, which may be
+    changed, leaves out are neither found nor listed.
     """
 
     def __init__(self, source: IndexSource | ScannedSource, *, reader: str | None = None) -> None:
@@ -54,6 +61,8 @@ class SkillLibrary:
         self._source = source
         self._reader = reader
         self.selection: Selection = ()
+        self.looks = True  # False to compare nothing with the disk until `refresh`
+        self._refreshed, self._told = source.documents, ""
         self._kept = _KEPT_SKILLS
         self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
@@ -94,13 +103,15 @@ class SkillLibrary:
         executor: Executor | None = None,
         reader: str | None = None,
     ) -> SkillLibrary:
-        """Take the skills of a saved index; an executor brings it up to date in the background."""
+        """Take the skills of a saved index; an executor indexes in the background what is much."""
         return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod
     def of_index(cls, index: SkillIndex) -> SkillLibrary:
-        """Take the skills of an opened index, which `refresh` brings up to date."""
-        return cls(IndexSource(index))
+        """Take the skills of an opened index, which only `refresh` brings up to date."""
+        library = cls(IndexSource(index))
+        library.looks = False
+        return library
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -131,6 +142,7 @@ class SkillLibrary:
 
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
         """List the skills that are not shadowed or, unless asked for, hidden, by name, then id."""
+        self._look()
         _, listed = self._meant()
         return listed if include_hidden else tuple(d for d in listed if not d.hidden)
 
@@ -140,15 +152,26 @@ class SkillLibrary:
 
     def find(self, name: str) -> Document:
         """Find what a name means, as `SkillIndex.find` does; SelectionError if it is left out."""
+        self._look()
+        try:
+            return self._find(name)
+        except SkillNotFoundError:
+            self._look(0)
+            return self._find(name)
+
+    def _find(self, name: str) -> Document:
         try:
             return find_by_name(name, self._documents, self._root_paths)
-        except SkillNotFoundError:
+        except SkillNotFoundError as exc:
             with suppress(SkillError):
                 find_by_name(name, self._source.documents, self._root_paths, suggest=False)
                 raise SelectionError(
                     f"The skill {name!r} is left out by the settings of skillsearch: change "
                     "include, exclude, tags, in_roots or profile there, or the option of that name."
                 ) from None
+            before = self._refreshed
+            if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
+                raise SkillNotFoundError(name, exc.nearest, _GONE) from None
             raise
 
     def in_folder(self, folder: str) -> Document | None:
@@ -165,22 +188,29 @@ class SkillLibrary:
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now; the same object while its bytes are the same."""
-        return self._read(self.find(name))
+        return self._use(name, self._read)
 
     def load(self, name: str) -> LoadedSkill:
-        """Read a skill and list its files; ``stale`` tells that it changed meanwhile."""
-        document = self.find(name)
-        skill = self._read(document)
-        stale = skill.content_hash != document.content_hash
-        return LoadedSkill(document, skill, stale, *list_files(skill.path.parent))
+        """Read a skill and list its files; ``stale`` tells that a change cannot be indexed now."""
+
+        def load(document: Document) -> LoadedSkill:
+            skill = self._read(document)
+            stale = skill.content_hash != document.content_hash
+            return LoadedSkill(document, skill, stale, *list_files(skill.path.parent))
+
+        loaded = self._use(name, load)
+        if loaded.stale:
+            self._look(0)
+            loaded = self._use(name, load)
+        return loaded
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
-        return read_skill_text(Path(self.find(name).path))[0]
+        return self._use(name, lambda found: read_skill_text(Path(found.path))[0])
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
-        return list_files(self._folder(name))
+        return self._use(name, lambda found: list_files(Path(found.path).parent))
 
     def doc_files(self, name: str) -> tuple[str, ...]:
         """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md, sorted."""
@@ -203,14 +233,12 @@ class SkillLibrary:
         only these may be read from. An UnsafePathError if the path, which is not trusted, leads out
         of the skill or to no file; a SkillError if there is none, or for unusable numbers.
         """
-        folder = self._folder(name)
-        return read_page(
-            folder, path, offset=offset, limit=limit, content_hash=content_hash, folders=folders
-        )
+        how = partial(read_page, offset=offset, limit=limit, content_hash=content_hash)
+        return self._use(name, lambda found: how(Path(found.path).parent, path, folders=folders))
 
     def script_path(self, name: str, script: str) -> Path:
         """Return the absolute path of a script of a skill, checked as if it were read."""
-        return script_path(self._folder(name), script)
+        return self._use(name, lambda found: script_path(Path(found.path).parent, script))
 
     def search(
         self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
@@ -223,6 +251,7 @@ class SkillLibrary:
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
+        self._look()
         how["reader"] = how.get("reader") or self._reader
         how["include_hidden"] = how.get("include_hidden", False)
         how["selection"] = (*self.selection, *how.get("selection", ()))
@@ -236,16 +265,18 @@ class SkillLibrary:
         return self._source.is_current()
 
     def refresh(self) -> Changes:
-        """Look at the disk again; with nothing changed, no file is opened."""
-        before = self._source.documents
+        """Look at the disk now, and return what changed since the refresh before, or the creation.
+
+        With nothing changed, no file is opened.
+        """
         self._source.refresh()
-        if before is self._source.documents:
-            return Changes()
-        both = (before, self._source.documents)
-        old, new = ({one.doc_id: one.content_hash for one in some} for some in both)
-        changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
-        groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
-        return Changes(*(tuple(sorted(group)) for group in groups))
+        before, self._refreshed = self._refreshed, self._source.documents
+        return differences(before, self._refreshed)
+
+    def take_note(self) -> str:
+        """Return why the skills are not as on disk, once for each reason; empty if they are."""
+        before, self._told = self._told, self._source.problem.partition(". ")[0]
+        return "" if self._told == before else self._told
 
     def register(self, content: str) -> Document:
         """Add a skill, given as a whole SKILL.md, before all roots, as long as the library lives.
@@ -260,6 +291,7 @@ class SkillLibrary:
 
     def load_order(self, names: Iterable[str]) -> LoadOrder:
         """Order skills and everything they need, each after what it needs."""
+        self._look()
         return load_order(list(names), self._resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -310,8 +342,24 @@ class SkillLibrary:
             del self._parsed[next(iter(self._parsed))]
         return skill
 
-    def _folder(self, name: str) -> Path:
-        return Path(self.find(name).path).parent
+    def _use(self, name: str, use: Callable[[Document], _T]) -> _T:
+        """Use the skill that a name means; if its file is gone, look and find it again by name."""
+        document = self.find(name)
+        try:
+            return use(document)
+        except SkillError:
+            if Path(document.path).exists():
+                raise
+        self._look(0)
+        again = self._resolve(name) or self._resolve(document.name)
+        if again and Path(again.path).exists():
+            return use(again)
+        is_root = not Path(document.root).is_dir()
+        reason = f"cannot be read: its folder {document.alias!r} is gone" if is_root else _GONE
+        raise SkillNotFoundError(name, (), reason)
+
+    def _look(self, max_age: float = MAX_AGE) -> None:
+        self._source.look(max_age if self.looks else None)
 
 
 @dataclass(frozen=True, slots=True)

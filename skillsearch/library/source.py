@@ -15,9 +15,15 @@ from pathlib import Path
 
 from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
-from skillsearch.index.build.changes import ChangeDetector
+from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
+from skillsearch.index.opening import (
+    MAX_REFRESHED_FILES,
+    Freshness,
+    LookTimer,
+    is_free,
+)
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -84,15 +90,26 @@ def scan(paths: Sequence[Path], previous: Scan = _NOTHING) -> Scan:
     )
 
 
+def differences(before: DocumentStore, now: DocumentStore) -> Changes:
+    """Return the documents that came, changed and went, by id."""
+    if before is now:
+        return Changes()
+    old, new = (
+        {one.doc_id: (one.content_hash, one.continuation_hash) for one in some}
+        for some in (before, now)
+    )
+    changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
+    groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
+    return Changes(*(tuple(sorted(group)) for group in groups))
+
+
 class IndexSource:
-    """The skills of an existing index, which the `indexer` updates."""
+    """The skills of an existing index, kept like the disk by its `Freshness`."""
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor updates it while it is searched as it is."""
-        self._index = index
-        self._state = object()
-        self.indexer = Indexer(executor)
-        self.indexer.last = (self._state, index)
+        self._index, self._executor = index, executor
+        self.indexer = Freshness(index, executor)
 
     @property
     def documents(self) -> DocumentStore:
@@ -109,29 +126,29 @@ class IndexSource:
         """The diagnostics reported when the index was made, by path."""
         return self._index.diagnostics()
 
+    @property
+    def problem(self) -> str:
+        """Why the index is not like the disk; empty if it is."""
+        return self.indexer.problem
+
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was indexed."""
         return self._index.is_current()
 
+    def look(self, max_age: float | None) -> None:
+        """Be like the disk, as `Freshness.look` says."""
+        self.indexer.look(max_age)
+
     def refresh(self) -> None:
-        """Bring the index up to date; with an executor, begin to, for the next call to take."""
-        if self.indexer.executor is None:
-            self._index.refresh()
-            return
-        self._index = self.indexer.index_of(self._state, self._renew)
-        if not self.indexer.is_busy and not self._index.is_current():
-            self._state = object()
-            self.indexer.index_of(self._state, self._renew)
+        """Bring the index up to date; with an executor, begin to if that takes long."""
+        if self._executor:
+            self.look(0)
+        else:
+            self._index.refresh(keep_missing=True)
 
     def index(self) -> SkillIndex:
         """Return the index."""
         return self._index
-
-    def _renew(self, progress: Progress | None) -> SkillIndex:
-        """Update a copy of the index, while the one that is searched stays as it is."""
-        index = SkillIndex.open(self._index.folder)
-        index.refresh(progress=progress)
-        return index
 
     def add_root(self, path: Path) -> None:
         """Refuse: whoever made a saved index decides what it holds."""
@@ -157,12 +174,16 @@ class ScannedSource:
         """Scan the roots; without an `index_dir` the index lies in the user's cache."""
         self._request, self._index_dir = request, index_dir
         self._private: Path | None = None
-        self._scan = _NOTHING
-        self._look(*request.roots)
+        self._scan, self._timer = _NOTHING, LookTimer()
         self.indexer = Indexer(executor)
+        self._read(*request.roots)
 
-    def _look(self, *roots: Path) -> None:
-        self._scan = scan(roots, self._scan)
+    def _read(self, *roots: Path) -> None:
+        self._timer.is_due(0, len(self._scan.documents))
+        before, self._scan = self._scan, scan(roots, self._scan)
+        is_same = before.roots == self._scan.roots
+        if is_same and not differences(before.documents, self._scan.documents):
+            self._scan = replace(self._scan, documents=before.documents)  # nothing to index
         self._request = replace(self._request, roots=roots)
         self.documents = self._scan.documents
         self.roots = self._request.with_trust(self._scan.roots)
@@ -173,10 +194,21 @@ class ScannedSource:
         has_come = any(path.is_dir() for path in self._scan.missing)
         return not has_come and self._scan.snapshot.is_current()
 
-    def refresh(self) -> None:
+    @property
+    def problem(self) -> str:
+        """Which folder cannot be read now; empty if all can."""
+        missing = self._scan.missing
+        return f"the folder {missing[0]} cannot be read; its skills are left out" if missing else ""
+
+    def look(self, max_age: float | None) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
-        if not self.is_current():
-            self._look(*self._request.roots)
+        is_due = max_age is not None and self._timer.is_due(max_age, len(self.documents))
+        if is_due and not self.is_current():
+            self._read(*self._request.roots)
+
+    def refresh(self) -> None:
+        """Scan again if anything changed, now."""
+        self.look(0)
 
     def index(self) -> SkillIndex | WordIndex | None:
         """Return an index, at first one of words; None without roots. May raise IndexingError."""
@@ -185,13 +217,23 @@ class ScannedSource:
         named, request = self._request.roots, self._request
         request = replace(request, roots=tuple(root.path for root in self._scan.roots))
         index_dir = self._index_dir or config.index_dir_for(named, request.model)
+        last, at_once = self.indexer.last, False
+        if last and isinstance(last[0], DocumentStore) and not self.indexer.is_busy:
+            is_little = len(differences(last[0], self.documents)) <= MAX_REFRESHED_FILES
+            at_once = last[0] is not self.documents and is_little and is_free(index_dir)
 
         def make(progress: Progress | None) -> SkillIndex:
-            return SkillIndex.build(request, index_dir, progress=progress)[0]
+            if last and at_once and IndexRequest.load(index_dir) == request:
+                last[1].refresh(keep_channels=True)  # its models stay loaded
+                return last[1]
+            index = SkillIndex.build(request, index_dir, progress=progress)[0]
+            if self._scan.missing:
+                self._request.save(index_dir)  # else the index would forget them
+            return index
 
         try:
             count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
-            return self.indexer.index_of(self._scan, make, count_words)
+            return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
         except IndexingError:
             if self.indexer.words is None:
                 raise
@@ -199,7 +241,7 @@ class ScannedSource:
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""
-        self._look(*self._request.roots, path)
+        self._read(*self._request.roots, path)
 
     def register(self, content: str) -> Document:
         """Write a skill into a private root before all others; the index then lies beside it."""
@@ -224,7 +266,7 @@ class ScannedSource:
         folder.mkdir(exist_ok=True)
         path = folder / "SKILL.md"
         path.write_bytes(data)
-        self._look(*roots)
+        self._read(*roots)
         return next(document for document in self.documents if document.path == str(path))
 
     def _folder_for(self, name: str) -> str:

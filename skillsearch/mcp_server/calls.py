@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
 from skillsearch.agents.default_tools import overview_line
-from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of
+from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of, without_folders
 from skillsearch.agents.prompt import render_body, render_chunks
 from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
@@ -95,7 +95,8 @@ class Calls:
     ) -> Answer:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
-        If only words were searched, the answer has an `IndexProgress` as ``progress``.
+        If only words were searched, the answer has an `IndexProgress` as ``progress``; if the index
+        is not like the disk, it says why as ``problem``, once.
         """
         query = arguments.get("query")
         if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
@@ -142,7 +143,9 @@ class Calls:
         if isinstance(begun, Deferred):
             return (toolset, begun), None
         is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
-        return begun, self._tools.served.progress if is_open else None
+        progress = self._tools.served.progress if is_open else None
+        note = "" if progress or "error" in begun else self._tools.served.take_note()
+        return {**begun, "problem": without_folders(note)} if note else begun, progress
 
 
 class Teller:
@@ -193,8 +196,11 @@ def _success(answer: Answer, tool: str, *, is_default: bool) -> CallToolResult:
     if "progress" in answer:
         is_empty = text_of is not None and not (record["skills"] or record["perhaps"])
         record |= _words_only(answer["progress"], is_empty=is_empty)
-    text = TextContent(type="text", text=(text_of or _plain_text)(record))
-    return CallToolResult(content=[text], structured_content=record)
+    text = (text_of or _plain_text)(record)
+    if problem := answer.get("problem"):
+        record, text = {**record, "problem": problem}, f"{text}\n[{problem}]"
+    content = TextContent(type="text", text=text)
+    return CallToolResult(content=[content], structured_content=record)
 
 
 def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:

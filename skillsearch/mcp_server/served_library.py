@@ -9,14 +9,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.build.changes import Changes
-from skillsearch.index.opening import OpenIndexes
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.watcher import watch
@@ -82,9 +80,6 @@ class ServedLibrary:
         own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
         self.index_dir = (index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
-        self._opened = OpenIndexes(
-            partial(SkillLibrary.open, executor=self._indexing, reader=settings.reader)
-        )
         self._library: SkillLibrary | None = None
 
     @property
@@ -93,38 +88,41 @@ class ServedLibrary:
         return None if self._library is None else self._library.progress
 
     def get(self) -> SkillLibrary:
-        """Return the library, at the newest generation of an index that was built before.
+        """Return the library, which keeps itself like the disk.
 
         Raises `IndexNotFoundError` or `RootError` if there is nothing to open or to build it from.
         """
-        library = self._library
-        if not self.roots:
-            # One that is indexing switches to the generation it is writing by itself.
-            if library is None or not library.is_indexing:
-                library = self._library = self._opened.get(self.index_dir)
-                library.selection = self.settings.selection
-            return library
-        if library is None:
-            library = self._library = SkillLibrary.from_roots(
-                self._named,
-                index_dir=self.index_dir,
-                model=self.settings.model,
-                languages=self.settings.languages,
-                trust=self.settings.trust,
-                executor=self._indexing,
-                reader=self.settings.reader,
-            )
-            library.selection = self.settings.selection
-        elif not library.roots:
+        library = self._library = self._library or self._open()
+        if self.roots and not library.roots:
             library.refresh()
-        if not library.roots:
+        if self.roots and not library.roots:
             raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
         return library
+
+    def _open(self) -> SkillLibrary:
+        settings, executor = self.settings, self._indexing
+        if not self.roots:
+            library = SkillLibrary.open(self.index_dir, executor=executor, reader=settings.reader)
+        else:
+            library = SkillLibrary.from_roots(
+                self._named,
+                index_dir=self.index_dir,
+                model=settings.model,
+                languages=settings.languages,
+                trust=settings.trust,
+                executor=executor,
+                reader=settings.reader,
+            )
+        library.selection, library.looks = settings.selection, settings.refresh
+        return library
+
+    def take_note(self) -> str:
+        """Return what `SkillLibrary.take_note` does of the library, if it is open."""
+        return self._library.take_note() if self._library else ""
 
     def refresh(self) -> Changes:
         """Look at the disk, begin to index what has changed, and return the changes so far."""
         changes = self.get().refresh()
-        self._opened.mark_current(self.index_dir)
         self.warm()
         return changes
 

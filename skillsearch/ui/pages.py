@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,13 @@ from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
-from skillsearch.index.opening import OpenIndexes, answer_queries, near_names
+from skillsearch.index.opening import (
+    MAX_AGE,
+    Freshness,
+    OpenIndexes,
+    answer_queries,
+    near_names,
+)
 from skillsearch.index.relatives import MOST_LISTED, described
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
@@ -51,18 +57,22 @@ class Pages:
     reports: Path | None = None
     searching: LibraryThread = field(default_factory=LibraryThread)
     aside: LibraryThread = field(default_factory=lambda: LibraryThread(SLOW_SECONDS))
-    _opened: OpenIndexes[SkillIndex] = field(init=False)
+    _opened: Freshness | None = field(default=None, init=False)
     _opened_aside: OpenIndexes[SkillIndex] = field(init=False)
+    _note: str = field(default="", init=False)
     _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Open nothing before it is asked for."""
-        self._opened = OpenIndexes(SkillIndex.open)
         self._opened_aside = OpenIndexes(SkillIndex.open)
 
-    def index(self) -> SkillIndex:
-        """Return the newest generation of the index, for the thread that searches."""
-        return self._opened.get(self.settings.index_dir)
+    def index(self, max_age: float = 0) -> SkillIndex:
+        """Return the index as `Freshness.look` keeps it, for the thread that searches."""
+        if self._opened is None:
+            index = SkillIndex.open(self.settings.index_dir)
+            self._opened = Freshness(index, ThreadPoolExecutor(1))
+        self._note = self._opened.look(max_age if self.settings.refresh else None)
+        return self._opened.index
 
     def search(self, query: str, *, refresh: bool = False, read: bool = True) -> Shown:
         """Search the selected skills.
@@ -70,12 +80,13 @@ class Pages:
         With `read`, the reader of the settings looks at the hits, and names are looked for that the
         query may misspell; both take too long for every key.
         """
-        index, notes, query = self.index(), list[str](), query[:MOST_CHARS].strip()
+        index, query = self.index(0 if refresh else MAX_AGE), query[:MOST_CHARS].strip()
+        notes = self._note.splitlines()
         answers = answer_queries(
             index,
             [query] if query else [],
             notes.append,
-            refresh=refresh and self.settings.refresh,
+            refresh=False,
             n=HITS,
             threshold=self.settings.threshold,
             reader=self.settings.reader if read else "off",

@@ -191,12 +191,14 @@ def test_loading_gives_the_instructions_and_what_there_is_to_read(call, drinks):
     }
 
 
-def test_a_skill_that_changed_meanwhile_is_flagged(library, make_skill, drinks):
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_skill_that_changed_and_is_not_indexed_is_flagged(library, make_skill, drinks, looks):
     """It is served as it is now."""
     toolset = Toolset(library_tools(library))
+    library.looks = looks
     make_skill(drinks, "steep-tea", "Steep green tea.", body="Use 70 C.\n")
     loaded = toolset.call("load_skill", {"name": "steep-tea"})["result"]
-    assert loaded["stale"] is True
+    assert loaded["stale"] is not looks
     assert loaded["body"] == "Use 70 C."
 
 
@@ -261,12 +263,14 @@ def test_an_unknown_skill_is_answered_with_the_nearest(call):
     assert error["nearest"][0] == "brew-coffee"
 
 
-def test_a_skill_that_can_no_longer_be_read_is_told_without_its_path(library, drinks, tmp_path):
-    """The file is gone since the library looked."""
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_skill_that_is_gone_is_told_without_its_path(library, drinks, tmp_path, looks):
+    """The file is gone since the library looked, which does not make it a broken one."""
+    library.looks = looks
     (drinks / "steep-tea" / "SKILL.md").unlink()
     error = Toolset(library_tools(library)).call("load_skill", {"name": "steep-tea"})["error"]
-    assert error["code"] == "parse-error"
-    assert "'SKILL.md' cannot be read" in error["message"]
+    assert error["code"] == "skill-not-found"
+    assert "'steep-tea' is gone: its SKILL.md was deleted or moved" in error["message"]
     assert str(tmp_path) not in json.dumps(error)
 
 

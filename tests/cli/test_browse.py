@@ -238,21 +238,37 @@ def test_a_name_in_two_roots_is_told_apart(cli, drinks, tmp_path, make_skill):
     assert [root_of("steep-tea"), root_of("pub:steep-tea")] == ["drinks", "pub"]
 
 
-def test_a_file_that_changed_since_is_shown_and_flagged(indexed, drinks, make_skill):
+@pytest.mark.parametrize("refresh", ["true", "false"])
+def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
+    indexed, drinks, make_skill, monkeypatch, refresh
+):
     """The file on disk is served."""
+    monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     make_skill(drinks, "steep-tea", "Steep black tea.")
     result = indexed("show", "steep-tea", "--json")
     record = json.loads(result.stdout)
-    assert (record["stale"], record["description"]) == (True, "Steep black tea.")
-    assert "has changed since it was indexed" in result.stderr
+    assert (record["stale"], record["description"]) == (refresh == "false", "Steep black tea.")
+    assert ("has changed since it was indexed" in result.stderr) == (refresh == "false")
 
 
-def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks):
-    """One line says that the file cannot be read."""
+@pytest.mark.parametrize(
+    ("refresh", "said"), [("true", "No skill is named"), ("false", "cannot be read")]
+)
+def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks, monkeypatch, refresh, said):
+    """One line says that there is none, or that the file cannot be read."""
+    monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     result = indexed("show", "steep-tea")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "cannot be read" in result.stderr
+    assert said in result.stderr
+
+
+def test_a_list_has_what_came_since(indexed, drinks, make_skill):
+    """As a query finds it."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    result = indexed("list")
+    assert "mix-cocktails" in result.stdout
+    assert result.stderr == "index refreshed: 1 added, 0 changed, 0 removed\n"
 
 
 # What a skill wrote does not reach the terminal as it is.

@@ -21,6 +21,7 @@ from skillsearch.errors import (
     QueryError,
 )
 from skillsearch.files.own_folder import own_folder
+from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -289,37 +290,26 @@ def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
     assert answers.overview(prompt("assemble a bookshelf"))["offers"] == {}
 
 
-def test_a_large_index_is_checked_after_its_answer(prompt, drinks, make_skill):
-    """The next prompt finds the change."""
-    answers = Answers(max_checked_first=2, check_seconds=0.0)
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    nothing = {"offers": {}, "unvetted": 0, "notes": []}
-    assert answers.overview(prompt("mix cocktails")) == nothing
-    answers.catch_up()
-    assert "mix-cocktails" in str(answers.overview(prompt("mix cocktails"))["offers"])
-    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
-    assert answers.overview(prompt("bake bread"))["offers"] == {}
-    answers.catch_up()
-    assert "bake-bread" in str(answers.overview(prompt("bake bread"))["offers"])
+def test_much_that_changed_is_indexed_after_the_answer(answers, prompt, drinks, make_skill):
+    """It is told, and a later prompt finds the change."""
+    for number in range(MAX_REFRESHED_FILES + 1):
+        make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
+    answer = answers.overview(prompt("mix cocktail number 7"))
+    assert answer["offers"] == {}
+    (note,) = answer["notes"]
+    assert note.startswith(
+        "warning: much has changed (33 added, 0 changed, 0 removed) and is being"
+    )
+    answers._warm._indexing.shutdown()
+    answer = answers.overview(prompt("mix cocktail number 7"))
+    assert "mix-7" in str(answer["offers"])
+    assert answer["notes"] == []
 
 
-def test_a_large_index_is_not_checked_again_at_once(prompt, drinks, make_skill):
-    """Not even if it has changed since."""
-    answers = Answers(max_checked_first=2)
-    answers.overview(prompt())
-    answers.catch_up()
-    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
-    for _ in range(2):
-        assert answers.overview(prompt("bake bread"))["offers"] == {}
-        answers.catch_up()
-
-
-def test_an_index_that_is_gone_can_be_checked(prompt, index_dir):
+def test_an_index_that_is_gone_is_no_longer_answered_from(answers, prompt, index_dir):
     """The next question finds out."""
-    answers = Answers(max_checked_first=0)
     answers.overview(prompt())
     (index_dir / "CURRENT").unlink()
-    answers.catch_up()
     with pytest.raises(IndexNotFoundError):
         answers.overview(prompt())
 

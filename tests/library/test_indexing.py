@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
+from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer
@@ -246,13 +247,15 @@ def test_a_saved_index_is_renewed_beside_its_library(
     """A refresh begins it, and a later one tells what changed."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     library = SkillLibrary.open(index_dir, executor=later)
+    for number in range(MAX_REFRESHED_FILES):
+        make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
     age(drinks)
     for _ in range(2):
         assert len(library.refresh()) == 0
     assert best(library, "boil eggs") != "boil-eggs"
     later.work()
-    assert library.refresh().added == ("drinks:boil-eggs",)
+    assert "drinks:boil-eggs" in library.refresh().added
     assert best(library, "boil eggs") == "boil-eggs"
     assert later.given == []
     assert len(library.refresh()) == 0

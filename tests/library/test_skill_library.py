@@ -192,13 +192,15 @@ def test_loading_gives_body_files_and_frontmatter(either):
     assert loaded.folder.name == "fill-pdf"
 
 
-def test_a_changed_skill_is_served_and_flagged(either, project):
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
     """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
+    either.looks = looks
     assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
     loaded = either.load("fill-pdf")
-    assert loaded.stale
+    assert loaded.stale is not looks
     assert loaded.skill.body.endswith("More.")
 
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from skillsearch.errors import IndexNotFoundError, RootError
+from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.mcp_server.served_library import LibraryThread, watch_library
 
 
@@ -135,17 +136,22 @@ def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, 
 
 
 def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, index_dir, make_skill):
-    """Its own write does not make it open the index again."""
+    """Its own write does not make it open the index again, nor that of another process."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     served = serve_library(index_dir=index_dir)
     library = served.get()
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
+    assert served.refresh().added == ("drinks:boil-eggs",)
+    make_skill(drinks, "poach-eggs", "Poach eggs in vinegar.")
+    cli("index", "--index-dir", index_dir)
+    assert served.refresh().added == ("drinks:poach-eggs",)
+    for number in range(MAX_REFRESHED_FILES + 1):
+        make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
     assert len(served.refresh()) == 0
-    assert served.get().is_indexing
     deadline = time.monotonic() + 120
     while not (changes := served.refresh()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert changes.added == ("drinks:boil-eggs",)
+    assert len(changes.added) == MAX_REFRESHED_FILES + 1
     assert served.get() is library
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import skillsearch
 from skillsearch.config import load_settings
+from skillsearch.index import opening
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.app import make_app
@@ -164,13 +165,22 @@ def test_a_request_without_a_letter_or_too_long_is_answered(site):
         assert site.get(f"?q={quote(query)}")[0] == 200
 
 
-def test_a_page_refreshes_the_index_but_a_key_does_not(site, drinks, make_skill):
+def test_a_page_refreshes_the_index_but_a_key_only_once_a_second(
+    site, drinks, make_skill, monkeypatch
+):
     """The stat of thousands of files at each key would be felt."""
+    now = 1000.0
+    monkeypatch.setattr(opening, "monotonic", lambda: now)
+    site.get("results?q=tea")
     make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
     assert "mull-wine" not in site.get("results?q=mull+red+wine")[2]
     shown = site.get("?q=mull+red+wine")[2]
     assert "mull-wine" in shown
     assert "index refreshed: 1 added" in shown
+    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
+    assert "bake-bread" not in site.get("results?q=bake+bread")[2]
+    now += opening.MAX_AGE
+    assert "bake-bread" in site.get("results?q=bake+bread")[2]
 
 
 def test_what_the_settings_leave_out_is_not_found(drinks, index_dir, monkeypatch, pages_of):

@@ -203,8 +203,7 @@ def create_skill_tool_with_description(
 class Environment:
     """A named place for an agent to work in, with the skills of one folder.
 
-    It knows the folder as it was last looked at: by `load_skills`, by whatever is asked first, and
-    by `list_tools` at every request. It is not thread-safe, but a `toolset` is.
+    Whatever is asked of it first looks at the folder. It is not thread-safe, but a `toolset` is.
     """
 
     def __init__(
@@ -272,11 +271,7 @@ class Environment:
 
     def list_tools(self) -> tuple[Tool, ...]:
         """Look at the folder, and return the tools for what is there now."""
-        if not self.skills_loaded:
-            self._loaded()
-        elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
-            self._choice = SkillChoice(skills, self._description_chars)
-        tools = self._registered | {"skill": self._choice.tool}
+        tools = self._registered | {"skill": self._loaded().tool}
         if (loader := self._loader) and not self._choice.is_whole:
             tools["search_skills"] = Tool(
                 "search_skills",
@@ -294,8 +289,12 @@ class Environment:
         return Toolset(self.list_tools)
 
     def _loaded(self) -> SkillChoice:
-        if not self.skills_loaded and self._loader:
-            self.load_skills()
+        """Look at the folder, and return the choice of what is there now."""
+        if not self.skills_loaded:
+            if self._loader:
+                self.load_skills()
+        elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
+            self._choice = SkillChoice(skills, self._description_chars)
         return self._choice
 
 
@@ -349,7 +348,7 @@ class ServerEnvironment(Environment):
     def _loaded(self) -> SkillChoice:
         if not self.skills_loaded:
             self.load_from_config()
-        return self._choice
+        return super()._loaded()
 
     def _settings(self) -> Settings:
         return load_settings(environments=self._folder, environment=self._active)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -51,6 +52,7 @@ from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.skills.discovery import make_roots
 from skillsearch.types import Diagnostic, IndexReport, Progress
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class IndexOptions(TypedDict, total=False):
 
     verify: bool
     keep_channels: bool
+    keep_missing: bool
     only: Sequence[Path]
     device: str | None
     embedders: Mapping[str, Embedder]
@@ -89,6 +92,7 @@ class Builder:
     change: IndexRequest | RootChange
     verify: bool = False
     keep_channels: bool = False
+    keep_missing: bool = False
     only: Sequence[Path] = ()
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
@@ -107,10 +111,20 @@ class Builder:
 
     def _decide(self, held: IndexRequest | None, *, unpack: bool = True) -> None:
         self._held = held
-        self.request = self.change.applied_to(held, unpack=unpack)
+        is_missing_fine = self.keep_missing and self.folder.exists()
+        self.request = self.change.applied_to(held, unpack=unpack, keep_missing=is_missing_fine)
         require_device(self.request.model, self.device)
-        roots, self._root_diagnostics = resolve_roots(self.request.roots)
-        self._roots = self.request.with_trust(roots)
+        usable, problems = make_roots(self.request.roots)
+        is_missing = any(one.severity == "error" for one in problems)
+        before = open_current(self.folder) if self.keep_missing and is_missing else None
+        if before:
+            paths = {root.path for root in usable}
+            self._roots = before.settings.roots
+            self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
+            self._gone = tuple(root for root in self._roots if root.path not in paths)
+        else:
+            roots, self._root_diagnostics = resolve_roots(self.request.roots)
+            self._roots, self._gone = self.request.with_trust(roots), ()
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -153,7 +167,7 @@ class Builder:
             except CacheError as exc:
                 logger.warning("building the index anew: %s", exc)
                 self._damaged = self.folder.damage(everything=True)
-        return self._apply(self._detector(None).walk())
+        return self._apply(self._all_new())
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
@@ -167,6 +181,12 @@ class Builder:
         if not changes or not self._fits_delta(changes):
             changes = detector.walk()
         return changes
+
+    def _all_new(self) -> FileChanges:
+        """Look at everything, to read it again; a RootError if a root is gone."""
+        if self._gone:
+            resolve_roots(self.request.roots)
+        return self._detector(None).walk()
 
     def _fits_delta(self, changes: FileChanges) -> bool:
         count = len(changes.to_read) + len(changes.removed_ids)
@@ -186,8 +206,8 @@ class Builder:
             )
             if changes.index and settings.channels != changes.index.settings.channels:
                 # What is taken over unread would lack the texts of another channel.
-                walked = changes if changes.scopes is None else self._detector(None).walk()
-                changes = walked.all_new()
+                is_whole = changes.scopes is None and not self._gone
+                changes = (changes if is_whole else self._all_new()).all_new()
             update = Update(changes, settings, channels, self._progress, self.limits)
             previous, delta, is_same = changes.index, None, self._is_same(changes)
             if previous and not is_same and self._fits_delta(changes):
@@ -324,7 +344,8 @@ class Builder:
         return in_order(found)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
-        return ChangeDetector(index, self.folder.path, self._roots, self.verify, self._progress)
+        look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
+        return look_at(verify=self.verify, progress=self._progress)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

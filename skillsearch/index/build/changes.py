@@ -175,7 +175,8 @@ class FileChanges:
 class ChangeDetector:
     """Finds out what changed on disk since an index was made; without one, since `before`.
 
-    The folder of the index is not looked into; `by_stat` gives up after `most_places`.
+    The folder of the index is not looked into; `by_stat` gives up after `most_places`. What lies
+    below roots that are `gone` stays as it was.
     """
 
     index: OpenedIndex | None
@@ -185,6 +186,7 @@ class ChangeDetector:
     progress: Progress | None = None
     most_places: int = MOST_PLACES
     before: Snapshot | None = None
+    gone: Sequence[Root] = ()
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
@@ -248,15 +250,32 @@ class ChangeDetector:
         documents = self.index.corpus.documents if self.index else ()
         known = self.snapshot.files if self.snapshot else _unseen(documents)
         seen_at_ns = time.time_ns()
-        return self._compare(discover(self.roots, leave_out=self.folder), known, seen_at_ns)
+        discovery = discover(self._there, leave_out=self.folder)
+        if gone := {str(root.path): root for root in self.gone}:
+            left = (one for one in documents if one.root in gone)
+            files = [
+                SkillFile(one.doc_id, Path(one.path), gone[one.root], *known[one.path].stat)
+                for one in left
+            ]
+            files = sorted((*discovery.files, *files), key=lambda file: file.doc_id)
+            is_gone = inside(Scope(root, "", is_deep=True) for root in self.gone)
+            kept = self.snapshot.folders.items() if self.snapshot else ()
+            folders = (*discovery.folders, *(item for item in kept if is_gone(item[0])))
+            discovery = replace(discovery, files=tuple(files), folders=folders)
+        return self._compare(discovery, known, seen_at_ns)
+
+    @property
+    def _there(self) -> list[Root]:
+        return [root for root in self.roots if root not in self.gone]
 
     @cached_property
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.snapshot is None:
             return (), ()
-        folders = tuple(islice(self.snapshot.changed_folders(), self.most_places + 1))
-        files = islice(self.snapshot.changed_files(), self.most_places + 1 - len(folders))
-        return folders, tuple(files)
+        most, is_there = self.most_places + 1, inside(Scope(one, "", True) for one in self._there)
+        folders = tuple(islice(filter(is_there, self.snapshot.changed_folders()), most))
+        files = filter(is_there, self.snapshot.changed_files())
+        return folders, tuple(islice(files, most - len(folders)))
 
     def _look_at(self, scopes: tuple[Scope, ...] | None) -> FileChanges | None:
         if self.index is None or scopes is None:
@@ -289,8 +308,8 @@ class ChangeDetector:
         for place, file in enumerate(files if known else ()):
             seen = known.get(str(file.path))
             if seen and seen.is_indexed:
-                is_kept[place] = is_same(file, seen, verify=self.verify) and reader.continues(
-                    file, seen
+                is_kept[place] = file.root in self.gone or (
+                    is_same(file, seen, verify=self.verify) and reader.continues(file, seen)
                 )
             elif seen and reader.read(file) is None:
                 refused.add(place)

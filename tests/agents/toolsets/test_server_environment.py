@@ -151,10 +151,10 @@ def test_at_most_five_names_are_suggested(tmp_path):
     assert len(caught.value.nearest) == 5
 
 
-def test_reloading_sees_new_skills(server, folder):
+def test_new_skills_are_seen_without_reloading(server, folder):
     """Without any request of a host."""
     write_skill(folder, "work", "report")
-    assert ids(server) == ["invoice"]
+    assert ids(server) == ["invoice", "report"]
     server.reload()
     assert ids(server) == ["invoice", "report"]
 
