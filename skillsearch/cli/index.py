@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -128,6 +129,7 @@ def _build(request: IndexRequest, asked: Asked, **how: Any) -> Built:
     generation = folder.current()
     only = [path.absolute() for path in asked.only]
     index, report = SkillIndex.build(request, folder.path, verify=asked.verify, only=only, **how)
+    report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     roots = [str(root.path) for root in index.opened.settings.roots]
     paths = {document.path for document in index.documents()} if before else set()
