@@ -12,7 +12,9 @@ write skills into a later root whose ids sort first, indexed with each of the tr
 Kinds of attack are those of `attack_texts`, ``adaptive`` of `attack_adaptive`, and two controls:
 ``ordinary`` adds as many real skills instead, held out from the last collection of the background
 or taken from a file of JSON lines; ``none`` adds nothing. What more an attack has of the first
-fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills.
+fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills,
+the kinds of `attack_victims` what attackers in the victim's own root take from it: exits with 1 if
+they make a victim lost.
 
 Intervals are of 95 %, by bootstrap over requests.
 """
@@ -36,7 +38,7 @@ from attack_adaptive import adaptive
 from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
 from attack_probes import PROBES, Effect
 from attack_texts import KINDS, Known, Text
-from attack_victims import WRITERS, Toll, find_victims, tolls
+from attack_victims import RIVALS, WRITERS, Toll, find_victims, tolls
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -335,6 +337,9 @@ def main() -> None:
     show(report)
     if args.json:
         args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    lost = [row["kind"] for row in report["victims"] if row["lost"] and row["kind"] not in RIVALS]
+    if lost:
+        sys.exit(f"Victims of {', '.join(dict.fromkeys(lost))} are lost.")
 
 
 if __name__ == "__main__":

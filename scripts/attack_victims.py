@@ -119,6 +119,8 @@ WRITERS: Mapping[str, Writer] = {
     "split": split,
 }
 """Attacks on single victims, by their names."""
+RIVALS = ("bridge", "paraphrase")
+"""Those whose skills are no copies: they take places as any other skill for the same task does."""
 
 
 def find_victims(
