@@ -12,7 +12,9 @@ write skills into a later root whose ids sort first, indexed with each of the tr
 Kinds of attack are those of `attack_texts`, ``adaptive`` of `attack_adaptive`, and two controls:
 ``ordinary`` adds as many real skills instead, held out from the last collection of the background
 or taken from a file of JSON lines; ``none`` adds nothing. What more an attack has of the first
-fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills.
+fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills,
+the kinds of `attack_victims` what attackers in the victim's own root take from it: exits with 1 if
+they make a victim lost.
 
 Intervals are of 95 %, by bootstrap over requests.
 """
@@ -36,6 +38,7 @@ from attack_adaptive import adaptive
 from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
 from attack_probes import PROBES, Effect
 from attack_texts import KINDS, Known, Text
+from attack_victims import RIVALS, WRITERS, Toll, find_victims, tolls
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -81,7 +84,10 @@ def make_setting(
     These come from `pool` or, if that is empty, from the last collection of the background.
     """
     pooled = pool_collections([*collections, *background])
-    texts = {one.doc_id: Text(one.name, one.description, one.body) for one in pooled[0].documents}
+    texts = {
+        one.doc_id: Text(one.name, one.description, one.body, version="1.0.0")
+        for one in pooled[0].documents
+    }
     asked = [
         Asked(
             query.text,
@@ -200,6 +206,21 @@ def probe_row(effect: Effect) -> Record:
     }
 
 
+def toll_row(toll: Toll) -> Record:
+    """Return what became of victims, as shares of their requests, and the ids of those lost."""
+    return {
+        "kind": toll.kind,
+        "place": toll.place,
+        "victims": toll.victims,
+        "requests": len(toll.before),
+        "five_before": float(toll.before.mean()),
+        "five_after": float(toll.after.mean()),
+        "first_before": float(toll.first_before.mean()),
+        "first_after": float(toll.first_after.mean()),
+        "lost": list(toll.lost),
+    }
+
+
 def show(report: Mapping[str, Any]) -> None:
     """Print the tables as Markdown."""
     if report["attacks"]:
@@ -217,6 +238,19 @@ def show(report: Mapping[str, Any]) -> None:
         change = _change(row["change"], row["change_interval"])
         ends = f"{percent(row['before'])} | {percent(row['after'])}"
         print(f"| {row['measure']} | {row['trust']} | {row['requests']} | {ends} | {change} |")
+
+    if report["victims"]:
+        print("\n| victims of | attackers in | requests | in first five | first | victims lost |")
+        print("|---|---|---|---|---|---|")
+    for row in report["victims"]:
+        fives, firsts = (
+            " → ".join(percent(row[f"{key}_{when}"]) for when in ("before", "after"))
+            for key in ("five", "first")
+        )
+        lost = f"{len(row['lost'])} of {row['victims']}"
+        print(
+            f"| {row['kind']} | {row['place']} | {row['requests']} | {fives} | {firsts} | {lost} |"
+        )
 
 
 def _change(mean: float, ends: tuple[float, float]) -> str:
@@ -246,6 +280,7 @@ def run(args: argparse.Namespace, work: Path) -> Record:
         },
         "attacks": [],
         "probes": [],
+        "victims": [],
     }
     kinds = [kind for kind in args.kinds if kind in ATTACKS]
     if set(kinds) - {NONE}:
@@ -258,6 +293,10 @@ def run(args: argparse.Namespace, work: Path) -> Record:
         with _told(name):
             effects = PROBES[name](ground, asked, args.trust, random.Random(args.seed))
             report["probes"] += map(probe_row, effects)
+    if aimed := [kind for kind in WRITERS if kind in args.kinds]:
+        chosen = find_victims(setting.honest, setting.asked, random.Random(args.seed))
+        with _told("victims"):
+            report["victims"] = list(map(toll_row, tolls(ground, chosen, aimed, args.seed)))
     return report
 
 
@@ -267,7 +306,7 @@ def main() -> None:
     parser.add_argument("collections", type=Path, nargs="+", help="whose requests are asked")
     parser.add_argument("--background", type=Path, nargs="*", default=[], help="more honest skills")
     parser.add_argument("--ordinary", type=Path, help="JSON lines of skills for the control")
-    names = (*ATTACKS, *PROBES)
+    names = (*ATTACKS, *PROBES, *WRITERS)
     parser.add_argument(
         "--kinds",
         nargs="+",
@@ -298,6 +337,9 @@ def main() -> None:
     show(report)
     if args.json:
         args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    lost = [row["kind"] for row in report["victims"] if row["lost"] and row["kind"] not in RIVALS]
+    if lost:
+        sys.exit(f"Victims of {', '.join(dict.fromkeys(lost))} are lost.")
 
 
 if __name__ == "__main__":

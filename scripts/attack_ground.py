@@ -67,7 +67,7 @@ class Outcome:
 
 
 def write_skills(root: Path, skills: Mapping[str, Text]) -> dict[str, str]:
-    """Fill a root with skills anew; return their ids by path."""
+    """Fill a folder with skills anew; return their ids by path."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     ids = {}
@@ -78,6 +78,7 @@ def write_skills(root: Path, skills: Mapping[str, Text]) -> dict[str, str]:
         about = text.description.strip() or text.name
         fields: dict[str, Any] = {"name": text.name, "description": about}
         fields |= {"tags": list(text.tags)} if text.tags else {}
+        fields |= {"metadata": {"version": text.version}} if text.version else {}
         head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=math.inf)
         page = f"---\n{head}---\n\n{text.body}\n"
         path.write_bytes(page.encode("utf-8", "replace"))
@@ -137,6 +138,16 @@ class Ground:
         numbered = {str(number): text for number, text in enumerate(others)}
         self.others = write_skills(self.later, numbered)
         return self.open([self.home, self.later], trust)
+
+    def join(self, others: Sequence[Text]) -> SkillIndex:
+        """Index the honest skills with others in their own root, in folders that sort first."""
+        numbered = {str(number): text for number, text in enumerate(others)}
+        self.others = write_skills(self.home / "!", numbered)
+        return self.open([self.home])
+
+    def leave(self) -> None:
+        """Remove what `join` added."""
+        shutil.rmtree(self.home / "!", ignore_errors=True)
 
     def open(self, roots: Sequence[Path], trust: str = UNSET) -> SkillIndex:
         """Index some roots; the trust is that of the last."""

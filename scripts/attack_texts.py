@@ -76,6 +76,7 @@ class Text:
     description: str
     body: str
     tags: tuple[str, ...] = ()
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,17 +246,29 @@ class Explanation(Record):
         return lines
 
 
-_TOLD = 3  # members of a family that are named on a line
+MOST_TOLD = 10  # members of a family that are named on a line
 
 
 @dataclass(frozen=True, slots=True)
 class Relative(Record):
-    """A near-copy of a skill; it differs in some of ``name``, ``description`` and ``body``."""
+    """A near-copy of a skill; it differs in some of ``name``, ``description`` and ``body``.
+
+    The `handle` is as that of a `Hit`.
+    """
+
+    OPTIONAL = ("handle",)
 
     name: str
     path: str
     root: str
     differs: tuple[str, ...]
+    doc_id: str
+    handle: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name that means it and no other skill."""
+        return self.handle or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +285,9 @@ class Family(Record):
     @property
     def told(self) -> str:
         """The names of the first members, and in what they differ."""
-        names = [
-            f"{one.name} ({', '.join(one.differs) or 'the same'})" for one in self.members[:_TOLD]
-        ]
-        more = self.size - len(names)
-        return ", ".join([*names, f"{more:,} more"] if more else names)
+        names = [f"{one.shown} ({', '.join(one.differs) or 'the same'})" for one in self.members]
+        more = self.size - len(names[:MOST_TOLD])
+        return ", ".join([*names[:MOST_TOLD], f"{more:,} more"] if more else names)
 
     def __str__(self) -> str:
         copies = "1 near-copy" if self.size == 1 else f"{self.size:,} near-copies"
@@ -288,10 +298,10 @@ class Family(Record):
 class Hit(Record):
     """One skill found by a query, its rank counted from 1, its score a probability of relevance.
 
-    It stands for its `family`, if it has near-copies; the `duplicates` are the paths of those
-    listed there. `chunk` is the id of the chunk of the skill that fits the query best, or empty.
-    Trust and origin are its root's. The `handle` names it alone: ``root:name`` if another skill has
-    its name, else empty.
+    It stands for its `family`, if it has near-copies, and the score is that of the best of them in
+    its root; the `duplicates` are the paths of those listed there. `chunk` is the id of the chunk
+    of the skill that fits the query best, or empty. Trust and origin are its root's. The `handle`
+    names it alone: ``root:name``, or its id, if another skill has its name, else empty.
     """
 
     OPTIONAL = ("explain", "chunk", "family", "origin", "handle")

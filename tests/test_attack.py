@@ -4,6 +4,7 @@ import json
 import random
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -365,3 +366,56 @@ def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch,
     assert stuffing["gain"] == pytest.approx(stuffing["first_five"] - ordinary["first_five"])
     assert report["settings"]["honest"] == 11
     assert [row["trust"] for row in report["probes"]] == ["unset"]
+
+
+def bodied(name, count):
+    """Make a collection as `make_collection` does: each skill has a body, and three requests."""
+    made = make_collection(name, count)
+    documents = [
+        replace(one, body=f"# {one.name}\n\n" + f"{one.description}, step by step. " * 9)
+        for one in made.documents
+    ]
+    queries, qrels = list(made.queries), dict(made.qrels)
+    for one, query in zip(made.documents, made.queries, strict=True):
+        for number, text in enumerate((one.description, f"{query.text} {one.description}")):
+            queries.append(JudgedQuery(f"{query.query_id}-{number}", text))
+            qrels[queries[-1].query_id] = made.qrels[query.query_id]
+    return Collection(name, tuple(documents), tuple(queries), qrels)
+
+
+@pytest.fixture
+def run_victims(script, tmp_path, monkeypatch):
+    """Attack the victims of a few skills by some kinds; return the rows by kind and place."""
+
+    def run(*kinds):
+        save_collection(bodied("one", 6), tmp_path / "one")
+        file = tmp_path / "numbers.json"
+        options = ["--kinds", *kinds, "--attackers", "0", "--queries", "12", "--reader", "off"]
+        command = ["attack.py", str(tmp_path / "one"), *options, "--json", str(file)]
+        monkeypatch.setattr(sys, "argv", command)
+        script.main()
+        rows = json.loads(file.read_text(encoding="utf-8"))["victims"]
+        return {(row["kind"], row["place"]): row for row in rows}
+
+    return run
+
+
+def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys):
+    """By a copy with triggers, a version, halves; those outside a family take places at most."""
+    kinds = ("capture", "version", "split", "bridge", "paraphrase")
+    rows = run_victims(*kinds)
+    assert {kind for kind, _ in rows} == set(kinds)
+    assert all(row["five_before"] == 1.0 and row["victims"] == 6 for row in rows.values())
+    assert [place for place, row in rows.items() if row["lost"]] == []
+    assert rows["capture", "same root"]["five_after"] == 1.0
+    assert "| capture | same root | " in capsys.readouterr().out
+
+
+def test_a_lost_victim_is_a_failure(run_victims, import_script, monkeypatch, capsys):
+    """One that is among the first five hits and then no more."""
+    standings = iter([1.0, 0.0, 0.0])
+    found = lambda *given: (np.full(len(given[-1]), next(standings)),) * 2  # noqa: E731
+    monkeypatch.setattr(import_script("attack_victims"), "_standings", found)
+    with pytest.raises(SystemExit, match="Victims of capture are lost"):
+        run_victims("capture")
+    assert "6 of 6" in capsys.readouterr().out

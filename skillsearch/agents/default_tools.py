@@ -134,8 +134,7 @@ class LibraryTools:
 
         def row(hit: Hit) -> _Record:
             record: _Record = {**overview(library, hit), "score": hit.score, "path": hit.path}
-            more = {"chunk": hit.chunk, "family": str(hit.family or "")}
-            return record | {key: text for key, text in more.items() if text}
+            return record | ({"chunk": hit.chunk} if hit.chunk else {})
 
         return record_of(library.search(args.query, args.n, cut), row)
 
@@ -205,17 +204,18 @@ def record_of(result: SearchResult, row: Callable[[Hit], _Record]) -> _Record:
 def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
     """Return name and description of a skill as a model sees them, each on one line.
 
-    Trust and origin are there unless its root is vetted.
+    Trust and origin are there unless its root is vetted; ``also`` if it is a hit with near-copies.
     """
     description = one_line(found.description, MAX_DESCRIPTION_CHARS)
-    source = record_of_source(library.root_of(found))
+    source = record_of_source(found if isinstance(found, Hit) else library.root_of(found))
     return {"name": library.handle(found), "description": description, **source}
 
 
 def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
     """Return an overview on one line; what we say of a skill stands before its own words."""
     tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
-    return f"{' '.join(filter(None, (shown['name'], more, tag)))}: {shown['description']}"
+    family = f"[{shown['also']}]" if "also" in shown else ""
+    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
 
 
 def load_note(library: SkillLibrary, found: Document | Skill) -> str:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, shorten, visible
+from skillsearch.types import Hit
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
     from skillsearch.library.skill_library import SkillLibrary
-    from skillsearch.types import Hit
 
 OverviewFormat = Literal["xml", "markdown", "json"]
 """Formats of an overview. xml is what the Agent Skills specification's own library writes."""
@@ -49,7 +49,8 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 class PromptSkill:
     """A skill in an overview; without a location, the agent loads skills by name.
 
-    The `source` tells where a skill comes from that nobody vouches for.
+    The `source` tells where a skill comes from that nobody vouches for, and which near-copies it
+    stands for.
     """
 
     name: str
@@ -69,8 +70,8 @@ class LoadedPrompt:
 
 def offered(library: SkillLibrary, found: Document | Hit) -> PromptSkill:
     """Return a skill as an overview offers it to an agent that can open files."""
-    source = source_tag(library.root_of(found))
-    return PromptSkill(library.handle(found), found.description, found.path, source)
+    about = found if isinstance(found, Hit) else library.root_of(found)
+    return PromptSkill(library.handle(found), found.description, found.path, source_tag(about))
 
 
 def render_offers(library: SkillLibrary, found: Sequence[Document | Hit]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -116,6 +117,7 @@ def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     generation = folder.current()
     only = [path.absolute() for path in asked.only]
     index, report = SkillIndex.build(change, folder.path, verify=asked.verify, only=only, **how)
+    report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
     is_new = report.generation != generation

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.environ import no_color
-from skillsearch.text.provenance import shown_name, source_tag
+from skillsearch.text.provenance import shown_name, source_tag, tag_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import Hit, SearchResult
@@ -200,7 +200,7 @@ def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
 def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     room = max(console.width - _HIT_INDENT, 20)
     name = Text(shown_name(hit), style="bold")
-    if tag := source_tag(hit):
+    if tag := tag_of(hit.trust, hit.origin):
         name.append(f"  {tag}", style="not bold yellow")
     described = Text(one_line(hit.description)).wrap(console, room)
     kept = list(described[:_DESCRIPTION_LINES])

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms, normalized, term_hash
 from skillsearch.types import Skill
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 9
+VERSION = 10
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -65,6 +68,7 @@ class Document:
         chunks: Id, description and key of the embedded text of each indexed chunk.
         excluded: What the metadata says that it is not for.
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
+        outline: The same of the description.
         hubness: How far it is near whatever is asked, mostly 0.
         continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
         tags: Those of its metadata, by which a `Selection` may ask for it.
@@ -88,6 +92,7 @@ class Document:
     sketch: str = ""
     hubness: float = 0.0
     continuation_hash: str = ""
+    outline: str = ""
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
@@ -98,7 +103,12 @@ class Document:
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
-        """Return the record of a skill without what only a search needs."""
+        """Return the record of a skill without what only a search needs.
+
+        If it has a version, its sketch tells of which namesakes that is one.
+        """
+        version = skill.metadata.version
+        terms = document_terms(skill.text[:_BODY_CHARS], "en") if version else []
         return cls(
             doc_id=skill.doc_id,
             name=skill.name,
@@ -110,7 +120,8 @@ class Document:
             hidden=skill.metadata.hidden,
             keys=(),
             trust=0.0,
-            version=skill.metadata.version,
+            version=version,
+            sketch=_sketch(terms),
             requires=skill.metadata.requires,
             continuation_hash=digest_of(skill.continuation),
             tags=skill.metadata.tags,
@@ -120,6 +131,19 @@ class Document:
     def alias(self) -> str:
         """The short name of its root."""
         return self.doc_id.partition(":")[0]
+
+    @property
+    def folder(self) -> str:
+        """Its folder below the root, with ``/``."""
+        return self.doc_id.partition(":")[2]
+
+    @property
+    def sketched(self) -> NDArray[np.uint32]:
+        """The hashes of its `sketch` and its `outline`, each filled up with 0."""
+        sketches = self.sketch, self.outline
+        return np.frombuffer(
+            bytes.fromhex("".join(one.ljust(8 * SKETCH_SIZE, "0") for one in sketches)), "<u4"
+        )
 
     @property
     def fluency(self) -> float:
@@ -212,6 +236,7 @@ def field_texts(
         chunks=tuple(chunk.record for chunk in chunks),
         excluded=excluded_text(skill),
         sketch=_sketch(body_terms),
+        outline=_sketch(about_terms),
         hubness=round(hubness(metadata_terms, full_terms), 4),
     )
     return FieldTexts(document, metadata_terms, full_terms, embedded, chunks)

@@ -1,29 +1,28 @@
 """Families of near-copies: one document stands for the others; pure.
 
-Documents are taken in order of precedence. Each joins the family of the first one that it is a
-near-copy of, if that leads or is of an earlier root; or it leads a family of its own. So within a
-root a member is always close to its leader and chains cannot form, and whoever copies a member
-into a later root has no family apart. Families follow from the documents alone, not from how an
-index came about.
+Documents are taken in order of precedence. Each joins the family of the first leader that it is a
+near-copy of, or leads a family of its own. So a member is always a near-copy of its leader, and
+what a third document is changes nothing. Families follow from the documents and their order alone,
+not from how an index came about.
 
-Two documents are near-copies if a dense channel that knows both finds that their metadata says the
-same, if their texts or bodies are equal, or if they have one name and most of a body. In different
-roots it is enough that most of a body is the same and the metadata is similar: within one, authors
-make skills for different things from one template.
+Two documents are near-copies if their metadata says the same and one has most of the other's body,
+or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
+if a dense channel that knows both finds so, or if one description has nearly all words of the other
+in their order. Similar metadata is not enough, since authors make skills for different things from
+one template. Bodies that say next to nothing need equal descriptions.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.documents import KNOWN
+from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
 
 if TYPE_CHECKING:
@@ -40,11 +39,10 @@ if TYPE_CHECKING:
 # Up to this many documents each is compared with every leader; of more, only with what lies in the
 # same cells.
 EXACT = 20_000
-# Share of the smaller sketch that two bodies have in common if one has most of the other, and the
-# hashes that it takes to say so.
-MOST_OF_BODY, _LEAST_HASHES = 0.5, 4
-# The same of documents of different roots with similar metadata.
-_MOST_ELSEWHERE, _LEAST_ELSEWHERE = 0.6, 8
+# Share of the smaller sketch that two texts have in common if one has most of the other, or nearly
+# all, and the hashes that it takes to say so.
+MOST, _NEARLY_ALL, _LEAST_HASHES = 0.5, 0.9, 4
+_OF_BODY, _OF_DESCRIPTION = slice(SKETCH_SIZE), slice(SKETCH_SIZE, None)
 # Pairs whose bodies are compared at a time.
 _PAIRS = 1 << 14
 # A cosine this close to a limit is computed again in double precision: which product of matrices
@@ -64,16 +62,22 @@ NOTHING: Numbers = np.zeros(0, np.int64)
 
 
 def find_families(
-    likeness: Likeness, shadowed: Numbers = NOTHING, before: Numbers | None = None
+    likeness: Likeness,
+    shadowed: Numbers = NOTHING,
+    before: Numbers | None = None,
+    arrivals: Numbers | None = None,
 ) -> FamilyTable:
     """Form the families of all living documents; `before` is as for `regroup`.
 
-    The first of the first root comes first. So a copy in a later root never stands for a document
-    of an earlier one. Shadowed documents come last, since they stand for nothing that can be found.
+    The first root comes first; in each what lies least remote from its live skills, and of that
+    what came first, by the `arrivals` of the living. So a copy in a later root never stands for a
+    document of an earlier one. Shadowed documents come last, since they stand for nothing that can
+    be found.
     """
-    living, roots = likeness.documents.living, likeness.roots
-    is_shadowed = np.isin(living, shadowed)
-    order = living[np.lexsort((np.arange(len(living)), roots[living], is_shadowed))]
+    roots, living = likeness.roots, likeness.documents.living
+    came = np.zeros(len(living), np.int64) if arrivals is None else arrivals
+    remote, is_shadowed = likeness.documents.remoteness[living], np.isin(living, shadowed)
+    order = living[np.lexsort((np.arange(len(living)), came, remote, roots[living], is_shadowed))]
     found = group(likeness, order) if before is None else regroup(likeness, order, before)
     follows = found != order
     by_number = np.argsort(order[follows])
@@ -86,9 +90,9 @@ def find_families(
 class Likeness:
     """What tells near-copies among the documents of a corpus, which numbers them.
 
-    `limits` has for each dense channel the cosines from which metadata says the same, and from
-    which it is similar. The first channel compares what it knows; the last one, if there is a
-    second, all pairs beside. `aliases` are those of the roots in order of precedence.
+    `limits` are the `ChannelSettings.likeness` of each dense channel. The first one judges what it
+    knows; the last one, if there is a second, all pairs beside. `aliases` are those of the roots in
+    order of precedence.
     """
 
     documents: DocumentStore
@@ -107,71 +111,64 @@ class Likeness:
         return _Rows(numbers, vectors, self.documents.fluency[numbers] >= KNOWN)
 
     def alike(self, some: _Rows, others: _Rows) -> Flags:
-        """Return whether metadata and maybe body make near-copies of some documents and others."""
-        found = np.zeros((len(some.numbers), len(others.numbers)), np.bool_)
+        """Return which of some documents and others are near-copies."""
+        store, left, right = self.documents, some.numbers[:, np.newaxis], others.numbers
+        equal: Flags = store.abouts[left] == store.abouts[right]
+        close = equal | (store.names[left] == store.names[right])
+        maybe = close.copy()
         for channel, (least, lowest) in enumerate(self.limits):
-            left, right = some.vectors[channel], others.vectors[channel]
-            cosines = left @ right.T
+            own, their = some.vectors[channel], others.vectors[channel]
+            cosines = own @ their.T
             one, other = np.nonzero(cosines >= lowest - _UNSURE)
-            are_asked = (some.is_known[one] & others.is_known[other]) == (channel == 0)
-            one, other = one[are_asked], other[are_asked]
-            if not len(one):
-                continue
+            are_compared = (some.is_known[one] & others.is_known[other]) == (channel == 0)
             cosine = cosines[one, other].astype(np.float64)
             unsure = np.flatnonzero(np.minimum(abs(cosine - least), abs(cosine - lowest)) < _UNSURE)
-            pairs = left[one[unsure]].astype(np.float64), right[other[unsure]].astype(np.float64)
+            pairs = own[one[unsure]].astype(np.float64), their[other[unsure]].astype(np.float64)
             cosine[unsure] = np.einsum("ij,ij->i", *pairs)
-            found[one, other] |= cosine >= least
-            similar = np.flatnonzero((cosine >= lowest) & (cosine < least))
-            left_numbers, right_numbers = some.numbers[one[similar]], others.numbers[other[similar]]
-            are_copies = self._are_copied(left_numbers, right_numbers)
-            found[one[similar], other[similar]] |= are_copies
+            close[one, other] |= (cosine >= least) & are_compared
+            maybe[one, other] |= cosine >= lowest
+        one, other = np.nonzero(maybe)
+        found = np.zeros_like(equal)
+        for begin in range(0, len(one), _PAIRS):
+            pair = one[begin : begin + _PAIRS], other[begin : begin + _PAIRS]
+            numbers = some.numbers[pair[0]], others.numbers[pair[1]]
+            found[pair] = self._are_copies(*numbers, close[pair], equal[pair])
         return found
 
-    def _are_copied(self, some: Numbers, others: Numbers) -> Flags:
-        """Return whether each pair is of two roots and shares most of a body."""
-        found: Flags = self.roots[some] != self.roots[others]
-        apart, sketches = np.flatnonzero(found), self.documents.sketches
-        for begin in range(0, len(apart), _PAIRS):
-            pairs = apart[begin : begin + _PAIRS]
-            shared, smaller = overlaps(sketches[some[pairs]], sketches[others[pairs]])
-            found[pairs] = (smaller >= _LEAST_ELSEWHERE) & (shared >= _MOST_ELSEWHERE * smaller)
-        return found
+    def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Flags:
+        """Return which pairs are near-copies, given whether their metadata or names are close.
+
+        Others have maybe one description nearly all of which is in the other.
+        """
+        store = self.documents
+        left, right = store.sketches[some], store.sketches[others]
+        same = close | share_most(
+            left[:, _OF_DESCRIPTION], right[:, _OF_DESCRIPTION], most=_NEARLY_ALL
+        )
+        shares = share_most(left[:, _OF_BODY], right[:, _OF_BODY])
+        bodies = store.bodies[some], store.bodies[others]
+        shares |= (bodies[0] == bodies[1]) & (bodies[0] > 0)
+        # Of two bodies that say next to nothing, neither tells the skills apart.
+        are: Flags = (same & shares) | (equal & (bodies[0] == 0) & (bodies[1] == 0))
+        return are
 
     def near(self, number: int, among: Numbers) -> Numbers:
         """Return which documents, given ascending, are near-copies of one."""
-        store = self.documents
-        only = np.array([number])
+        store, own = self.documents, self.rows(np.array([number]))
+        candidates = among
         if len(among) > EXACT:
-            found = [self._nearest(number)]
-        else:
-            blocks = range(0, len(among), _BLOCK)
-            own = self.rows(only)
-            found = [
-                some[self.alike(own, self.rows(some))[0]]
-                for some in (among[begin : begin + _BLOCK] for begin in blocks)
-            ]
-        found.append(np.flatnonzero(store.texts == store.texts[number]))
-        if store.bodies[number]:
-            found.append(np.flatnonzero(store.bodies == store.bodies[number]))
-        namesakes = np.flatnonzero(store.names == store.names[number])
-        found.append(namesakes[[self.share_body(number, one) for one in namesakes.tolist()]])
-        near = np.setdiff1d(np.intersect1d(np.concatenate(found), among), [number])
-        return near.astype(np.int64)
+            equal = (store.abouts == store.abouts[number]) | (store.names == store.names[number])
+            found = np.concatenate([self._nearest(own), np.flatnonzero(equal)])
+            candidates = np.intersect1d(found, among)
+        blocks = range(0, len(candidates), _BLOCK)
+        parts = (candidates[begin : begin + _BLOCK] for begin in blocks)
+        near = [part[self.alike(own, self.rows(part))[0]] for part in parts]
+        return np.setdiff1d(np.concatenate([NOTHING, *near]), [number]).astype(np.int64)
 
-    def share_body(self, one: int, other: int) -> bool:
-        """Return whether one of two bodies has most of the other, as their sketches tell."""
-        sketches = self.documents.sketches
-        shared, smaller = overlaps(sketches[[one]], sketches[[other]])
-        return bool(smaller[0] >= _LEAST_HASHES and shared[0] >= MOST_OF_BODY * smaller[0])
-
-    def _nearest(self, number: int) -> Numbers:
-        own = self.rows(np.array([number]))
-        found = []
-        for channel, vectors in zip(self.dense, own.vectors, strict=True):
-            near = channel.nearest_to_each(vectors, _NEAREST, np.zeros(0, np.int64))[0]
-            found.append(near[self.alike(own, self.rows(near))[0]])
-        return np.concatenate(found)
+    def _nearest(self, own: _Rows) -> Numbers:
+        pairs = zip(self.dense, own.vectors, strict=True)
+        found = [one.nearest_to_each(rows, _NEAREST, NOTHING)[0] for one, rows in pairs]
+        return np.concatenate([NOTHING, *found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +178,10 @@ class _Rows:
     numbers: Numbers
     vectors: tuple[Floats, ...]
     is_known: Flags
+
+    def only(self, some: Flags) -> _Rows:
+        vectors = tuple(matrix[some] for matrix in self.vectors)
+        return _Rows(self.numbers[some], vectors, self.is_known[some])
 
 
 def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
@@ -197,6 +198,13 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
     return are_shared.sum(axis=1), smaller
 
 
+def share_most(some: Sketches, others: Sketches, most: float = MOST) -> Flags:
+    """Return whether one text of each pair has most of the other, as their sketches tell."""
+    shared, smaller = overlaps(some, others)
+    are: Flags = (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
+    return are
+
+
 def group(likeness: Likeness, order: Numbers) -> Numbers:
     """Return the leader of each document in an order of precedence, aligned with it.
 
@@ -211,9 +219,13 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
         found = _lead(likeness, cell)
         now = leaders[place[cell]]
         leaders[place[cell]] = np.where(place[found] < place[now], found, now)
-    # Who leads in one cell may follow in another.
-    while (further := leaders[place[leaders]]).tobytes() != leaders.tobytes():
-        leaders = further
+    # What leads in one cell may follow in another: only a leader of its own draws others after it.
+    for at in np.flatnonzero(leaders[place[leaders]] != leaders).tolist():
+        number, further = order[at : at + 1], leaders[place[leaders[at : at + 1]]]
+        while further[0] != leaders[place[further[0]]]:
+            further = leaders[place[further]]
+        is_near = likeness.alike(likeness.rows(number), likeness.rows(further))[0, 0]
+        leaders[at] = further[0] if is_near else number[0]
     return leaders
 
 
@@ -256,104 +268,36 @@ class _Regrouping:
 
     def _settle(self, number: int) -> list[int]:
         """Find the leader of a document; return those behind it that have to be looked at."""
-        near, roots = self._likeness.near(number, self._among), self._likeness.roots
+        near = self._likeness.near(number, self._among)
         is_before = self._place[near] < self._place[number]
-        may_draw = (self._leaders[near] == near) | (roots[near] < roots[number])
-        options = near[is_before & may_draw]
-        leader = number
-        if len(options):
-            leader = int(self._leaders[options[self._place[options].argmin()]])
+        options = near[is_before & (self._leaders[near] == near)]
+        leader = int(options[self._place[options].argmin()]) if len(options) else number
         self._leaders[number] = leader
         return [] if leader == self._before[number] else near[~is_before].tolist()
 
 
 def _lead(likeness: Likeness, order: Numbers) -> Numbers:
-    """Return the leader of each document, compared with all before it that may draw it."""
-    leading = _Leading(likeness, int(likeness.roots[order].max(initial=0)))
-    blocks = range(0, len(order), _BLOCK)
-    found = [leading.extend(order[begin : begin + _BLOCK]) for begin in blocks]
-    return np.concatenate([np.zeros(0, np.int64), *found])
-
-
-class _Leading:
-    """The documents so far, in order, that may draw others into a family.
-
-    Those are leaders, and for documents of later roots members too. A document has a rank among
-    them.
-    """
-
-    def __init__(self, likeness: Likeness, last_root: int) -> None:
-        self._likeness, self._last_root = likeness, last_root
-        self._numbers: list[int] = []
-        self._leaders: list[int] = []
-        self._rows: list[_Rows] = []
-        self._first: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-
-    def extend(self, numbers: Numbers) -> Numbers:
-        """Return the leaders of the next documents, which may lead themselves."""
-        rows = self._likeness.rows(numbers)
-        first = self._first_alike(rows)
-        inside = self._likeness.alike(rows, rows)
-        store, roots = self._likeness.documents, self._likeness.roots
-        columns = (store.texts[numbers], store.bodies[numbers], store.names[numbers])
-        keys = zip(*(column.tolist() for column in columns), strict=True)
-        found = np.empty(len(numbers), np.int64)
-        ranks = np.full(len(numbers), _NONE, np.int64)
-        for place, (number, (text, body, name)) in enumerate(
-            zip(numbers.tolist(), keys, strict=True)
-        ):
-            root = int(roots[number])
-            near = ranks[:place][inside[place, :place] & (ranks[:place] != _NONE)].tolist()
-            namesakes = self._drawing(root, "name", name)
-            likeness = (
-                iter([int(first[place])] if first[place] != _NONE else []),
-                (rank for rank in near if self._may_draw(rank, root)),
-                self._drawing(root, "text", text),
-                self._drawing(root, "body", body),
-                (one for one in namesakes if self._share_body(number, one)),
-            )
-            known = [rank for ranked in likeness if (rank := next(ranked, _NONE)) != _NONE]
-            found[place] = self._leaders[min(known)] if known else number
-            if not known or root < self._last_root:
-                ranks[place] = self._add(number, int(found[place]), text, body, name)
-        kept = ranks != _NONE
-        vectors = tuple(matrix[kept] for matrix in rows.vectors)
-        self._rows.append(_Rows(numbers[kept], vectors, rows.is_known[kept]))
-        return found
-
-    def _add(self, number: int, leader: int, text: int, body: int, name: int) -> int:
-        rank = len(self._numbers)
-        self._numbers.append(number)
-        self._leaders.append(leader)
-        for key in (("text", text), *([("body", body)] if body else ()), ("name", name)):
-            self._first[key].append(rank)
-        return rank
-
-    def _may_draw(self, rank: int, root: int) -> bool:
-        number = self._numbers[rank]
-        return self._leaders[rank] == number or self._likeness.roots[number] < root
-
-    def _drawing(self, root: int, kind: str, value: int) -> Iterator[int]:
-        ranks = self._first.get((kind, value), ())
-        return (rank for rank in ranks if self._may_draw(rank, root))
-
-    def _share_body(self, number: int, rank: int) -> bool:
-        return self._likeness.share_body(number, self._numbers[rank])
-
-    def _first_alike(self, rows: _Rows) -> Numbers:
-        """Return the rank of the first so far that says the same and may draw each row, or -1."""
-        found = np.full(len(rows.numbers), _NONE, np.int64)
-        roots, before = self._likeness.roots, 0
-        for some in self._rows:
-            ranks = slice(before, before + len(some.numbers))
-            is_leading = np.array(self._leaders[ranks], np.int64) == some.numbers
-            alike = self._likeness.alike(rows, some)
-            alike &= is_leading | (roots[some.numbers] < roots[rows.numbers, np.newaxis])
+    """Return the leader of each document, compared with all leaders before it."""
+    leading: list[_Rows] = []
+    leaders = order.copy()
+    for begin in range(0, len(order), _BLOCK):
+        numbers = order[begin : begin + _BLOCK]
+        rows, found = likeness.rows(numbers), np.full(len(numbers), _NONE)
+        for some in leading:
+            alike = likeness.alike(rows, some)
             is_new = (found == _NONE) & alike.any(axis=1)
-            if is_new.any():
-                found[is_new] = before + alike[is_new].argmax(axis=1)
-            before = ranks.stop
-        return found
+            found[is_new] = some.numbers[alike[is_new].argmax(axis=1)]
+        inside = np.tril(likeness.alike(rows, rows), -1)
+        inside[:, found != _NONE] = False
+        for at in np.flatnonzero(inside.any(axis=1)).tolist():
+            if found[at] == _NONE and inside[at].any():
+                found[at] = numbers[inside[at].argmax()]
+                inside[:, at] = False
+        leads = found == _NONE
+        leaders[begin : begin + _BLOCK] = np.where(leads, numbers, found)
+        if leads.any():
+            leading.append(rows.only(leads))
+    return leaders
 
 
 def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +15,26 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.index.documents import Document
+from skillsearch.index.relatives import are_kin
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.skills.versions import newest, satisfies, split_requirement
-from skillsearch.text.safe_text import one_line
-from skillsearch.types import Hit, Skill
+from skillsearch.skills.folders import remoteness
+from skillsearch.skills.versions import release_order, satisfies, split_requirement
+from skillsearch.text.safe_text import listed, one_line
+from skillsearch.types import Diagnostic, Hit, Relative, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
 """Least similarity (difflib's ratio) of a name that is worth suggesting."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
-_MAX_NAME_CHARS = 256
+_MAX_NAME_CHARS, _NAME_CHARS, _MOST_LISTED = 256, 64, 5
+# Namesakes of one root that another is compared with.
+_MOST_COMPARED = 32
 
 
 def find_by_name(
     name: str, documents: DocumentStore, roots: Sequence[str], *, suggest: bool = True
 ) -> Document:
-    """Find the document that a name means; of several, the newest in the first root with any.
+    """Find the document that a name means; of several, the `preferred` one.
 
     It is a name in any case, ``root:name``, or the id of a document; each also with a version
     constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Without `suggest` an error
@@ -57,12 +61,31 @@ def find_by_name(
 
 
 def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Document]:
-    """Return the newest document of the first root with any; all of it if none is the newest."""
+    """Return the documents of the first root with any that no kin of theirs supersedes.
+
+    So a version that a stranger writes hides nothing: of namesakes with other content, all stay.
+    """
     order = {root: place for place, root in enumerate(roots)}
     first = min(order.get(document.root, len(order)) for document in documents)
     best = [document for document in documents if order.get(document.root, len(order)) == first]
-    place = newest([document.version for document in best]) if len(best) > 1 else None
-    return best if place is None else [best[place]]
+    if len(best) == 1:
+        return best
+    newest = sorted(best, key=lambda one: release_order(one.version) or (), reverse=True)
+    kept: list[Document] = []
+    for document in sorted(newest, key=lambda one: remoteness(one.folder)):
+        if not any(_supersedes(other, document) for other in kept[:_MOST_COMPARED]):
+            kept.append(document)
+    ids = {document.doc_id for document in kept}
+    return [document for document in best if document.doc_id in ids]
+
+
+def _supersedes(one: Document, other: Document) -> bool:
+    """Return whether a skill is kin of another that lies further from the live ones or is older."""
+    far, version = remoteness(one.folder), release_order(one.version)
+    far_other, version_other = remoteness(other.folder), release_order(other.version)
+    is_newer = version is not None and version_other is not None and version > version_other
+    comes_first = far < far_other or (far == far_other and is_newer)
+    return comes_first and are_kin(one, other)
 
 
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
@@ -120,7 +143,36 @@ class Shadowed:
 
 def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
     """Find the skills that others of the same name take precedence over, by id."""
-    found: list[Shadowed] = []
+    found = []
+    for namesakes, best in _namesakes(documents, roots):
+        meant = {document.doc_id for document in best}
+        for number, document in namesakes.items():
+            if document.doc_id not in meant:
+                kin = (one for one in best[:_MOST_COMPARED] if _supersedes(one, document))
+                found.append(Shadowed(document, next(kin, best[0]), number))
+    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+
+
+def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Diagnostic]:
+    """Tell each name that stands twice in a root: as a warning if it means none of its skills."""
+    for namesakes, best in _namesakes(documents, roots):
+        same = [one for one in namesakes.values() if one.root == best[0].root]
+        if len(same) > 1:
+            name = one_line(same[0].name, _NAME_CHARS)
+            ids = listed((one_line(one.doc_id) for one in same), _MOST_LISTED)
+            said = f"{len(same)} skills of this root are named {name!r}: {ids}."
+            if len(best) > 1:
+                more = "Each is found, and loaded by its id alone; rename all but one."
+                yield Diagnostic("name-ambiguous", "warning", f"{said} {more}", same[1].path)
+            else:
+                more = f"They are kin: the name means {one_line(best[0].doc_id)}, the others by id."
+                yield Diagnostic("name-twice", "note", f"{said} {more}", same[1].path)
+
+
+def _namesakes(
+    documents: DocumentStore, roots: Sequence[str]
+) -> Iterator[tuple[dict[int, Document], list[Document]]]:
+    """Yield the documents of each name that several have, by number, and the `preferred` ones."""
     living = documents.living
     order = living[np.argsort(documents.names[living], kind="stable")]
     names = documents.names[order]
@@ -129,19 +181,13 @@ def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shado
     bounds = np.flatnonzero(is_other)
     is_shared = np.diff(bounds) > 1
     for begin, end in zip(bounds[:-1][is_shared], bounds[1:][is_shared], strict=True):
-        numbers = order[begin:end].tolist()
-        namesakes = [documents[number] for number in numbers]
-        best = preferred(namesakes, roots)
-        meant = {document.doc_id for document in best}
-        found += [
-            Shadowed(document, best[0], number)
-            for number, document in zip(numbers, namesakes, strict=True)
-            if document.doc_id not in meant
-        ]
-    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+        namesakes = {number: documents[number] for number in order[begin:end].tolist()}
+        yield namesakes, preferred(list(namesakes.values()), roots)
 
 
-def handle_of(found: Document | Hit | Skill, documents: DocumentStore, roots: Sequence[str]) -> str:
+def handle_of(
+    found: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
+) -> str:
     """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
     name, alias = one_line(found.name, _MAX_NAME_CHARS), found.doc_id.partition(":")[0]
     for known in (name, f"{alias}:{name}"):

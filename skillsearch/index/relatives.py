@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
+from skillsearch.index.families import share_most
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import without
+from skillsearch.skills.folders import in_checkout
 from skillsearch.types import Family, Relative
 
 if TYPE_CHECKING:
@@ -46,7 +49,8 @@ def described(document: Document, others: Sequence[Document]) -> Family:
 
 def _listed(document: Document, others: Sequence[Document]) -> tuple[Relative, ...]:
     return tuple(
-        Relative(one.name, one.path, one.root, tuple(_differences(document, one))) for one in others
+        Relative(one.name, one.path, one.root, tuple(_differences(document, one)), one.doc_id)
+        for one in others
     )
 
 
@@ -68,6 +72,27 @@ def families(store: DocumentStore) -> list[tuple[Document, ...]]:
         tuple(store[one] for one in (leader, *table.followers(leader)[0].tolist()))
         for leader in leaders[order].tolist()
     ]
+
+
+def are_kin(one: Document, other: Document) -> bool:
+    """Return whether namesakes are copies or versions of one skill, by their texts or folders.
+
+    They share most of a body, lie in one folder of that name, or are in checkouts what the other
+    is. If no body tells anything, equal descriptions do.
+    """
+    if one.content_hash == other.content_hash or _lineage(one) & _lineage(other):
+        return True
+    if not (one.sketch or other.sketch):
+        return one.description == other.description
+    left, right = (each.sketched[np.newaxis, :SKETCH_SIZE] for each in (one, other))
+    return bool(share_most(left, right)[0])
+
+
+def _lineage(document: Document) -> set[str]:
+    """Return the folders that make a document of one lineage with others that have one of them."""
+    folder, around = document.folder, Path(document.path).parent.parent
+    found = {f"in {around}"} if name_hash(around.name) == name_hash(document.name) else set()
+    return found | {in_checkout(folder)}
 
 
 def _differences(document: Document, other: Document) -> Iterator[str]:

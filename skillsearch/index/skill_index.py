@@ -18,7 +18,7 @@ from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, skill_of
+from skillsearch.index.names import find_by_name, name_problems, skill_of
 from skillsearch.index.relatives import copies, families
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.root_change import How, RootChange
@@ -182,13 +182,19 @@ class SkillIndex:
         return next(one for one in self.opened.settings.roots if str(one.path) == document.root)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Return what was reported when the index was built, by path."""
+        """Return what was reported when the index was built, and of its names, by path."""
+        opened: OpenedIndex | None = self.opened
         try:
-            return self.opened.diagnostics()
+            reported = self.opened.diagnostics()
         except CacheError:
             # This generation was removed after newer ones were written; report theirs.
-            current = open_current(self._folder)
-            return current.diagnostics() if current else ()
+            opened = open_current(self._folder)
+            reported = opened.diagnostics() if opened else ()
+        if opened is None:
+            return reported
+        with opened.guard:
+            names = name_problems(opened.corpus.documents, opened.settings.root_paths)
+            return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
 
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""

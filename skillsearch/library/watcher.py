@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from skillsearch.errors import MissingDependencyError, SkillSearchError
-from skillsearch.skills.resources import SKIPPED_FOLDERS
+from skillsearch.skills.discovery import is_skipped
 
 _MAX_WAIT_MS = 10_000
 """Longest delay of a change while others follow it."""
@@ -156,15 +156,13 @@ class _Sieve:
         out = self._leave_out
         is_left_out = out and out.is_relative_to(root) and path.is_relative_to(out)
         is_below = path.is_relative_to(root) and not is_left_out
-        return is_below and not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts)
+        return is_below and not any(map(is_skipped, path.relative_to(root).parts))
 
     def _walk(self, folder: Path) -> Iterator[Path]:
         """Yield a folder and all folders below it in which skills are looked for."""
         for place, names, _ in os.walk(folder):
             here = Path(place)
-            names[:] = (
-                n for n in names if n not in SKIPPED_FOLDERS and here / n != self._leave_out
-            )
+            names[:] = (n for n in names if not is_skipped(n) and here / n != self._leave_out)
             yield here
 
 

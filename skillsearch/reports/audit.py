@@ -14,7 +14,7 @@ from skillsearch.embedders.embedder import PACKAGED, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import KNOWN, Document, name_hash
-from skillsearch.index.names import skill_of
+from skillsearch.index.names import name_problems, skill_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.audit_text import audit_text
 from skillsearch.text.languages import language_of
@@ -93,6 +93,8 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
             doubtful.append((document, share, _parts(skill.body)))
     found += _find_off_topic(index, doubtful, tell)
     found += _find_copies(index)
+    roots = index.opened.settings.root_paths
+    found += name_problems(index.opened.corpus.documents, roots)
     # A sentence of several skills is none of their own.
     own = {probe: some[0] for probe, some in probes.items() if probe and len(some) == 1}
     found += _find_heads(index, own, tell)

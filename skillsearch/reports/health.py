@@ -255,6 +255,9 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
         if codes:
             said = f"{severity}s: {', '.join(codes)}"
             yield Check.of("skills", said, "" if severity == "note" else said)
+    names = [item.message for item in diagnostics if item.code == "name-ambiguous"]
+    if names:
+        yield Check("names", "warning", listed(names, _MAX_NAMED))
     if not counts:
         yield Check("skills", "ok", "nothing was reported about any of them")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.files.paths import is_plain, is_utf8, printable
+from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
@@ -20,6 +21,7 @@ MAX_FOLDERS = 2_500_000
 """Enough for two million skills; some 500 bytes of memory each."""
 
 _SKILL_MD = "SKILL.md"
+_KEPT_ASIDE = "By its name, what lies here was thrown away or kept aside: no skill; else rename it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,12 @@ def _check_root(path: Path) -> tuple[str, ...]:
 
 def _is_walked(below: Path) -> bool:
     """Return whether a walk reaches a folder, given by its path below the root."""
-    return len(below.parts) <= MAX_DEPTH and not SKIPPED_FOLDERS.intersection(below.parts)
+    return len(below.parts) <= MAX_DEPTH and not any(map(is_skipped, below.parts))
+
+
+def is_skipped(name: str) -> bool:
+    """Return whether skills are never looked for in a folder of this name."""
+    return name in SKIPPED_FOLDERS or is_thrown_away(name)
 
 
 def _aliases(roots: Sequence[Path]) -> list[str]:
@@ -237,7 +244,9 @@ class _Walk:
     def _queue(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
         """Queue a subfolder, or a link to one, unless a rule leaves it out."""
         name, path = entry.name, entry.path
-        if name in SKIPPED_FOLDERS:
+        if is_skipped(name):
+            if name not in SKIPPED_FOLDERS:
+                self._report("folder-kept-aside", "note", path, _KEPT_ASIDE)
             return
         if entry.is_symlink():
             with suppress(OSError):
@@ -271,6 +280,9 @@ class _Walk:
 
     def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
         """Record the SKILL.md of a folder; the official spelling wins over others."""
+        if is_in_trash(folder.relative):
+            self._report("folder-kept-aside", "note", folder.path, _KEPT_ASIDE)
+            return
         entry, *others = sorted(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
         if entry.name != _SKILL_MD:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -68,14 +67,10 @@ def satisfies(version: str, constraint: str) -> bool:
     return parsed is not None and specifiers.contains(parsed, prereleases=is_early)
 
 
-def newest(versions: Sequence[str]) -> int | None:
-    """Return the place of the newest version, releases first; None if it cannot be told."""
-    parsed = map(parse_version, versions)
-    keys = [(not version.is_prerelease, version) for version in parsed if version is not None]
-    best = max(keys, default=None)
-    if best is None or len(keys) < len(versions) or keys.count(best) > 1:
-        return None
-    return keys.index(best)
+def release_order(text: str) -> tuple[bool, Version] | None:
+    """Return a key that orders versions, releases last; None if it is not one."""
+    version = parse_version(text)
+    return None if version is None else (not version.is_prerelease, version)
 
 
 def split_requirement(text: str) -> tuple[str, str]:

@@ -1,19 +1,20 @@
-"""The words for which skill is meant, where it comes from and whether anybody vouches for it."""
+"""The words for which skill is meant, what it stands for, where it is from, who vouches for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import listed, one_line
+from skillsearch.types import MOST_TOLD, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillsearch.types import Hit, Root, Trust
+    from skillsearch.types import Root, Trust
 
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""
-_MAX_ORIGIN_CHARS = 200
+_MAX_ORIGIN_CHARS = _MAX_NAME_CHARS = 200
 
 
 def shown_name(hit: Hit) -> str:
@@ -22,12 +23,26 @@ def shown_name(hit: Hit) -> str:
 
 
 def source_tag(source: Root | Hit) -> str:
-    """Return ``[fetched: ORIGIN]`` or ``[project]`` for a line; nothing if a root is vetted."""
-    return tag_of(source.trust, source.origin)
+    """Return what to say of a skill on a line: its `tag_of`, and the copies that it stands for."""
+    family = family_of(source)
+    return " ".join(filter(None, (tag_of(source.trust, source.origin), family and f"[{family}]")))
+
+
+def family_of(source: Root | Hit) -> str:
+    """Return ``also OTHER, a copy`` of a hit that has near-copies, by names that load them.
+
+    Its namesakes in later roots are not told, since they are hidden on purpose.
+    """
+    if not isinstance(source, Hit) or source.family is None:
+        return ""
+    members = source.family.members
+    told = [one for one in members if one.root == source.root or "name" in one.differs]
+    names = listed((one_line(one.shown, _MAX_NAME_CHARS) for one in told), MOST_TOLD)
+    return f"also {names}, {'a copy' if len(told) == 1 else 'copies'}" if told else ""
 
 
 def tag_of(trust: Trust, origin: str = "") -> str:
-    """Return the same of a root of which only this is known."""
+    """Return ``[fetched: ORIGIN]`` or ``[project]``; nothing if a root is vetted."""
     if trust == "vetted":
         return ""
     origin = one_line(origin, _MAX_ORIGIN_CHARS)
@@ -43,11 +58,11 @@ def body_warning(trust: Trust, origin: str = "") -> str:
 
 
 def record_of_source(source: Root | Hit) -> Mapping[str, str]:
-    """Return trust and origin for a record that a model reads; nothing if a root is vetted."""
-    if source.trust == "vetted":
-        return {}
-    origin = one_line(source.origin, _MAX_ORIGIN_CHARS)
-    return {"trust": source.trust, **({"origin": origin} if origin else {})}
+    """Return the same for a record that a model reads: trust and origin, and ``also``."""
+    is_vetted, family = source.trust == "vetted", family_of(source)
+    origin = "" if is_vetted else one_line(source.origin, _MAX_ORIGIN_CHARS)
+    told = {"trust": "" if is_vetted else source.trust, "origin": origin, "also": family}
+    return {key: text for key, text in told.items() if text}
 
 
 def left_out(count: int) -> str:

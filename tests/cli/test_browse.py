@@ -501,11 +501,13 @@ def test_a_chunk_is_named_below_the_description():
 def test_a_family_is_told_below_the_hit():
     """How many near-copies, in how many roots, and in what the first of them differ."""
     file = io.StringIO()
-    members = [Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body")) for n in range(4)]
-    family = Family(4, 2, (replace(members[0], differs=()), *members[1:]))
+    members = [
+        Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body"), f"s:{n}") for n in range(3)
+    ]
+    family = Family(4, 2, (replace(members[0], differs=(), handle="s:0"), *members[1:]))
     print_hits(make_result(1, family=family), Console(file=file, width=200))
     assert file.getvalue().splitlines()[-1].strip() == (
-        "4 near-copies in 2 roots: ink-0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
+        "4 near-copies in 2 roots: s:0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
     )
 
 
@@ -513,21 +515,21 @@ def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
     """With the skill that stands for each, in JSON as a hit has them."""
     body = "Steep it, wait, pour it and enjoy it slowly. " * 8
     for name in ("a", "b", "c"):
-        make_skill(tmp_path / "drinks", f"tea-{name}", f"Makes {name}.", body)
+        make_skill(tmp_path / "drinks", f"tea-{name}", "Makes tea.", body)
     make_skill(tmp_path / "drinks", "boots", "Polishes boots.", body + "x")
-    make_skill(tmp_path / "drinks", "shoes", "Polishes shoes and boots.", body + "x")
+    make_skill(tmp_path / "drinks", "shoes", "Polishes boots.", body + "y")
     options = ["--index-dir", str(tmp_path / "index")]
     made = cli("index", str(tmp_path / "drinks"), "--model", "hashing", *options)
     assert made.exit_code == 0, made.stderr
     listed = cli("families", *options).stdout.splitlines()
     assert listed == [
-        "tea-a\tdrinks\t2 near-copies\ttea-b (name, description), tea-c (name, description)",
-        "boots\tdrinks\t1 near-copy\tshoes (name, description)",
+        "tea-a\tdrinks\t2 near-copies\ttea-b (name), tea-c (name)",
+        "boots\tdrinks\t1 near-copy\tshoes (name, body)",
     ]
     record = json.loads(cli("families", "--json", *options).stdout)
     assert (record["count"], record["families"][1]["size"]) == (2, 1)
     (member,) = record["families"][1]["members"]
-    assert (member["name"], member["differs"]) == ("shoes", ["name", "description"])
+    assert (member["name"], member["differs"]) == ("shoes", ["name", "body"])
     query = json.loads(cli("query", "polish boots", "--threshold", "0", "--json", *options).stdout)
     family = next(hit["family"] for hit in query["hits"] if hit["name"] in ("boots", "shoes"))
     assert family["size"] == 1

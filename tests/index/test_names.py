@@ -10,8 +10,9 @@ from skillsearch.errors import (
     VersionConstraintError,
     VersionNotFoundError,
 )
+from skillsearch.index import names
 from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, preferred
+from skillsearch.index.names import find_by_name, find_shadowed, name_problems, preferred
 from skillsearch.index.storage.document_store import DocumentStore
 
 ROOTS = ("/mine", "/theirs")
@@ -167,3 +168,107 @@ def test_the_preferred_documents_are_several_only_where_nothing_decides(pdfs):
     alike = [replace(document, version="1.0") for document in named]
     assert preferred(alike, ROOTS) == alike[:3]
     assert preferred(alike, ROOTS[1:]) == alike[3:]
+
+
+STRANGE = {"content_hash": "x", "description": "Generic helper.", "sketch": "01000000" * 4}
+
+
+def made(doc_id, name="pdf", version="", **more):
+    """Make a document of the first root, or of its alias."""
+    root = f"/{doc_id.partition(':')[0]}"
+    path = f"{root}/{doc_id.partition(':')[2]}/SKILL.md"
+    return replace(
+        DOCUMENT, doc_id=doc_id, name=name, root=root, path=path, version=version, **more
+    )
+
+
+def stored(*documents):
+    """Store documents in order of their ids."""
+    return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
+
+
+@pytest.mark.parametrize("folder", ["zz", "a", "pdf-99", "pdf/99", "b/pdf"])
+@pytest.mark.parametrize("version", ["99.0.0", "1.2.0", "", "0.1"])
+def test_a_version_that_a_stranger_writes_hides_nothing(folder, version):
+    """His skill has other content: both stay, and each is meant by its id."""
+    victim = made("mine:pdf", version="1.2.0")
+    store = stored(victim, made(f"mine:{folder}", version=version, **STRANGE))
+    assert find_shadowed(store, ROOTS) == ()
+    with pytest.raises(AmbiguousNameError) as caught:
+        find(store, "pdf")
+    assert set(caught.value.candidates) == {"mine:pdf", f"mine:{folder}"}
+    for doc_id in caught.value.candidates:
+        assert find(store, doc_id) == doc_id
+
+
+def test_versions_order_what_lies_in_one_folder_of_the_name():
+    """Whatever the texts are; a stranger would have to write into it."""
+    old, new = made("mine:pdf/1.0", version="1.0"), made("mine:pdf/2.0", version="2.0", **STRANGE)
+    assert find(stored(old, new), "pdf") == "mine:pdf/2.0"
+
+
+def test_kin_is_not_told_through_a_third():
+    """A bridge of half of each, in the middle, makes no versions of one skill of both."""
+    hashes = [f"{n:02x}000000" for n in range(1, 33)]
+    one, other = "".join(hashes[:16]), "".join(hashes[16:])
+    bridge = "".join(sorted(hashes[:8] + hashes[16:24]))
+    documents = [
+        made("mine:a", version="1.0", sketch=one, content_hash="a", body_hash="a"),
+        made("mine:b", version="2.0", sketch=bridge, content_hash="b", body_hash="b"),
+        made("mine:c", version="3.0", sketch=other, content_hash="c", body_hash="c"),
+    ]
+    assert {one.doc_id for one in preferred(documents, ROOTS)} == {"mine:a", "mine:c"}
+
+
+@pytest.mark.parametrize(
+    "aside",
+    [
+        ".worktrees/x/pdf",
+        ".claude/worktrees/fix-1/pdf",
+        ".cache/pdf",
+        "archive/pdf",
+        "old/2024/pdf",
+    ],
+)
+def test_the_live_skill_is_meant_before_copies_that_lie_aside(aside):
+    """Whatever the versions, and though the alphabet says otherwise."""
+    live, copy = made("mine:pdf", version="1.0"), made(f"mine:{aside}", version="9.0")
+    store = stored(live, copy)
+    assert find(store, "pdf") == "mine:pdf"
+    (shadowed,) = find_shadowed(store, ROOTS)
+    assert (shadowed.document.doc_id, shadowed.by.doc_id) == (copy.doc_id, "mine:pdf")
+    assert find(store, copy.doc_id) == copy.doc_id
+
+
+def test_another_checkout_is_kin_by_its_folder_alone():
+    """The texts of a branch may differ; so may those of a stranger elsewhere, who is none."""
+    store = stored(made("mine:a/pdf"), made("mine:.worktrees/x/a/pdf", **STRANGE))
+    assert find(store, "pdf") == "mine:a/pdf"
+    store = stored(made("mine:a/pdf"), made("mine:.worktrees/x/b/pdf", **STRANGE))
+    with pytest.raises(AmbiguousNameError):
+        find(store, "pdf")
+
+
+def test_a_name_that_stands_twice_in_a_root_is_told_once():
+    """With all ids: a warning if the name means none of them, else a note."""
+    store = stored(
+        made("mine:a"), made("mine:b", **STRANGE), made("theirs:a"),
+        made("mine:tea/1", "tea", "1.0"), made("mine:tea/2", "tea", "2.0"), made("mine:c", "one"),
+        made("theirs:one", "one"),
+    )  # fmt: skip
+    found = sorted(name_problems(store, ROOTS), key=lambda one: one.code)
+    assert [(one.code, one.severity) for one in found] == [
+        ("name-ambiguous", "warning"),
+        ("name-twice", "note"),
+    ]
+    assert "mine:a, mine:b" in found[0].message
+    assert "the name means mine:tea/2" in found[1].message
+
+
+def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
+    """A stranger's thousand make no million of comparisons."""
+    compared = []
+    monkeypatch.setattr(names, "are_kin", lambda *pair: bool(compared.append(pair)))
+    documents = [made(f"mine:{n:05}", version=f"{n}.0") for n in range(1_000)]
+    assert len(preferred(documents, ROOTS)) == 1_000
+    assert len(compared) <= 1_000 * names._MOST_COMPARED

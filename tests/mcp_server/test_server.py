@@ -82,14 +82,13 @@ def test_a_search_has_the_hits_as_structured_content(make_server, talk, drinks, 
 
 
 def test_copies_in_a_later_root_change_no_answer(make_server, talk, drinks, oracle, tmp_path):
-    """Though their root sorts first and they say more; that there are some is told."""
+    """Though their root sorts first and they say more."""
     copies = tmp_path / "a-copies"
     shutil.copytree(drinks, copies)
     with (copies / "steep-tea" / "SKILL.md").open("a") as file:
         file.write(f"{QUERY}\n" * 20)
     result = talk(make_server(drinks, copies), call("search_skills", query=QUERY))
     found = result.structured_content
-    assert found["skills"][0].pop("family") == "1 near-copy in 2 roots"
     assert found == oracle.call("search_skills", {"query": QUERY})["result"]
 
 

@@ -74,12 +74,13 @@ def test_honest_skills_are_left_alone(findings):
 
 
 def test_a_near_copy_under_another_name_is_a_warning(root, findings, make_skill):
-    """The first of a family stands for it; a copy of the same name is none."""
+    """The first of a family stands for it; a copy of the same name is told as such."""
     thing, steps = TOPICS["tea"]
     said = f"Helps with {thing}: {steps}. Use when the user asks about tea."
     make_skill(root, "better-tea", said, body=body_of("tea"))
     make_skill(root / "more", "about-tea", said, body=body_of("tea"))
-    (found,) = findings("onnx")
+    twice, found = sorted(findings("onnx"))
+    assert twice[:3] == ("name-ambiguous", "warning", "about-tea")
     assert found[:3] == ("near-copy", "warning", "better-tea")
     assert "'about-tea'" in found[3]
     assert str(root / "about-tea" / "SKILL.md") in found[3]
@@ -182,7 +183,7 @@ def test_a_description_of_something_else_is_a_warning(root, findings, make_skill
     make_skill(root, "firmware-stub", f"{said} Also over the air.", body="# Bread\n\nMix flour.\n")
     found = [item for item in findings("onnx") if item[0] == "off-topic-description"]
     assert [item[:3] for item in found] == [("off-topic-description", "warning", "firmware")]
-    assert {item[0] for item in findings()} == {"near-copy"}
+    assert findings() == []
 
 
 def test_a_skill_for_the_requests_of_all_others_is_a_warning(root, findings, make_skill):

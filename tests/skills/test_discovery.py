@@ -77,6 +77,22 @@ def test_machinery_is_skipped(tmp_path):
     assert [path for path, _ in found.folders] == [str(tmp_path / "root")]
 
 
+def test_what_was_thrown_away_is_left_out_with_a_note(tmp_path):
+    """Unless it is a root itself; a skill may be about what it is named."""
+    for place in ("pdf", ".trash/2024/pdf", "trash/pdf", "trash", "b/pdf.bak", "archive"):
+        add_skill(tmp_path / place)
+    found = find(tmp_path)
+    names = [file.doc_id.partition(":")[2] for file in found.files]
+    assert names == ["archive", "pdf", "trash"]
+    noted = [(one.code, one.severity, Path(one.path).name) for one in found.diagnostics]
+    assert sorted(noted) == [
+        ("folder-kept-aside", "note", ".trash"),
+        ("folder-kept-aside", "note", "pdf"),
+        ("folder-kept-aside", "note", "pdf.bak"),
+    ]
+    assert len(find(tmp_path / ".trash").files) == 1
+
+
 def test_every_listed_folder_is_told_with_its_time(tmp_path):
     """The folders' times let a caller see that nothing came or went."""
     add_skill(tmp_path / "root" / "tea")

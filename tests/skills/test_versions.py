@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import skillsearch
 from skillsearch.errors import SkillError, VersionConstraintError
 from skillsearch.skills.versions import (
-    newest,
     normal_constraint,
     parse_version,
+    release_order,
     satisfies,
     split_requirement,
 )
@@ -187,21 +187,18 @@ def test_any_constraint_is_read_or_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("versions", "place"),
-    [
-        (["1.9", "1.10", "1.2"], 1),
-        (["1.0", "2.0-beta"], 0),
-        (["2.0-beta", "2.0-alpha"], 0),
-        (["1.0"], 0),
-        (["2.0", "1.0", "1.0.0"], 0),
-        (["1.0", "v1", "0.9"], None),
-        (["1.0", ""], None),
-        ([], None),
-    ],
+    ("older", "newer"),
+    [("1.9", "1.10"), ("2.0-beta", "1.0"), ("2.0-alpha", "2.0-beta"), ("v1", "1.0.1")],
 )
-def test_the_newest_version_is_the_highest_release(versions, place):
-    """None where versions cannot tell which that is."""
-    assert newest(versions) == place
+def test_releases_are_newer_than_whatever_comes_before_one(older, newer):
+    """And else what PEP 440 says."""
+    assert release_order(older) < release_order(newer)
+
+
+def test_equal_versions_have_one_place_and_odd_ones_none():
+    """So neither comes first."""
+    assert release_order("1.0") == release_order("v1")
+    assert release_order("") is release_order("one") is None
 
 
 @pytest.mark.parametrize(

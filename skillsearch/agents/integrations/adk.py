@@ -13,6 +13,7 @@ from skillsearch.agents.default_tools import load_note
 from skillsearch.errors import MissingDependencyError, SkillError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
+from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import JsonValue
 
@@ -76,10 +77,13 @@ class SkillSearchRegistry(SkillRegistry):
     def _search(self, query: str) -> list[Frontmatter]:
         with self._lock:
             hits = self._library.search(query, self._n, self._threshold)
-            found = [(hit, self._name_for(hit.doc_id, hit.name)) for hit in hits]
+            found = [
+                (f"{source_tag(hit)} {hit.description}", self._name_for(hit.doc_id, hit.name))
+                for hit in hits
+            ]
         return [
-            Frontmatter(name=name, description=one_line(hit.description, MAX_DESCRIPTION_CHARS))
-            for hit, name in found
+            Frontmatter(name=name, description=one_line(about, MAX_DESCRIPTION_CHARS))
+            for about, name in found
             if name is not None
         ]
 

@@ -15,7 +15,7 @@ from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
-from skillsearch.text.provenance import record_of_source
+from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Hit, SearchResult
 
@@ -198,4 +198,4 @@ class _GetSkillScriptPath(_OfSkill):
 
 
 def _shown(hit: Hit) -> dict[str, str]:
-    return {"name": hit.name, "description": hit.description, **record_of_source(hit)}
+    return {"name": shown_name(hit), "description": hit.description, **record_of_source(hit)}

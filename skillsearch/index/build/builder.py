@@ -208,7 +208,8 @@ class Builder:
                 # What is taken over unread would lack the texts of another channel.
                 is_whole = changes.scopes is None and not self._gone
                 changes = (changes if is_whole else self._all_new()).all_new()
-            update = Update(changes, settings, channels, self._progress, self.limits)
+            how = self._progress, self.limits, self.folder.path
+            update = Update(changes, settings, channels, *how)
             previous, delta, is_same = changes.index, None, self._is_same(changes)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)

@@ -34,9 +34,9 @@ from skillsearch.skills.discovery import (
     discover,
     id_of,
     inside,
+    is_skipped,
     scopes_at,
 )
-from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
@@ -358,7 +358,7 @@ def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
 def _subfolders(folder: str) -> list[str]:
     """Return the folders in a folder that a walk would look into."""
     for _, names, _ in os.walk(folder):
-        paths = [f"{folder}/{name}" for name in names if name not in SKIPPED_FOLDERS]
+        paths = [f"{folder}/{name}" for name in names if not is_skipped(name)]
         if any(map(os.path.islink, paths)):
             break
         return paths

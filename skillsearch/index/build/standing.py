@@ -16,6 +16,7 @@ from skillsearch.index.corpus import (
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.names import shadowed_numbers
+from skillsearch.index.storage.arrivals import note_arrivals
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 
 Numbers = NDArray[np.int64]
@@ -24,17 +25,19 @@ Numbers = NDArray[np.int64]
 class Standing:
     """Finds out who stands for whom in a corpus of some segments.
 
-    `before` is the store of the index before, and `renumber` the number that each of its documents
-    has now, -1 if it is gone or changed; without them all families are formed anew.
+    `place` is the folder of the index. `before` is the store of the index before, and `renumber`
+    the number that each of its documents has now, -1 if it is gone or changed; without them all
+    families are formed anew.
     """
 
     def __init__(
         self,
         settings: IndexSettings,
+        place: Path,
         before: DocumentStore | None = None,
         renumber: NDArray[np.integer] | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings, self._place = settings, place
         self._before, self._renumber = before, renumber
 
     def save(self, folder: Path) -> None:
@@ -71,7 +74,9 @@ class Standing:
         found = [DenseChannel(tuple(fields)) for fields in dense]
         likeness = Likeness(store, found, limits, self._settings.aliases)
         before = self._carried(store.size, shadowed)
-        families = find_families(likeness, shadowed, before)
+        known = self._before.ids[self._before.living] if self._before else None
+        arrivals = note_arrivals(self._place, store.ids[store.living], known)
+        families = find_families(likeness, shadowed, before, arrivals)
         return DocumentStore(segments, gone, placed, shadowed, families)
 
     def _carried(self, size: int, shadowed: Numbers) -> Numbers | None:

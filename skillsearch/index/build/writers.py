@@ -64,13 +64,14 @@ class SegmentLimits:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Changes to be written to an index, if there is one, and the open channels."""
+    """Changes to be written to the index in a place, and the open channels."""
 
     changes: FileChanges
     settings: IndexSettings
     channels: Sequence[Channel]
     progress: Progress
     limits: SegmentLimits
+    place: Path
 
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
@@ -113,7 +114,7 @@ def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
                 update.progress("read", place + 1, len(files))
         writer.finish()
     known = corpus.documents if corpus else None
-    Standing(update.settings, known, writer.renumber).save(folder)
+    Standing(update.settings, update.place, known, writer.renumber).save(folder)
     queue = writer.queue
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
@@ -298,7 +299,8 @@ class DeltaWriter:
         renumber[self._deleted] = -1
         pairs = zip(self._corpus.dense, dense, strict=True)
         vectors = [[channel.segments[0], added] for channel, added in pairs]
-        standing = Standing(update.settings, self._corpus.documents, renumber)
+        known = self._corpus.documents
+        standing = Standing(update.settings, update.place, known, renumber)
         gone, placed = self._deleted, np.array(places, np.int64)
         store = standing.find([base, documents], vectors, gone, placed)
         names = lexical_names(with_body=with_body)

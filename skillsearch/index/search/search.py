@@ -33,7 +33,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.setting_values import MAX_N, parse_reader
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, System
+from skillsearch.types import SYSTEMS, Hit, Relative, Root, SearchResult, Selection, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,14 +163,22 @@ class Search:
             judged = [Judged(row, {}, score := float(ranked.scores[row]), score) for row in best]
         least = request.least(calibration)
         kept = [one for one in judged if one.score >= least and one.score > 0]
-        chunks = self._chunks(form, ranked.documents[[one.row for one in kept]])
+        shown = self._shown(ranked.documents[[one.row for one in kept]], excluded)
+        chunks = self._chunks(form, shown)
         places = {number: at for at, number in enumerate(every.documents[every.best].tolist())}
         hits = []
-        for place, (one, chunk) in enumerate(zip(kept, chunks, strict=True), start=1):
-            number = int(ranked.documents[one.row])
+        triples = zip(kept, shown.tolist(), chunks, strict=True)
+        for place, (one, number, chunk) in enumerate(triples, start=1):
             family = family_of(self.corpus.documents, number, excluded, places)
-            hits.append(self._hit(place, form, ranked, one, chunk).with_family(family))
+            hits.append(self._hit(place, form, ranked, one, number, chunk).with_family(family))
         return tuple(hits)
+
+    def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what stands for the family of each document, or itself if that is left out."""
+        store = self.corpus.documents
+        leaders = store.families.leaders_of(numbers)
+        is_out = np.isin(leaders, np.concatenate([excluded, store.left_out]))
+        return np.where(is_out, numbers, leaders)
 
     def _first_rows(self, ranked: Ranked) -> list[int]:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
@@ -212,12 +220,15 @@ class Search:
         pairs = ((evidence[row], alone.get(families[row], evidence[row])) for row in rows)
         return judge([max(pair, key=calibration.log_odds) for pair in pairs], rows, calibration)
 
-    def _hit(self, place: int, form: QueryForm, ranked: Ranked, judged: Judged, chunk: str) -> Hit:
-        corpus = self.corpus
-        document = corpus.documents[int(ranked.documents[judged.row])]
-        why = None
+    def _hit(
+        self, place: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
+    ) -> Hit:
+        """Return the hit that shows a document, judged by the best ranked of its family."""
+        corpus, why = self.corpus, None
+        document = corpus.documents[number]
         if self.request.explain:
-            why = explain(corpus, form, ranked, judged, self.calibration, body_of(document))
+            body = body_of(corpus.documents[int(ranked.documents[judged.row])])
+            why = explain(corpus, form, ranked, judged, self.calibration, body)
         return Hit(
             rank=place,
             name=document.name,
@@ -289,13 +300,20 @@ def unvetted_beside_vetted(roots: Sequence[Root]) -> list[str]:
 def with_provenance(
     result: SearchResult, documents: DocumentStore, roots: Sequence[Root]
 ) -> SearchResult:
-    """Say of each hit what its root is, and by which name it is meant alone."""
+    """Say of each hit what its root is, and by which names it and its family are meant alone."""
     by_path = {str(root.path): root for root in roots}
 
+    def handle(named: Hit | Relative) -> str:
+        alone = handle_of(named, documents, list(by_path))
+        return "" if alone == one_line(named.name) else alone
+
     def completed(hit: Hit) -> Hit:
-        root, handle = by_path[hit.root], handle_of(hit, documents, list(by_path))
-        handle = "" if handle == one_line(hit.name) else handle
-        return replace(hit, trust=root.trust, origin=root.origin, handle=handle)
+        root, family = by_path[hit.root], hit.family
+        if family:
+            members = (replace(one, handle=handle(one)) for one in family.members)
+            family = replace(family, members=tuple(members))
+        hit = replace(hit, family=family, handle=handle(hit))
+        return replace(hit, trust=root.trust, origin=root.origin)
 
     hits, perhaps = (tuple(map(completed, some)) for some in (result.hits, result.perhaps))
     return replace(result, hits=hits, perhaps=perhaps)

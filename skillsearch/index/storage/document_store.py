@@ -21,6 +21,7 @@ from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate, numbered, run_starts, union, within, without
+from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Selection
 
@@ -33,7 +34,8 @@ _ROW = np.dtype(
         *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
         ("hubness", "<f4"),
         *(("hidden", "?"), ("excludes", "?")),
-        *(("text", "<u8"), ("body", "<u8"), ("sketch", "<u4", (SKETCH_SIZE,)), ("name", "<u8")),
+        *(("id", "<u8"), ("remoteness", "u1"), ("about", "<u8"), ("body", "<u8")),
+        *(("sketch", "<u4", (2 * SKETCH_SIZE,)), ("name", "<u8")),
     ]
 )
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -64,7 +66,9 @@ class DocumentStore(Iterable[Document]):
     hubness = _column("hubness")
     hidden = _column("hidden")
     excludes = _column("excludes")
-    texts = _column("texts")
+    ids = _column("ids")
+    remoteness = _column("remoteness")
+    abouts = _column("abouts")
     bodies = _column("bodies")
     sketches = _column("sketches")
     names = _column("names")
@@ -243,8 +247,9 @@ class DocumentSegment(ArrayTable):
     """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
     `excludes` says which have `Document.excluded`; `names` has the `name_hash` of each, `by_name`
-    their numbers in its order. What tells copies: `texts` has a hash of name and description,
-    `bodies` one of the body or 0, `sketches` are `Document.sketch`, filled up with 0.
+    their numbers in its order; `ids` has a hash of each id, `remoteness` that of its folder. What
+    tells copies: `abouts` has a hash of the description, `bodies` one of the body or 0, `sketches`
+    are `Document.sketched`.
     """
 
     records: NDArray[np.uint8]
@@ -254,7 +259,9 @@ class DocumentSegment(ArrayTable):
     hubness: NDArray[np.float32]
     hidden: NDArray[np.bool_]
     excludes: NDArray[np.bool_]
-    texts: NDArray[np.uint64]
+    ids: NDArray[np.uint64]
+    remoteness: NDArray[np.uint8]
+    abouts: NDArray[np.uint64]
     bodies: NDArray[np.uint64]
     sketches: NDArray[np.uint32]
     names: NDArray[np.uint64]
@@ -263,7 +270,8 @@ class DocumentSegment(ArrayTable):
     KIND: ClassVar[str] = "documents"
     TYPES: ClassVar[tuple[type, ...]] = (
         *(np.uint8, np.int64, np.float32, np.float32, np.float32),
-        *(np.bool_, np.bool_, np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
+        *(np.bool_, np.bool_, np.uint64, np.uint8),
+        *(np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
     )
     MATRIX: ClassVar[str] = "sketches"
 
@@ -314,7 +322,7 @@ class DocumentSegment(ArrayTable):
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 110 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 190 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
@@ -344,12 +352,10 @@ def _record(document: Document, rows: bytearray) -> bytes:
     record = json.dumps([label, *values[0]]).encode()
     numbers = (document.trust, document.fluency, document.hubness)
     flags = (document.hidden, bool(document.excluded))
-    text = term_hash(f"{document.name}\0{document.description}")
+    place = term_hash(document.doc_id), remoteness(document.folder)
     body = int(document.body_hash[:16] or "0", 16)
-    sketch = np.zeros(SKETCH_SIZE, np.uint32)
-    hashes = np.frombuffer(bytes.fromhex(document.sketch), "<u4")
-    sketch[: len(hashes)] = hashes
-    row = (len(record), *numbers, *flags, text, body, sketch, name_hash(document.name))
+    copied = term_hash(document.description), body, document.sketched
+    row = (len(record), *numbers, *flags, *place, *copied, name_hash(document.name))
     rows += np.array(row, _ROW).tobytes()
     return record
 

@@ -1,0 +1,58 @@
+"""What the folders around a skill say of it: thrown away, kept aside, or in another checkout.
+
+Paths are those below a root, with ``/``.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Where hosts and collections keep live skills.
+_OF_HOSTS = frozenset(
+    ". .agent .agents .agent-skills .amp .claude .claude-plugin .cline .clinerules .codeium .codex "
+    ".config .continue .copilot .cursor .curated .experimental .factory .gemini .github .goose "
+    ".junie .kilocode .kiro .openclaw .opencode .openhands .plugins .qoder .qwen .roo .skills "
+    ".system .trae .vscode .windsurf".split()
+)
+_ASIDE = (
+    r"trash(?:es)?|recycle|attic|back-?ups?|bak|old|orig|archived?s?|deleted|removed|deprecated"
+)
+_THROWN_AWAY = re.compile(
+    rf"\.(?:{_ASIDE}|disabled|history|snapshots?|stversions)(?:[-_. \d].*)?"
+    r"|\$recycle\.bin|lost\+found"
+    r"|.*(?:~|\.(?:back-?up|bak|old|orig|deleted|disabled)(?:[-_.~]?\d+)*)",
+    re.IGNORECASE,
+)
+_TRASH = re.compile(r"(?:.*/)?trash/.*", re.IGNORECASE)
+_KEPT_ASIDE = re.compile(rf"_?(?:{_ASIDE})", re.IGNORECASE)
+_CHECKOUT = re.compile(r"(?:^|.*/)\.?worktrees/[^/]+/?", re.IGNORECASE)
+# A skill of another checkout comes after all that are kept aside in this one.
+_ANOTHER_CHECKOUT = 64
+
+
+def is_thrown_away(name: str) -> bool:
+    """Return whether what lies in a folder of this name is no skill any more."""
+    return _THROWN_AWAY.fullmatch(name) is not None
+
+
+def is_in_trash(folder: str) -> bool:
+    """Return whether a skill's folder lies in one named ``trash``; that may be a skill itself."""
+    return _TRASH.fullmatch(folder) is not None
+
+
+def remoteness(folder: str) -> int:
+    """Return how far from the live skills of a root a skill's folder is: 0 if it is one of them.
+
+    It grows with each folder that is hidden, unless hosts look there, and with each around it that
+    has a name such as ``archive``; most of all in another checkout of the repository.
+    """
+    parts = folder.split("/")
+    far = sum(one.startswith(".") and one.lower() not in _OF_HOSTS for one in parts)
+    far += sum(_KEPT_ASIDE.fullmatch(one) is not None for one in parts[:-1])
+    far = min(far, _ANOTHER_CHECKOUT - 1)
+    return far + _ANOTHER_CHECKOUT if _CHECKOUT.match(folder) else far
+
+
+def in_checkout(folder: str) -> str:
+    """Return a skill's folder as the checkout that it lies in names it."""
+    return _CHECKOUT.sub("", folder, count=1)

@@ -1,0 +1,63 @@
+"""Which folders hold live skills, and which hold what was thrown away or kept aside."""
+
+import pytest
+
+from skillsearch.skills.folders import in_checkout, is_in_trash, is_thrown_away, remoteness
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".trash", ".Trash", ".Trash-1000", ".Trashes", ".trash_2024", ".backup", ".backups",
+        ".backup-2024-01-01", ".old", ".archive", ".archived", ".bak", ".attic", ".disabled",
+        ".history", ".snapshots", ".deleted", "$RECYCLE.BIN", "lost+found", "pdf.bak", "pdf.bak.1",
+        "pdf.BAK", "pdf.bak-2", "pdf.old", "pdf.orig", "pdf~", "pdf.backup", "pdf.disabled",
+        "x.~1~",
+    ],
+)  # fmt: skip
+def test_what_people_throw_away_or_keep_aside_is_no_skill(name):
+    """By the names that people, editors, desktops and tools give it."""
+    assert is_thrown_away(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".claude", ".agents", ".agent-skills", ".codex", ".cursor", ".github", ".gemini",
+        ".opencode", ".curated", ".system", ".experimental", "trash", "archive", "backup",
+        "db-backup", "backup-postgres", "old", "old-english", "bold", "trash-cleaner",
+        "restore.old-db",
+        "threshold", "archives", "pdf", ".trashcan-skills-of-mine", "gold", "pdf.v2",
+    ],
+)  # fmt: skip
+def test_other_folders_may_hold_skills(name):
+    """Those of hosts, and names that are what a skill is about."""
+    assert not is_thrown_away(name)
+
+
+def test_what_lies_in_a_trash_is_thrown_away_but_a_skill_may_be_named_so():
+    """At any depth, in any case."""
+    assert is_in_trash("trash/pdf")
+    assert is_in_trash("a/Trash/2024/pdf")
+    assert not is_in_trash("trash")
+    assert not is_in_trash("a/trash")
+    assert not is_in_trash("trash-it/pdf")
+
+
+def test_copies_are_the_more_remote_the_further_they_lie_aside():
+    """Live ones not at all, also where hosts look; those of other checkouts most."""
+    live = ["pdf", "a/b/pdf", ".claude/skills/pdf", ".agents/skills/pdf", "a/.github/skills/pdf"]
+    live += ["old", "archive", "."]  # a skill's own name says what it is about
+    assert {remoteness(folder) for folder in live} == {0}
+    rising = ["pdf", ".cache/pdf", ".cache/old/pdf", "worktrees/x/pdf", ".worktrees/x/.pdf"]
+    numbers = list(map(remoteness, rising))
+    assert numbers == sorted(set(numbers))
+    assert remoteness("archive/pdf") == remoteness("_old/pdf") == remoteness(".pdf") == 1
+    assert remoteness("/".join(["old"] * 99) + "/pdf") < remoteness(".claude/worktrees/x/pdf") < 256
+
+
+@pytest.mark.parametrize("prefix", [".worktrees/fix", ".claude/worktrees/a-b", "x/worktrees/y"])
+def test_another_checkout_names_the_same_folder(prefix):
+    """Below what it is called."""
+    assert in_checkout(f"{prefix}/skills/pdf") == "skills/pdf"
+    assert in_checkout("skills/pdf") == "skills/pdf"
