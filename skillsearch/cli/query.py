@@ -85,7 +85,7 @@ def query_command(asked: Asked) -> int:
         return 1 if problems or (asked.exit_code and not found) else 0
     text = app.request_text(asked.words)
     result, near, notes = ask_daemon(text, settings, how) or _search_one(text, settings, how)
-    notes = [*notes, *([f"note: {settings.limits}"] if settings.limits else ())]
+    notes = (*notes, *([f"note: {settings.limits}"] if settings.limits else ()))
     for note in notes:
         say(note)
     _show(result, near, notes, as_json=asked.as_json)
