@@ -125,8 +125,10 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
     except ParseError as error:
         return Finding("frontmatter-unreadable", str(error), error.line)
     for finding in (*odd, *more):
-        if finding.code != "byte-order-mark":
-            return finding._replace(code="frontmatter-unreadable", severity="warning")
+        if finding.code not in {"byte-order-mark", "placeholder"}:
+            is_type = finding.code.endswith("-not-text")
+            code = finding.code if is_type else "frontmatter-unreadable"
+            return finding._replace(code=code, severity="warning")
     name = frontmatter.get("name", "")
     if problem := check_strict_name(name if isinstance(name, str) else ""):
         return problem

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import yaml
@@ -34,7 +35,8 @@ _OPENING_LINE = re.compile(r"\s*+---[^\S\n]*+\n")
 _CLOSING_LINE = re.compile(r"\n---[^\S\n]*+(?:\n|\Z)")
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_TYPES = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
-_PLAIN_TAGS = frozenset({"!", *(f"{_CORE_TAG}{name}" for name in _CORE_TYPES)})
+_PLAIN_TAGS = frozenset(f"{_CORE_TAG}{name}" for name in _CORE_TYPES)
+_RESOLVER: Any = yaml.resolver.Resolver()
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True,
@@ -115,6 +117,14 @@ def end_of_keys(text: str, start: int = 0) -> int:
     return len(text)
 
 
+def entries(text: str) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield the top-level keys, each with the number of its first line, from 0, and its lines."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if KEY_LINE.match(line)]
+    for start, end in pairwise((*starts, len(lines))):
+        yield lines[start].partition(":")[0].strip().strip("\"'"), start, lines[start:end]
+
+
 def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
     """Load a YAML mapping as JSON values, with a finding for each repeated key.
 
@@ -141,6 +151,11 @@ def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
             code="yaml-too-deep" if problem == _TOO_DEEP else "yaml-invalid",
             line=None if mark is None else first_line + mark.line,
         ) from error
+
+
+def usual_type(text: str) -> str:
+    """Return what most YAML readers make of a plain scalar: ``str``, ``bool``, ``timestamp``, …."""
+    return str(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))).removeprefix(_CORE_TAG)
 
 
 def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
@@ -202,7 +217,7 @@ class _EventReader:
         values: Fields = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if isinstance(event, yaml.ScalarEvent):
-                key = _well_formed(event.value)
+                key = well_formed(event.value)
             else:
                 key = json.dumps(self._read_node(event, depth + 1), ensure_ascii=False)
             if key in values:
@@ -220,7 +235,7 @@ class _EventReader:
         )
 
 
-def _well_formed(text: str) -> str:
+def well_formed(text: str) -> str:
     """Replace lone surrogates, which no file could store."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -234,4 +249,4 @@ def _resolve(event: Any) -> str | int | float | bool | None:
         if _NUMBER.fullmatch(text):
             number: int | float = float(text) if "." in text else int(text)
             return number if repr(number) == text else text
-    return _well_formed(text)
+    return well_formed(text)

@@ -24,12 +24,12 @@ CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\u
 """Characters that YAML refuses and no reader can see; tab and line feed stay."""
 
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")  # such as ``Bash(git add:*)``
-_TAG_KEYS = ("tags", "tag", "keywords", "keyword")
-_TRIGGER_KEYS = tuple(
+TAG_KEYS = ("tags", "tag", "keywords", "keyword")
+TRIGGER_KEYS = tuple(
     "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
     "activationkeywords".split()
 )
-_NESTING_KEYS = ("metadata", "agentmetadata")
+NESTING_KEYS = ("metadata", "agentmetadata", "skill", "frontmatter")
 _YES = frozenset({"true", "yes", "on", "1"})
 MAX_REQUIREMENTS = 100
 MAX_REQUIREMENT_CHARS = 200
@@ -54,10 +54,14 @@ def regular_metadata(
     nothing does, `ParseError` is raised.
     """
     levels = _levels(frontmatter)
-    described = levels[0].get("description")
-    description = clean(as_text(described))
     findings = []
-    if not description:
+    nested = [key for key in ("name", "description") if key in levels[1] and not levels[0].get(key)]
+    for key in nested:
+        message = f"The {key} is nested in another field; move it to the top."
+        findings.append(Finding("field-nested", message))
+    described = _first(levels[:2], "description")
+    description = clean(as_text(described))
+    if not description.strip("|>+-"):  # of a block of text, its first line alone is left
         code, message = "description-missing", "The frontmatter has no description; "
         description = first_paragraph(clean(body), MAX_DESCRIPTION_CHARS)
         if not description:
@@ -71,7 +75,7 @@ def regular_metadata(
     if length > most:
         message = f"The description has {length} characters; agents may see only the first {most}."
         findings.append(Finding("description-too-long", message))
-    name = " ".join(clean(as_text(levels[0].get("name"))).split())
+    name = " ".join(clean(as_text(_first(levels[:2], "name"))).split())
     requires, more = regular_requirements(levels[:2])
     tools = _first(levels[:2], "allowedtools")
     listed = map(as_text, tools) if isinstance(tools, list) else _TOOL.findall(as_text(tools))
@@ -82,8 +86,8 @@ def regular_metadata(
         compatibility=_first_text(levels[:1], "compatibility"),
         allowed_tools=tuple(filter(None, map(str.strip, listed))),
         version=_first_text(levels, "version"),
-        tags=_collect(levels, _TAG_KEYS),
-        triggers=_collect(levels, _TRIGGER_KEYS),
+        tags=_collect(levels, TAG_KEYS),
+        triggers=_collect(levels, TRIGGER_KEYS),
         when_to_use=_first_text(levels, "whentouse"),
         hidden=as_text(_first(levels[:2], "disablemodelinvocation")).lower() in _YES,
         requires=requires,
@@ -134,17 +138,22 @@ def check_name(written: str, folder: str, rank: Severity = "warning") -> Iterato
 def _levels(frontmatter: Fields) -> list[Fields]:
     """Return the top-level fields, the fields of ``metadata``, and of the mappings inside it."""
     top = _folded(frontmatter)
-    nested = [top[key] for key in _NESTING_KEYS if isinstance(top.get(key), dict)]
+    nested = [top[key] for key in NESTING_KEYS if isinstance(top.get(key), dict)]
     inner = [value for fields in nested for value in fields.values() if isinstance(value, dict)]
     middle = dict(pair for fields in nested for pair in _folded(fields).items())
     return [top, middle, *map(_folded, inner)]
+
+
+def plain_key(key: str) -> str:
+    """Return the name of a field without case, hyphens and underscores."""
+    return key.lower().replace("-", "").replace("_", "")
 
 
 def _folded(fields: Fields) -> Fields:
     """Return the fields under names without case, hyphens and underscores; exact names win."""
     folded: Fields = {}
     for key, value in fields.items():
-        plain = key.lower().replace("-", "").replace("_", "")
+        plain = plain_key(key)
         if plain not in folded or key == plain:
             folded[plain] = value
     return folded

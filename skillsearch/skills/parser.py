@@ -6,10 +6,11 @@ Frontmatter that is not YAML is read entry by entry, so that its readable part s
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from skillsearch.errors import ParseError
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
+from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Skill
@@ -30,9 +32,10 @@ _OFFSET_START = re.compile(
 )
 _TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
+_MISUSED_INDICATOR = re.compile(r"[|>][-+\d]{0,2}(?:[ \t]+(?![\d=#])|(?=[^\W\d]))(?!.*\|$)")
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
-_Read: TypeAlias = tuple[Fields, str, list[Finding]]
+_Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 
 
 def parse_skill(
@@ -122,12 +125,14 @@ def read_sections(text: str) -> _Read:
         findings.append(Finding("frontmatter-offset", message, 1))
     if not sections.closed:
         findings.append(Finding("frontmatter-unclosed", _UNCLOSED, first_line))
+    body = sections.body
+    frontmatter, misread = regular_keys(frontmatter, first_line=first_line)
     try:
-        values, more = front.load_yaml(frontmatter, first_line=first_line)
+        values, repairs = front.load_yaml(frontmatter, first_line=first_line)
     except ParseError as error:
         values, body, repairs = _repair(frontmatter, sections, error)
-        return values, body, [*findings, *repairs]
-    return values, sections.body, [*findings, *more]
+    values, mended = mend_fields(values, frontmatter, first_line=first_line)
+    return values, body, (*findings, *misread, *repairs, *mended)
 
 
 def _find_offset_frontmatter(text: str) -> Sections | None:
@@ -165,7 +170,7 @@ def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:
     if not more and not findings:
         message = f"{error} Each entry was read by itself; check the result."
         findings.append(Finding("yaml-salvaged", message, error.line))
-    return values, body, [*findings, *more]
+    return values, body, (*findings, *more)
 
 
 def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
@@ -181,13 +186,12 @@ def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
             code="yaml-anchor",
         )
     text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
-    lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if front.KEY_LINE.match(line)]
+    if not level and text.startswith((" ", "- ")):  # the fields of a list, or a first line too deep
+        text = textwrap.dedent(re.sub("(?m)^- ", "  ", text)).lstrip(" ")
     values: Fields = {}
     findings: list[Finding] = []
-    for start, end in pairwise((*starts, len(lines))):
-        key = lines[start].partition(":")[0].strip().strip("\"'")
-        found, problems = _read_entry(key, lines[start:end], first_line + start, level)
+    for key, start, lines in front.entries(text):
+        found, problems = _read_entry(key, lines, first_line + start, level)
         if key in values:
             message = f"The key {key!r} stands twice; the last value counts, remove one."
             findings.append(Finding("yaml-duplicate-key", message, first_line + start))
@@ -209,6 +213,8 @@ def _read_entry(key: str, lines: list[str], first_line: int, level: int) -> Load
         inner, findings = repair_mapping(tail, first_line=first_line + 1, level=level + 1)
         return {key: inner}, findings
     code, cause = "yaml-salvaged", "is not YAML"
+    if indicator := _MISUSED_INDICATOR.match(head):
+        head, cause = head[indicator.end() :], f"has text beside the mark {indicator[0].strip()!r}"
     if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
     message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
@@ -227,6 +233,8 @@ def _unquote(text: str) -> str:
     quote = text[:1]
     if quote not in {'"', "'"}:
         return text
+    with suppress(ValueError):  # a pair of surrogates is a character in JSON, not in YAML
+        return front.well_formed(str(json.loads(text, strict=False)))
     inner = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]
     following = inner.find(quote)
     if following > 0 and not inner[following - 1].isspace() and inner[following - 1] != "\\":

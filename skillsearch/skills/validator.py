@@ -13,6 +13,7 @@ from skillsearch.files.paths import confine, printable
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills import metadata as meta
 from skillsearch.skills.frontmatter import Fields, Finding, Sections
+from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import decode_skill_md, repair_mapping
 from skillsearch.skills.resources import list_files, read_skill_md
@@ -95,6 +96,7 @@ def _check_file(data: bytes, folder: Path) -> Iterator[Finding]:
 
 def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Finding]:
     """Yield all problems of the frontmatter, reading on after a mistake in its YAML."""
+    yield from regular_keys(text, first_line=first_line)[1]
     try:
         fields, duplicates = front.load_yaml(text, first_line=first_line)
         for duplicate in duplicates:
@@ -109,6 +111,8 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
             fields, _ = repair_mapping(text[: front.end_of_keys(text)], first_line=first_line)
         if not fields:
             return
+    fields, mended = mend_fields(fields, text, first_line=first_line)
+    yield from mended
     lines: dict[str, int] = {}  # of each top-level key
     for number, line_text in enumerate(text.split("\n"), first_line):
         key, colon, _ = line_text.partition(":")

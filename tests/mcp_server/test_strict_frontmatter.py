@@ -19,6 +19,12 @@ def test_a_plain_frontmatter_is_read(data):
     assert strict_frontmatter(data) == GOOD_FIELDS
 
 
+def test_a_placeholder_is_read_alike_everywhere():
+    """It says little, but the same to every host."""
+    found = strict_frontmatter(GOOD.replace(b"Steep", b"Steep {{green}}"))
+    assert found == {**GOOD_FIELDS, "description": "Steep {{green}} tea."}
+
+
 def test_every_field_is_kept_as_it_was_written():
     """Unknown keys, dates, numbers, nothing at all, and values in values."""
     fields = (
@@ -52,11 +58,13 @@ def swap(old, new):
         (swap(b"Steep tea.", b"&a Steep\nb: *a"), "frontmatter-unreadable"),
         (swap(b"name:", b"name: other\nname:"), "frontmatter-unreadable"),
         (swap(b"Steep", b"St\x07ep"), "frontmatter-unreadable"),
+        (swap(b"Steep", b"Steep #green"), "frontmatter-unreadable"),
+        (swap(b"description:", b"Description:"), "frontmatter-unreadable"),
         (swap(b"Steep", b"St\xe9ep"), "frontmatter-unreadable"),
         (GOOD.decode().encode("utf-16"), "frontmatter-unreadable"),
         (swap(b"name: steep-tea\n", b""), "name-missing"),
-        (swap(b"steep-tea", b"12"), "name-missing"),
-        (swap(b"steep-tea", b"[steep]"), "name-missing"),
+        (swap(b"steep-tea", b"12"), "name-not-text"),
+        (swap(b"steep-tea", b"[steep]"), "name-not-text"),
         (swap(b"steep-tea", b"Steep-Tea"), "name-characters"),
         (swap(b"steep-tea", b"../tea"), "name-characters"),
         (swap(b"steep-tea", b"steep--tea"), "name-hyphens"),

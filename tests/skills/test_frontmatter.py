@@ -27,6 +27,7 @@ REFUSED = {
     "python tag": ("a: !!python/object/apply:os.getcwd []", "yaml-tag"),
     "binary tag": ("a: !!binary aGVsbG8=", "yaml-tag"),
     "local tag": ("a: !secret x", "yaml-local-tag"),
+    "tag without a name": ("a: ! x", "yaml-local-tag"),
     "100,000 brackets": ("[" * 100_000, "frontmatter-too-large"),
     "4 MB scalar": ("a: " + "x" * 4_000_000, "frontmatter-too-large"),
     "64 KiB of three-byte characters": ("a: " + "技" * 22_000, "frontmatter-too-large"),

@@ -35,7 +35,7 @@ NAMES = {
     ),
     "hyphens": ("name: -tea--timer", "-tea--timer", ["name-hyphens", "name-differs-from-folder"]),
     "long": ("name: " + "a" * 65, "a" * 65, ["name-too-long", "name-differs-from-folder"]),
-    "number": ("name: 12", "12", ["name-differs-from-folder"]),
+    "number": ("name: 12", "12", ["name-not-text", "name-differs-from-folder"]),
     "several lines": (
         "name: |\n  tea\n  timer",
         "tea timer",

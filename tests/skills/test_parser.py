@@ -312,7 +312,7 @@ DESCRIPTIONS = {
     "quoted start": ('"Tea" and "milk"', '"Tea" and "milk"', ["yaml-salvaged"]),
     "escaped quotes": ('"Say \\"tea\\": now" x', 'Say "tea": now" x', ["yaml-unquoted-colon"]),
     "open bracket": ("[draft] Times tea", "[draft] Times tea", ["yaml-salvaged"]),
-    "open brace": ("{{TEA}} timer", "{{TEA}} timer", ["yaml-salvaged"]),
+    "open brace": ("{{TEA}} timer", "{{TEA}} timer", ["yaml-salvaged", "placeholder"]),
     "list": ("\n  - Times tea\n  - and milk", "Times tea and milk", ["description-not-text"]),
     "mapping": (
         "\n  short: tea\n  more: [milk]",
@@ -324,9 +324,9 @@ DESCRIPTIONS = {
         '"Times" tea milk',
         ["yaml-salvaged", "description-not-text"],
     ),
-    "number": ("42", "42", []),
-    "boolean": ("true", "true", []),
-    "date": ("2026-01-31", "2026-01-31", []),
+    "number": ("42", "42", ["description-not-text"]),
+    "boolean": ("true", "true", ["description-not-text"]),
+    "date": ("2026-01-31", "2026-01-31", ["description-not-text"]),
     "block": ("|\n  Times tea.\n\n  And milk.", "Times tea.\n\nAnd milk.", []),
     "block with a tab": (
         "|\n\tTimes tea.\n\tAnd milk.",

@@ -1,0 +1,395 @@
+"""Tests that a frontmatter means what its author wrote, or that a diagnostic says otherwise."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.errors import ParseError
+from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.validator import validate
+
+ROOT = Path("skills")
+BODY = "Steep, then pour."
+
+
+def parse(lines, folder="tea-timer"):
+    """Return the skill of these frontmatter lines and its diagnostics, but for those on names."""
+    path = ROOT / folder / "SKILL.md"
+    data = f"---\n{lines}\n---\n{BODY}\n".encode()
+    skill, diagnostics = parse_skill(data, doc_id="x", path=path, root=ROOT)
+    about_names = ("name-missing", "name-characters", "name-hyphens", "name-differs-from-folder")
+    return skill, [found for found in diagnostics if found.code not in about_names]
+
+
+def described(written):
+    """Return the description of a skill in which it is written so, and codes with lines."""
+    skill, diagnostics = parse(f"name: tea-timer\ndescription: {written}\nversion: 1.10")
+    assert (skill.name, skill.metadata.version) == ("tea-timer", "1.10")
+    return skill.description, [(found.code, found.line) for found in diagnostics]
+
+
+# What is written after "description: ", what its author meant, and the code that tells it.
+MENDED = {
+    "channel": (
+        "Write notes for the #deployments Slack channel.",
+        "Write notes for the #deployments Slack channel.",
+        "yaml-comment",
+    ),
+    "first word": ("#deployments posts", "#deployments posts", "yaml-comment"),
+    "number": ("Fix issue #12 at once", "Fix issue #12 at once", "yaml-comment"),
+    "number apart": ("Fix issue # 12 at once", "Fix issue # 12 at once", "yaml-comment"),
+    "colon in the comment": ("Tag posts #new: and old", "Tag posts #new: and old", "yaml-comment"),
+    "hashtags": ("Posts. #tea #milk", "Posts. #tea #milk", "yaml-comment"),
+    "hashtag of a remark": ("Sort #todo items", "Sort #todo items", "yaml-comment"),
+    "heading": ("Tea ### Use when thirsty", "Tea ### Use when thirsty", "yaml-comment"),
+    "open quote": ('Trade "Elon # tweets" now', 'Trade "Elon # tweets" now', "yaml-comment"),
+    "open bracket": ("Headings (with # marks)", "Headings (with # marks)", "yaml-comment"),
+    "wrapped line": ("Notes for the\n  #tea channel", "Notes for the #tea channel", "yaml-comment"),
+    "second line": ("Notes for\n  the #tea channel", "Notes for the #tea channel", "yaml-comment"),
+    "truth value": ("True", "True", "description-not-text"),
+    "whole number": ("42", "42", "description-not-text"),
+    "trailing zero": ("1.10", "1.10", "description-not-text"),
+    "hexadecimal": ("0x1F", "0x1F", "description-not-text"),
+    "underscores": ("1_000", "1_000", "description-not-text"),
+    "sixties": ("1:30", "1:30", "description-not-text"),
+    "infinity": ("-.inf", "-.inf", "description-not-text"),
+    "date": ("2024-01-01", "2024-01-01", "description-not-text"),
+    "no": ("no", "no", "description-not-text"),
+    "list in brackets": ("[tea, milk]", "[tea, milk]", "description-not-text"),
+    "mapping in braces": ("{tea: hot}", "{tea: hot}", "description-not-text"),
+    "bar": ("| Use it", "Use it", "yaml-salvaged"),
+    "bar without a blank": ("|Use it", "Use it", "yaml-salvaged"),
+    "angle": ("> Use it", "Use it", "yaml-salvaged"),
+    "angle and strip": (">- Use it\n  when thirsty", "Use it when thirsty", "yaml-salvaged"),
+    "bar and depth": ("|2- Use it", "Use it", "yaml-salvaged"),
+    "bar and colon": ("| Use: it", "Use: it", "yaml-unquoted-colon"),
+    "more than": ("> 100 users", "> 100 users", "yaml-salvaged"),
+    "table": ("| a | b |", "| a | b |", "yaml-salvaged"),
+    "tag alone": ("! Hot tea", "! Hot tea", "yaml-salvaged"),
+    "JSON quotes": ('Says \\"tea\\"', 'Says "tea"', "yaml-escape"),
+    "JSON quotes in quotes": ("'Says \\\"tea\\\"'", 'Says "tea"', "yaml-escape"),
+    "JSON quotes in a block": ('|\n  Says \\"tea\\"', 'Says "tea"', "yaml-escape"),
+    "letters": ("Tea \\u8336 \\ud83c\\udf75", "Tea 茶 🍵", "yaml-escape"),
+    "half a letter": ("Tea \\ud83c", "Tea ?", "yaml-escape"),
+    "line ends": ("Tea.\\n\\n- Steep\\nPour", "Tea.\n\n- Steep\nPour", "yaml-escape"),
+    "Markdown": ("The tea\\_timer", "The tea_timer", "yaml-escape"),
+    "entities": ("Says &quot;tea&quot;", 'Says "tea"', "yaml-escape"),
+    "surrogates in double quotes": ('"Tea \\ud83c\\udf75 \\u8336"', "Tea 🍵 茶", "yaml-salvaged"),
+}
+
+
+@pytest.mark.parametrize("case", MENDED.values(), ids=MENDED.keys())
+def test_what_is_certain_is_mended_and_told_with_its_line(case):
+    """The index holds what the author wrote."""
+    written, meant, code = case
+    assert described(written) == (meant, [(code, 3)])
+
+
+# What is written after "description: ", and what remains although it may have been meant otherwise.
+TOLD = {
+    "remark": ("Times tea # keep it short", "Times tea", "yaml-comment"),
+    "sign": ("Use # in names", "Use", "yaml-comment"),
+    "two blanks": ("Times tea  #required", "Times tea", "yaml-comment"),
+    "to do": ("Times tea #TODO: more", "Times tea", "yaml-comment"),
+    "below": ("Times tea\n  # and coffee", "Times tea", "yaml-comment"),
+    "template": ("Times {{drink}} for you", "Times {{drink}} for you", "placeholder"),
+    "only a template": ("'{{ description }}'", "{{ description }}", "placeholder"),
+    "embedded code": ("Times <%= drink %>", "Times <%= drink %>", "placeholder"),
+    "variable": ("${DESCRIPTION}", "${DESCRIPTION}", "placeholder"),
+    "input": ("Refactor ${input:method}", "Refactor ${input:method}", "placeholder"),
+    "to be done": ("'[TODO: say what it does]'", "[TODO: say what it does]", "placeholder"),
+    "angles": ("<what it does>", "<what it does>", "placeholder"),
+    "default": ("A brief description of what this skill does", None, "placeholder"),
+}
+
+
+@pytest.mark.parametrize("case", TOLD.values(), ids=TOLD.keys())
+def test_what_cannot_be_known_stays_and_is_told(case):
+    """The value is what YAML reads; a diagnostic says what it may mean."""
+    written, kept, code = case
+    assert described(written) == (kept or written, [(code, 3)])
+
+
+SILENT = {
+    "comment behind quotes": ('"Times tea" #1', "Times tea"),
+    "comment behind a block sign": ("| # text\n  Times tea", "Times tea"),
+    "sign in a block": (">\n  Times tea in\n  #kitchen", "Times tea in #kitchen"),
+    "sign in quotes": ("'Times #tea: 1'", "Times #tea: 1"),
+    "sign in a word": ("Times C#, tea#1", "Times C#, tea#1"),
+    "field left out": ("Times tea\n  #license: MIT", "Times tea"),
+    "item left out": ("Times tea\n  #- milk", "Times tea"),
+    "comment at the margin": ("Times tea\n#kitchen", "Times tea"),
+    "bar in quotes": ("'| Times tea'", "| Times tea"),
+    "escapes in double quotes": ('"Says \\\\\\"tea\\\\u8336"', 'Says \\"tea\\u8336'),
+    "path": ("Opens C:\\new\\table\\users", "Opens C:\\new\\table\\users"),
+    "words on line ends": ("Turns \\r\\n into \\n, all of them", None),
+    "LaTeX": ("Fixes \\cite, \\ref and \\nocite", None),
+    "words on templates": ("Writes ${{ x }} and {{}} in workflows", None),
+    "words on variables": ("Sets ${HOME} and <b> in [TODO] lists", None),
+    "words on descriptions": ("Description of rooms, written well", None),
+    "to do": ("TODO lists, kept well", None),
+}
+
+
+@pytest.mark.parametrize("case", SILENT.values(), ids=SILENT.keys())
+def test_what_is_meant_so_stays_without_a_word(case):
+    """A false alarm is worse than none."""
+    written, value = case
+    assert described(written) == (value or written, [])
+
+
+NAMES = {
+    "truth value": ("True", "True", ["name-not-text"]),
+    "off": ("off", "off", ["name-not-text"]),
+    "version": ("1.10", "1.10", ["name-not-text"]),
+    "date": ("2024-01-01", "2024-01-01", ["name-not-text"]),
+    "template": ("{{name}}", "{{name}}", ["name-not-text", "placeholder"]),
+    "title with a number": ("Fix Issue #12", "Fix Issue #12", ["yaml-comment"]),
+    "slug with a number": ("fix-issue #12", "fix-issue", ["yaml-comment"]),
+    "slug with a remark": ("tea # lower case", "tea", []),
+    "default": ("your-skill-name", "your-skill-name", ["placeholder"]),
+    "like a default": ("figure-description", "figure-description", []),
+    "to-do list": ("todo", "todo", []),
+    "Markdown": ("tea\\_timer", "tea_timer", ["yaml-escape"]),
+    "null": ("null", "tea-timer", []),
+}
+
+
+@pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
+def test_names_are_what_was_written(case):
+    """In whatever type YAML takes them for."""
+    written, name, expected = case
+    skill, diagnostics = parse(f"name: {written}\ndescription: Times tea.")
+    assert skill.name == name
+    assert [found.code for found in diagnostics] == expected
+
+
+def test_items_of_lists_are_mended_too():
+    """Of the fields that are searched."""
+    skill, diagnostics = parse(
+        "description: Tea\ntriggers:\n  - post to #tea\n  - #milk\n  - pot # round\n"
+        "tags: [a, b] # few\nargument: x #1"
+    )
+    assert skill.metadata.triggers == ("post to #tea", "#milk", "pot")
+    assert skill.metadata.tags == ("a", "b")
+    assert skill.metadata.frontmatter["argument"] == "x"
+    assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)] * 2
+
+
+# Lines that a person reads as name "tea", description "Hot: tea" or "Hot tea", maybe a version.
+KEYS = {
+    "capitals": ("Name: tea\nDESCRIPTION: Hot tea", ["yaml-key"] * 2),
+    "full-width colons": (
+        "name\uff1atea\ndescription\uff1aHot tea\nversion\uff1a2",
+        ["yaml-key"] * 3,
+    ),
+    "a full-width colon": ("name: tea\ndescription \uff1a Hot tea\nversion: 2", ["yaml-key"]),
+    "no blank": ("name: tea\ndescription:Hot tea\nversion: 2", ["yaml-key"]),
+    "no blanks": ("name:tea\ndescription:Hot tea", ["yaml-key"] * 2),
+    "Markdown": ("**name**: tea\n**description:** Hot tea", ["yaml-key"] * 2),
+    "curly quotes": ("name: tea\n“description”: Hot tea", ["yaml-key"]),
+    "one blank": ("name: tea\n description: Hot tea\nversion: 2", ["yaml-key"]),
+    "name with one blank": ("description: Hot tea\n name: tea\nversion: 2", ["yaml-key"]),
+    "tab": ("name: tea\n\tdescription: Hot tea", ["yaml-key"]),
+    "tab and no blank": ("name: tea\n\tdescription:Hot tea", ["yaml-key"]),
+    "first line": (" name: tea\ndescription: Hot tea", ["yaml-salvaged"]),
+    "an item": ("- name: tea\n  description: Hot tea\n  version: 2", ["yaml-salvaged"]),
+    "items": ("- name: tea\n- description: Hot tea\n- version: 2", ["yaml-salvaged"]),
+    "in metadata": ("metadata:\n  name: tea\n  description: Hot tea", ["field-nested"] * 2),
+    "in another key": ("skill:\n  name: tea\n  description: Hot tea", ["field-nested"] * 2),
+    "quoted": ("\"name\": tea\n'description': Hot tea", []),
+    "blank before the colon": ("name : tea\ndescription : Hot tea", []),
+    "all indented": ("  name: tea\n  description: Hot tea\n  version: 2", []),
+}
+
+
+@pytest.mark.parametrize("case", KEYS.values(), ids=KEYS.keys())
+def test_lines_that_people_read_as_keys_are_keys(case):
+    """Name and description are found, and the lines around them stay what they are."""
+    lines, expected = case
+    skill, diagnostics = parse(lines)
+    assert (skill.name, skill.description) == ("tea", "Hot tea")
+    assert skill.metadata.version == ("2" if "ersion" in lines else "")
+    assert [found.code for found in diagnostics] == expected
+
+
+NO_KEYS = {
+    "field of another key": "author:\n  name: Bob\n  description: no\ndescription: Hot tea",
+    "text of a block": "description: |\n  Hot tea\n  name: Bob\nx: 1",
+    "text with a colon": "description: Hot tea\n  name: the name of the pot",
+    "list of inputs": "description: Hot tea\ninputs:\n  - name: pot\n    description: no",
+    "body": "description: Hot tea\n\n# Tea\n\nName: Bob\n**Name:** Bob",
+}
+
+
+@pytest.mark.parametrize("lines", NO_KEYS.values(), ids=NO_KEYS.keys())
+def test_lines_inside_other_things_are_no_keys(lines):
+    """The folder names the skill."""
+    skill, diagnostics = parse(lines)
+    assert skill.name == "tea-timer"
+    assert skill.description.startswith("Hot tea")
+    assert "yaml-key" not in {found.code for found in diagnostics}
+
+
+def test_lines_of_keys_count_from_the_start_of_the_file():
+    """And each says how to begin the line."""
+    _, diagnostics = parse("version: 1\nname: tea\ndescription:Hot tea")
+    assert [(found.line, "'description: '" in found.message) for found in diagnostics] == [
+        (4, True)
+    ]
+
+
+def test_the_first_line_of_a_block_alone_is_no_description():
+    """What programs leave that read by lines: the first paragraph stands for it."""
+    for left in ("'|'", '">-"', "'>'"):
+        skill, diagnostics = parse(f"name: tea-timer\ndescription: {left}")
+        assert skill.description == BODY
+        assert [found.code for found in diagnostics] == ["description-missing"]
+
+
+def test_only_the_last_of_a_repeated_key_is_looked_at():
+    """It is the one that counts."""
+    skill, diagnostics = parse("description: Hot #tea\ndescription: Tea\nname: tea-timer")
+    assert skill.description == "Tea"
+    assert [found.code for found in diagnostics] == ["yaml-duplicate-key"]
+
+
+VALIDATED = {**MENDED, **TOLD}
+REFUSED_BY_THE_REFERENCE = {"yaml-salvaged", "yaml-unquoted-colon"}
+
+
+@pytest.mark.parametrize("case", VALIDATED.values(), ids=VALIDATED.keys())
+def test_validation_warns_of_the_same(case, tmp_path):
+    """A file that is YAML stays valid; one that is not has its error."""
+    written, _, code = case
+    folder = tmp_path / "tea-timer"
+    folder.mkdir()
+    content = f"---\nname: tea-timer\ndescription: {written}\n---\n{BODY}\n"
+    (folder / "SKILL.md").write_text(content, encoding="utf-8")
+    found = [(one.code, one.severity, one.line) for one in validate(folder)]
+    if code in REFUSED_BY_THE_REFERENCE:
+        assert "error" in {severity for _, severity, _ in found}
+    elif written[0] in "[{":
+        assert found == [("yaml-flow-style", "error", 3), (code, "warning", 3)]
+    else:
+        assert found == [(code, "warning", 3)]
+
+
+def test_validation_names_lines_that_are_no_keys(tmp_path):
+    """Beside the error that the field is missing."""
+    folder = tmp_path / "tea"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: tea\n description:Hot tea\n---\n", "utf-8")
+    found = [(one.code, one.severity, one.line) for one in validate(folder)]
+    assert ("yaml-key", "warning", 3) in found
+    assert ("description-missing", "error", None) in found
+
+
+WORDS = st.sampled_from(
+    "Tea tea: #tea # ## #1 | > >- |- True no on null 1.10 0x1F 1_000 1:30 2024-01-01 .inf - ? "
+    "@tea *tea* &tea !tea %tea `tea` {tea} [tea] {{tea}} (tea 'tea' tea's \"tea\" , é 茶 🍵 name: "
+    '\\n \\u8336 \\" C:\\new C# <tea> ~ ... --- = <<'.split()
+)
+ENTRIES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+ABOUT_MEANING = ("yaml-", "description-", "name-not-text", "name-missing", "placeholder")
+
+
+@settings(max_examples=400, deadline=None)
+@given(ENTRIES, st.sampled_from(["description", "name"]))
+@example("Tea # tea", "description")
+@example("#tea", "description")
+@example("on", "name")
+def test_plain_text_is_read_as_written_or_a_diagnostic_says_otherwise(text, key):
+    """Whatever a person writes behind a key without quotes."""
+    # Text in quotes throughout is quoted; a slug has a comment behind it, and a name no other.
+    assume(text[0] not in "\"'" and not (key == "name" and "#" in text))
+    lines = {"name": "name: tea-timer", "description": "description: Hot tea"}
+    lines[key] = f"{key}: {text}"
+    path = ROOT / "tea-timer" / "SKILL.md"
+    data = f"---\n{lines['name']}\n{lines['description']}\n---\n{BODY}\n".encode()
+    try:
+        skill, diagnostics = parse_skill(data, doc_id="x", path=path, root=ROOT)
+    except ParseError:  # told as an error, such as for an alias
+        return
+    told = [found for found in diagnostics if found.code.startswith(ABOUT_MEANING)]
+    assert " ".join(getattr(skill, key).split()) == text or told
+    assert skill.name == "tea-timer" or key == "name"
+    assert skill.description == "Hot tea" or key == "description"
+
+
+PLAIN_WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="\\&{}<>[]$"),
+    min_size=1,
+    max_size=12,
+)
+TEXTS = st.lists(st.one_of(PLAIN_WORDS, st.sampled_from("# #1 | > : - True 1.10 '' \"".split())))
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS.map(" ".join), st.sampled_from([None, '"', "'", "|", ">"]), st.integers(10, 200))
+@example("Tea #tea: | 'x", None, 80)
+@example("True", None, 80)
+@example("| Use it", None, 80)
+def test_what_yaml_writers_write_is_never_mended_or_told(text, style, width):
+    """Quoted where it must be, in any style and wrapped at any width."""
+    text = f"Tea {text} tea." if style is None else f"{text} tea."
+    name = "tea-timer"
+    lines = yaml.dump(
+        {"name": name, "description": text, "triggers": [text, "x"]},
+        Dumper=yaml.SafeDumper,
+        default_style=style,
+        width=width,
+        allow_unicode=True,
+        sort_keys=False,
+    )
+    skill, diagnostics = parse(lines)
+    assert skill.description == text.strip()
+    assert skill.metadata.frontmatter["triggers"] == [text, "x"]
+    assert diagnostics == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
+@example('Says \\"tea\\" \\u8336\\nTea &amp; milk')
+def test_text_in_double_quotes_means_what_it_says(text):
+    """Escapes in it are read once; only a placeholder is told."""
+    text = f"Tea {text} tea."
+    skill, diagnostics = parse(f"name: tea-timer\ndescription: {json.dumps(text)}")
+    assert skill.metadata.frontmatter["description"] == text
+    expected = {"placeholder", "yaml-salvaged", "yaml-unquoted-colon"}  # the last two: surrogates
+    assert {found.code for found in diagnostics} <= expected
+
+
+UNITS = [
+    "#",
+    " #",
+    "\\n",
+    "\\u8336",
+    '\\"',
+    "{{",
+    "{{x",
+    "<%",
+    "&amp;",
+    " ",
+    "\t",
+    "name:",
+    "'",
+    "[",
+    "|",
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("start", ["description: x", "description: |\n  x", "x: 1\n", "name: x\n "])
+def test_hostile_text_does_not_hang(start, unit):
+    """The largest frontmatter of any pattern is read, in time linear in it."""
+    for filler in (unit, f"{unit}\n  ", f"{unit}\n"):
+        text = start + filler * (60_000 // len(filler))
+        with suppress(ParseError):
+            assert parse(text)[0].description
