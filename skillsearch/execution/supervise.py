@@ -114,7 +114,7 @@ def group_parents(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") 
     beside it: by a user to whom that folder is delegated, and unless our own limits were evaded.
     """
     parents = []
-    for line in read(own).decode().splitlines():
+    for line in os.fsdecode(read(own)).splitlines():
         controllers, path = line.split(":", 2)[1:]
         folder = f"{root}/{controllers}{path}".rstrip("/")
         limits = [read(f"{folder}/{name}") for name in ("memory.max", "memory.high", "cpu.max")]
@@ -211,9 +211,9 @@ def set_limits(orders: Orders) -> None:
         resource.RLIMIT_FSIZE: orders.file_bytes,
         resource.RLIMIT_NPROC: threads_of_all() + orders.processes + THREADS,
         resource.RLIMIT_AS: orders.memory_bytes,
-        resource.RLIMIT_CORE: 1,  # for 0, a program of the machine that collects cores is started
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for kind, wanted in limits.items():
         hard = resource.getrlimit(kind)[1]
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
