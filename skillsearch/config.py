@@ -179,7 +179,8 @@ def load_settings(
     own, project = user_file(), project_file(here)
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
     settings = _with_file(settings, own)
-    files, chosen, bounded = [own], [settings.profile], _unbounded
+    files, chosen = [own], [settings.profile]
+    bounded = partial(_bounded, project=own, has_index=True)
     if project not in (None, own):
         before, settings = settings, _with_file(settings, project)
         _check_project(settings, project)
@@ -438,10 +439,6 @@ def _bounded(settings: Settings, before: Settings, project: Path, has_index: boo
     sources |= {key: old[key] for key in changed if key in old}
     values = {key: getattr(before, key) for key in changed}
     return replace(settings, selection=selection, sources=sources, **values)
-
-
-def _unbounded(settings: Settings, _before: Settings) -> Settings:
-    return settings
 
 
 @cache

@@ -101,9 +101,11 @@ class RootChange:
         gone = {key_of(root): root for root in self.roots}
         gone |= {key_of(EXAMPLES): EXAMPLES} if self.examples else {}
         keys = list(map(key_of, held))
-        for key, root in gone.items():
-            if key not in keys:
-                raise RootError(f"{_shown([root])} is not a root of this index. {_roots(held)}")
+        if strange := [root for key, root in gone.items() if key not in keys]:
+            there_are = _shown(held) or "none"
+            raise RootError(
+                f"{_shown(strange)} is not a root of this index. Its roots: {there_are}"
+            )
         if kept := [root for root in self.settings.index_roots if key_of(root) in gone]:
             raise RootError(
                 f"{_shown(kept[:1])} is a root of the settings ({self._source}), so the next "
@@ -125,8 +127,10 @@ class RootChange:
         said = trust_by_root(settings.trust, self.roots or named)
         strange = [key for key in said if key not in keys]
         if strange and settings.sources.get("trust") == "flag":
-            message = f"trust names {listed(strange, 1)}, which is not a root of this index. "
-            raise ConfigError(message + _roots(named))
+            raise ConfigError(
+                f"trust names {listed(strange, 1)}, which is not a root of this index. "
+                f"Its roots: {_shown(named)}"
+            )
         found = set(map(key_of, settings.project_roots))
         if held:
             found = set(held.found) | (found - set(map(key_of, held.named)))
@@ -180,10 +184,6 @@ class RootChange:
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)
-
-
-def _roots(roots: Roots) -> str:
-    return f"Its roots: {_shown(roots) or 'none'}"
 
 
 def _shown(roots: Roots) -> str:

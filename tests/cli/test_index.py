@@ -642,3 +642,31 @@ def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_di
     report = json.loads(cli("index", "--only", path, "--json").stdout)
     assert (report["indexed"], report["reused"]) == (3, 2)
     assert json.loads(cli("index", "--json").stdout)["indexed"] == 4
+
+
+def test_remove_takes_roots_out_and_says_what_left(index, cli, skills, roots_of, index_dir):
+    """Also one whose folder is gone; the others stay as they are."""
+    first, second, third = skills("first", "second", "third")
+    index(first, second, third)
+    first.rename(first.with_name("away"))
+    code, report = index("--remove", first)
+    assert (code, roots_of()) == (0, ["second", "third"])
+    assert (report["indexed"], report["left"]) == (2, {str(first): 1})
+    stderr = cli("index", "--remove", "../third", "--index-dir", index_dir).stderr
+    assert f"with {third}, 1 skill left the index" in stderr
+
+
+def test_removing_too_much_or_nothing_is_refused(index, skills, roots_of):
+    """The message says what there is, or what to do instead."""
+    first, second, third = skills("first", "second", "third")
+    index(first, second)
+    for args, part in [
+        (["--remove"], "--remove takes out ROOTs; name them."),
+        (["--remove", third], f"is not a root of this index. Its roots: {first}, {second}"),
+        (["--remove", first, second], "skillsearch index --replace FOLDER --index-dir"),
+        (["--remove", "--replace", first], "use one of them"),
+        (["--remove", first, "--only", first], "use one of them"),
+    ]:
+        code, message = index(*args)
+        assert (code, part in message) == (2, True), message
+    assert roots_of() == ["first", "second"]

@@ -1,0 +1,268 @@
+"""Tests of what is to become of an index's roots, whatever it holds by then."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.config import Settings
+from skillsearch.errors import ConfigError, RootError, StorageError
+from skillsearch.index.build.builder import Builder
+from skillsearch.index.corpus import last_request
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import EXAMPLES, RootChange
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage import cache
+from skillsearch.index.storage.cache import IndexFolder
+
+NAMES = "abc"
+HOW = ["add", "replace", "remove", "keep"]
+
+
+@pytest.fixture
+def roots(tmp_path, make_skill):
+    """Make folders of one skill each, and return them by name."""
+    for name in NAMES:
+        make_skill(tmp_path / name, f"{name}-skill")
+    return {name: tmp_path / name for name in NAMES}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return the folder of an index that is not there yet."""
+    return IndexFolder(tmp_path / "index")
+
+
+def change(roots, names="", how="add", **more):
+    """Return a change that names some roots, to be made with the hashing embedder."""
+    settings = Settings(model="hashing", sources={"model": "flag"}, **more)
+    return RootChange(tuple(roots[name] for name in names), how, settings)
+
+
+def names_of(request):
+    """Return the names of the roots of a request."""
+    return "".join(root.name for root in request.roots)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["add", "replace", "remove", "keep"]), st.sets(st.sampled_from(NAMES))
+        ),
+        max_size=6,
+    )
+)
+def test_changes_do_to_the_roots_what_they_do_to_a_set(steps, tmp_path_factory):
+    """In the order in which roots came; one that removes too much or too little is refused."""
+    base = tmp_path_factory.getbasetemp() / "of-a-set"
+    roots = {name: base / name for name in NAMES}
+    for root in roots.values():
+        root.mkdir(parents=True, exist_ok=True)
+    held, expected = None, []
+    for how, chosen in [("add", {"a"}), *steps]:
+        named = sorted(chosen)
+        step = change(roots, named, how)
+        if how == "remove":
+            after = [name for name in expected if name not in chosen]
+            if not chosen <= set(expected) or not after:
+                with pytest.raises(RootError):
+                    step.applied_to(held)
+                continue
+        elif how == "replace":
+            if not named:
+                continue  # would hold what this machine has in the usual places
+            after = named
+        else:
+            after = expected + [name for name in named if name not in expected]
+        held, expected = step.applied_to(held), after
+        assert names_of(held) == "".join(expected)
+
+
+def test_two_changes_end_alike_whichever_comes_first(roots):
+    """But for the order of the roots: what each adds and removes, and each trust, stays."""
+    first = change(roots, "ab").applied_to(None)
+    changes = [
+        change(roots, "c"),
+        change(roots, "a", "remove"),
+        change(roots, "b", trust=("fetched",)),
+        change(roots, how="keep"),
+    ]
+    ends = set()
+    for order in permutations(changes):
+        held = first
+        for step in order:
+            held = step.applied_to(held)
+        ends.add((frozenset(held.roots), tuple(sorted(held.trust.items())), held.model))
+    assert ends == {
+        (frozenset((roots["b"], roots["c"])), ((str(roots["b"]), "fetched"),), "hashing")
+    }
+
+
+def test_a_root_that_is_not_held_cannot_be_removed(roots):
+    """The message names those that are; an index without roots is none."""
+    held = change(roots, "ab").applied_to(None)
+    with pytest.raises(RootError, match=r"/c is not a root of this index. Its roots: .*/a, .*/b$"):
+        change(roots, "ac", "remove").applied_to(held)
+    with pytest.raises(RootError, match="Nothing would be left in this index; say what"):
+        change(roots, "ab", "remove").applied_to(held)
+    with pytest.raises(RootError, match="Its roots: none"):
+        change(roots, "a", "remove").applied_to(None)
+
+
+def test_a_root_of_the_settings_stays_until_it_is_taken_out_there(roots):
+    """The next indexing would add it again."""
+    held = change(roots, "ab").applied_to(None)
+    settings = Settings(roots=(roots["a"],), sources={"roots": "flag"})
+    gone = RootChange((roots["a"],), "remove", settings)
+    with pytest.raises(RootError, match=r"/a is a root of the settings \(flag\), so the next"):
+        gone.applied_to(held)
+
+
+def test_the_examples_are_removed_by_their_name(roots):
+    """As they were added."""
+    held = RootChange((roots["a"],), examples=True).applied_to(None)
+    assert held.roots == (roots["a"], EXAMPLES)
+    assert RootChange((), "remove", examples=True).applied_to(held).roots == (roots["a"],)
+
+
+def test_a_root_that_is_gone_can_be_removed_and_nothing_else_is_done_before(roots):
+    """A missing one that stays is told, with the command that leaves it out."""
+    held = change(roots, "abc").applied_to(None)
+    for name in "ab":
+        roots[name].rename(roots[name].with_name(f"{name}-away"))
+    with pytest.raises(RootError, match=r"or leave its skills out: .*--replace .*/c"):
+        change(roots, "a", "remove").applied_to(held)
+    assert names_of(change(roots, "ab", "remove").applied_to(held)) == "c"
+
+
+def test_a_folder_that_is_only_found_is_not_vouched_for(roots, monkeypatch, make_skill, tmp_path):
+    """In a project; naming it is another matter."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / ".claude" / "skills")
+    place = tmp_path / ".claude" / "skills"
+    held = change(roots, "a").applied_to(None)
+    found = RootChange(found=(place,)).applied_to(held)
+    assert (found.roots, found.found) == ((roots["a"], place), (str(place),))
+    assert RootChange((place,)).applied_to(found).found == ()
+
+
+def test_a_wrong_trust_is_told_with_the_roots(roots):
+    """Also to a caller in Python."""
+    settings = Settings(trust=("/x=vetted",), sources={"trust": "flag"})
+    wrong = RootChange((roots["a"],), settings=settings)
+    with pytest.raises(ConfigError, match="trust names /x, which is not a root of this index"):
+        wrong.applied_to(None)
+
+
+# In the lock of an index.
+
+
+def test_what_came_between_the_decision_and_the_lock_stays(roots, folder):
+    """A builder that was made before another one ran adds to what that one left."""
+    Builder(folder, change(roots, "a")).run()
+    late = Builder(folder, change(roots, "c"))
+    assert names_of(late.request) == "ac"
+    Builder(folder, change(roots, "b")).run()
+    report = late.run()
+    assert (names_of(late.request), report.indexed) == ("abc", 3)
+    assert names_of(last_request(folder)) == "abc"
+
+
+def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
+    """The second is told so, and nothing is changed."""
+    Builder(folder, change(roots, "abc")).run()
+    late = Builder(folder, change(roots, "a", "remove"))
+    Builder(folder, change(roots, "a", "remove")).run()
+    generation = folder.current()
+    with pytest.raises(RootError, match="is not a root of this index"):
+        late.run()
+    assert folder.current() == generation
+
+
+def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
+    """Also one of an index whose request is damaged."""
+    index, _ = SkillIndex.build(change(roots, "a"), folder.path)
+    Builder(folder, change(roots, "b")).run()
+    assert index.refresh().indexed == 2
+    Builder(folder, change(roots, "c")).run()
+    (folder.path / "request.json").write_bytes(b"")
+    assert index.refresh().indexed == 3
+
+
+def test_the_report_is_of_what_this_run_wrote(roots, folder, monkeypatch):
+    """Not of what another process has written once the lock was free."""
+    Builder(folder, change(roots, "a")).run()
+    run = Builder.run
+
+    def overtaken(builder):
+        report = run(builder)
+        monkeypatch.setattr(Builder, "run", run)
+        Builder(folder, change(roots, "c")).run()
+        return report
+
+    monkeypatch.setattr(Builder, "run", overtaken)
+    index, report = SkillIndex.build(change(roots, "b"), folder.path)
+    assert [root.path.name for root in index.opened.settings.roots] == ["a", "b"]
+    assert (report.indexed, len(index)) == (2, 2)
+    assert names_of(last_request(folder)) == "abc"
+
+
+@pytest.mark.parametrize("how", ["remove", "replace", "add"])
+def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, monkeypatch, how):
+    """The roots that are believed are those of the generation in use; the next one goes on so."""
+    Builder(folder, change(roots, "ab")).run()
+    before = last_request(folder)
+
+    def fail(*_args, **_how):
+        raise OSError(28, "No space left on device")
+
+    step = change(roots, {"remove": "a", "replace": "c", "add": "c"}[how], how)
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "write_atomically", fail)
+        with pytest.raises(StorageError):
+            Builder(folder, step).run()
+    assert IndexRequest.load(folder.path) == before
+    assert SkillIndex.open(folder.path).refresh().indexed == 2
+    Builder(folder, step).run()
+    assert names_of(last_request(folder)) == {"remove": "b", "replace": "c", "add": "abc"}[how]
+
+
+def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
+    """Where nothing changes, the request is as it was; where it does, the lock is held."""
+    Builder(folder, change(roots, "a")).run()
+    held = []
+    save = IndexRequest.save
+
+    def noted(request, *args):
+        with pytest.raises(Exception, match="Another process"), folder.lock(timeout=0):
+            pass
+        held.append(request)
+        save(request, *args)
+
+    monkeypatch.setattr(IndexRequest, "save", noted)
+    Builder(folder, change(roots, "a")).run()
+    assert held == []
+    Builder(folder, change(roots, "a", trust=("vetted",))).run()
+    assert len(held) == 1
+
+
+# From Python.
+
+
+def test_roots_are_added_and_removed_from_python(roots, folder):
+    """Searches see the result at once; what is gone is counted."""
+    index = SkillIndex.from_roots(roots["a"], index_dir=folder.path, model="hashing")
+    assert index.add_roots([roots["b"], roots["c"]], trust=f"{roots['c']}=fetched").indexed == 3
+    assert {root.alias: root.trust for root in index.opened.settings.roots} == {
+        "a": "vetted",
+        "b": "vetted",
+        "c": "fetched",
+    }
+    roots["a"].rename(roots["a"].with_name("away"))
+    report = index.remove_roots(roots["a"])
+    assert (report.indexed, report.left) == (2, {str(roots["a"]): 1})
+    assert {document.name for document in index.documents()} == {"b-skill", "c-skill"}
+    with pytest.raises(RootError, match="is not a root of this index"):
+        index.remove_roots(roots["a"])
+    assert index.opened.settings.channels[0].model == "hashing"
