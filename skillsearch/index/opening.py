@@ -214,16 +214,16 @@ class Freshness:
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
         from skillsearch.index.build.changes import ChangeDetector
-        from skillsearch.index.corpus import last_request
-        from skillsearch.index.storage.cache import IndexFolder
+        from skillsearch.index.request import IndexRequest
         from skillsearch.skills.discovery import make_roots
 
         index, has_changed_model = self.index, self.index.has_changed_model()
         self.problem = ""
         if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
             return self._begin()
-        roots, request = index.opened.settings.roots, last_request(IndexFolder(index.folder))
-        paths = {root.path for root in make_roots(request.roots if request else ())[0]}
+        roots = index.opened.settings.roots
+        request = IndexRequest.load(index.folder) or index.opened.settings.request()
+        paths = {root.path for root in make_roots(request.roots)[0]}
         gone = tuple(root for root in roots if root.path not in paths)
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
         option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)

@@ -224,7 +224,7 @@ class ScannedSource:
 
         def make(progress: Progress | None) -> SkillIndex:
             if last and at_once and IndexRequest.load(index_dir) == request:
-                last[1].refresh(keep_channels=True)  # its models stay loaded
+                last[1].refresh(keep_channels=self.indexer.executor is not None)
                 return last[1]
             index = SkillIndex.build(request, index_dir, progress=progress)[0]
             if self._scan.missing:
