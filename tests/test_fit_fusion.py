@@ -190,9 +190,8 @@ def test_answers_are_scored_by_hand(fusion, make_answers):
     assert scores.tolist() == [pytest.approx(expected), [0.0] * 10, pytest.approx(named)]
     assert relevant[0].tolist() == [False, False, True, *[False] * 7]
     scores, _ = by_name(fusion).scores(answers)
-    assert scores[0, :4].tolist() == pytest.approx(
-        [probability(o) for o in (0.8, -0.5, -0.6, -0.8)]
-    )
+    own = [probability(odds) for odds in (0.8, -0.5, -0.6, -0.8)]
+    assert scores[0, :4].tolist() == pytest.approx(own)
 
 
 def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make_answers):
@@ -204,9 +203,9 @@ def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make
         [[False, True, False], [True], [False]],
         [[-2.0, 1.5], [-5.0], [5.0]],
     )
-    scores, relevant = by_name(fusion).scores(answers)
+    scores, relevant = by_name(fusion).scores(answers, 0.65)
     assert scores[:, :3].tolist() == [
-        pytest.approx([probability(1.5), 0.5, 0.5]),
+        pytest.approx([probability(1.5), *[probability(-2)] * 2]),
         pytest.approx([DOUBT[1] + 0.01, 0, 0]),
         pytest.approx([DOUBT[0] / 2, 0, 0]),
     ]

@@ -7,6 +7,7 @@ may each be in another one.
 import json
 import random
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.index.search.calibration import (
     AGAINST,
@@ -31,7 +33,7 @@ TABLE = json.loads(Path(__file__).with_name("mixed_languages.json").read_text(en
 LANGUAGES, TOPICS, ENGLISH = TABLE["languages"], TABLE["topics"], TABLE["english"]
 READERS = ("off", "auto", "always")
 # Sizes and shares of skills in English, from none to the many that a second channel leaves alone.
-CORPORA = [(2, 0), (3, 0.7), (4, 0.75), (6, 0.5), (10, 0.85), (16, 0.4), (24, 0.8), (30, 0)]
+CORPORA = [(2, 0), (4, 0.75), (6, 0.5), (10, 0.85), (16, 0.4), (24, 0.8)]
 # The example of a description in English over a body in Chinese, among three others.
 UINT = (
     ("add-uint-support", "Add unsigned integer (uint) type support to PyTorch operators.",
@@ -58,7 +60,8 @@ def draw(seed, size, english):
     """
     chance = random.Random(seed)
     plain = chance.sample(ENGLISH, round(size * english))
-    corpus = [Drawn(*skill, (skill[1],)) for skill in plain]
+    # The second: in Chinese, about something that has an English name.
+    corpus = [Drawn(*skill, (skill[1], f"请帮我处理一下 {skill[0]} 的问题")) for skill in plain]
     pairs = [(topic, language) for topic in TOPICS for language in range(len(LANGUAGES))]
     for topic, language in chance.sample(pairs, size - len(plain)):
         name, description, _ = TOPICS[topic][language]
@@ -87,10 +90,33 @@ def scores_of(hits):
     return {Path(hit.path).parent.name: hit.score for hit in hits}
 
 
-@pytest.mark.usefixtures("polyglot")
-@pytest.mark.parametrize(("size", "english"), CORPORA[:6])
+class Blind:
+    """Stands for a multilingual model that sees no likeness between any two texts."""
+
+    name = fingerprint = "blind"
+    dimensions = 256
+    scripts = None
+
+    def embed_stream(self, texts, *, role="passage"):
+        """Embed the digests of texts."""
+        digests = [sha256(f"{role}{text}".encode()).hexdigest() for text in texts]
+        return HashingEmbedder(self.dimensions).embed_stream(digests)
+
+
+@pytest.fixture
+def blind(install_weights, load_in_place):
+    """Have a second channel that knows nothing; the first reads Latin script alone."""
+    load_in_place(Blind())
+    install_weights("known")
+
+
+@pytest.mark.usefixtures("blind")
+@pytest.mark.parametrize(
+    ("size", "english"),
+    [CORPORA[2], *(pytest.param(*one, marks=pytest.mark.slow) for one in CORPORA[3:5])],
+)
 def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english):
-    """Whatever its embedder makes of the skills, and whoever's language the request is in."""
+    """However little its embedder makes of them, and whatever the language of the request."""
     corpus = draw(size, size, english)
     root = write(tmp_path / "s", corpus)
     first, both = (
@@ -207,11 +233,11 @@ def test_no_extra_and_no_reader_loses_an_answer(both_of, number):
         for request in skill.requests[: 1 if len(corpus) > 10 else None]:
             before, after = (scores_of(one.search(request, 30)) for one in (first, both))
             assert set(before) <= set(after), request
-            lost_or_opposed(both, request)
+            assert_taken_by_what_opposes(both, request)
 
 
-def lost_or_opposed(index, request):
-    """Check that of what fits unread a reader takes only what it speaks against."""
+def assert_taken_by_what_opposes(index, request):
+    """Of what fits unread, a reader takes only what it speaks against."""
     unread = scores_of(index.search(request, 30, reader="off"))
     read = index.search(request, 30, reader="always", threshold=0.0, explain=True)
     threshold = default_calibration().threshold
