@@ -204,9 +204,9 @@ def test_columns_tell_documents_of_one_text_or_one_body():
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
     store = DocumentStore(segments, np.array([0]), np.array([2, 3]))
     assert store.bodies.tolist() == [2**64 - 1, 2**64 - 1, 0, 2**64 - 1, 1]
-    assert len(set(store.texts.tolist())) == 2
-    assert store.texts[3] != store.texts[4] == store.texts[0]
-    assert store.sketches[3].tolist() == [1, 255] + [0] * (SKETCH_SIZE - 2)
+    assert len(set(store.abouts.tolist())) == 2
+    assert store.abouts[3] != store.abouts[4] == store.abouts[0]
+    assert store.sketches[3].tolist() == [1, 255] + [0] * (2 * SKETCH_SIZE - 2)
     assert not store.sketches[0].any()
 
 

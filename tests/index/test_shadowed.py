@@ -33,7 +33,6 @@ COPIES = {
     "newer": lambda name, description, body, _: (name, description, body, "99.0"),
     "longer": lambda name, description, *rest: (name, f"{description} {description} tea", *rest),
     "renamed": lambda name, *rest: (f"the-{name}", *rest),
-    "renamed and reworded": lambda _, __, *rest: ("steep-tea", "Steep tea, fill forms.", *rest),
     "other": lambda name, *_: (name, "Steep a pdf form in tea.", LONG, ""),
 }
 

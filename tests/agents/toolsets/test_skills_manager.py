@@ -107,7 +107,7 @@ def test_search_gives_names_and_descriptions_alone(manager):
 def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
     """The default of n, and n itself."""
     for number in range(8):
-        make_skill(tmp_path / "r", f"tea-{number}", "Steep green tea.")
+        make_skill(tmp_path / "r", f"tea-{number}", f"Steep green tea {number}.")
     manager = SkillsManager(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
     assert len(manager.search_skills("steep green tea")) == 5
     assert len(manager.search_skills("steep green tea", 2)) == 2
