@@ -306,7 +306,8 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     command = ["eval", str(collection), "--system", "hybrid", "--system", "bm25", "--json"]
     command += ["--work", str(work / "evaluation")]
     run_command(*command)
-    queries = sum(bool(line.strip()) for line in (collection / "queries.jsonl").open("rb"))
+    lines = (collection / "queries.jsonl").read_bytes().splitlines()
+    queries = sum(bool(line.strip()) for line in lines)
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
 
 

@@ -56,7 +56,7 @@ def mixtures(originals: Sequence[Text], size: int, *, with_body: bool = True) ->
 
     Each original leads in turn and gives `SHARES`'s first part, two others at random the rest.
     """
-    rng = random.Random(0)
+    rng, of_bodies = random.Random(0), random.Random(1)  # so names and descriptions need no bodies
     words = vocabulary(originals)
     for number in range(size):
         sources = (number % len(originals), *(rng.randrange(len(originals)) for _ in SHARES[1:]))
@@ -66,7 +66,7 @@ def mixtures(originals: Sequence[Text], size: int, *, with_body: bool = True) ->
         body = f"# {name}\n"
         if with_body:
             paragraphs = mix([skill.body.split("\n\n") for skill in skills])
-            body = perturb("\n\n".join(paragraphs), words, rng)
+            body = perturb("\n\n".join(paragraphs), words, of_bodies)
         about_text = " ".join(perturb(" ".join(about), words, rng).split())
         yield Mixture(sources, Text(name, about_text, body))
 

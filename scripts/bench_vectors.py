@@ -59,7 +59,7 @@ def make_corpus(
         write_skills(
             str(root), (skill.text for skill in mixtures(originals, size, with_body=with_body))
         )
-        fill_cache(originals, mixtures(originals, size, with_body=with_body), index_dir)
+        fill_cache(originals, mixtures(originals, size, with_body=False), index_dir)
         made.write_text(of, encoding="ascii")
     for path in index_dir.iterdir():
         if path.is_dir():

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.evaluation.collection import EXAMPLE
+from skillsearch.evaluation.collection import EXAMPLE, save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPTS = CHECKOUT / "scripts"
@@ -33,7 +34,7 @@ REQUESTS = [
         "lang": "en",
         "writer": "w00",
         "cluster": number,
-        "rows": list(range(len(THINGS))),
+        "rows": [(number + step) % len(THINGS) for step in range(3)],
         "grades": {str(number): 2},
     }
     for number, thing in enumerate(THINGS)
@@ -141,10 +142,11 @@ def test_a_tiny_run_elsewhere_is_there(file, test):
 def tiny_bench(import_script, monkeypatch):
     """The module ``bench``, which measures once what it measures often."""
     bench = import_script("bench")
+    monkeypatch.setattr(bench, "multilingual_is_installed", lambda: False)
     monkeypatch.setattr(bench, "SEARCH_ROUNDS", 1)
     monkeypatch.setattr(bench, "UPDATES", 1)
-    monkeypatch.setattr(bench, "QUERIES", bench.QUERIES[:3])
-    monkeypatch.setattr(bench, "OTHER_QUERIES", bench.OTHER_QUERIES[:2])
+    monkeypatch.setattr(bench, "QUERIES", bench.QUERIES[:2])
+    monkeypatch.setattr(bench, "OTHER_QUERIES", bench.OTHER_QUERIES[:1])
     measures = import_script("bench_measures")
     monkeypatch.setattr(measures, "COLD_RUNS", 1)
     monkeypatch.setattr(measures, "WARM_ROUNDS", 1)
@@ -158,13 +160,18 @@ def test_the_benchmark_measures_all_that_its_table_shows(
     tiny_bench, import_script, tmp_path, capsys
 ):
     """With the reader on and off; sizes join those that the file has."""
+    collection = tmp_path / "collection"
+    documents = (JudgedDocument("a", "tea", "Make tea."), JudgedDocument("b", "ink", "Make ink."))
+    queries = (JudgedQuery("1", "tea"), JudgedQuery("2", "ink"))
+    save_collection(Collection("c", documents, queries, {"1": {"a": 1}, "2": {"b": 1}}), collection)
     results = tmp_path / "bench.json"
     options = ["--originals", "12", "--work", str(tmp_path / "work"), "--results", str(results)]
-    tiny_bench.main([*options, "--sizes", "40", "--eval", str(EXAMPLE)])
-    tiny_bench.main([*options, "--sizes", "30,20"])
+    tiny_bench.main([*options, "--sizes", "40"])
+    tiny_bench.main([*options, "--sizes", "20", "--eval", str(collection)])
     report = json.loads(results.read_bytes())
-    assert [row["skills"] for row in report["sizes"]] == [20, 30, 40]
-    assert [row["families"] for row in report["sizes"]] == [0, 0, 0]
+    assert [row["skills"] for row in report["sizes"]] == [20, 40]
+    assert [row["families"] for row in report["sizes"]] == [0, 0]
+    assert report["evaluation"][0]["queries"] == 2
     assert report["sizes"][0]["bm25"]["largest_difference"] < 1e-4
     assert all(row["warm_query"]["reader"].keys() == {"on", "off"} for row in report["sizes"])
     assert report["machine"]["import_numpy_cpu_s"] > 0
@@ -299,7 +306,8 @@ def test_clients_at_once_get_no_wrong_answer():
 def test_runs_leave_nothing_behind():
     """Neither processes nor workspaces."""
     report = json.loads(run_script("soak_run", "--runs", 3, "--executor", "local", "--json"))
-    assert report["local"]["processes_left"] == report["local"]["workspaces_left"] == 0
+    assert not report["local"]["processes_left"]
+    assert not report["local"]["workspaces_left"]
 
 
 @runs("train_default")
