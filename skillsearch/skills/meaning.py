@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from typing import TypeAlias
+import textwrap
+from collections.abc import Callable
 
 from skillsearch.skills.frontmatter import (
     Fields,
@@ -19,109 +20,143 @@ from skillsearch.skills.frontmatter import (
     usual_type,
     well_formed,
 )
-from skillsearch.skills.metadata import TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
+from skillsearch.skills.metadata import (
+    NESTING_KEYS,
+    TAG_KEYS,
+    TRIGGER_KEYS,
+    as_text,
+    plain_key,
+)
 from skillsearch.types import JsonValue
 
 _NAMING_KEYS = ("name", "description")
-_TEXT_KEYS = frozenset((*_NAMING_KEYS, "whentouse", *TAG_KEYS, *TRIGGER_KEYS))
+_PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
+_NESTING_KEYS = (*NESTING_KEYS, *_PHRASE_KEYS)
+_TEXT_KEYS = (*_NAMING_KEYS, "whentouse", *_PHRASE_KEYS)
 _SHOWN_CHARS = 60
 _SLUG = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
-_ITEM = re.compile(r"(?m)^[ \t]*-(?:[ \t]+|$)(.*)")
+_ITEM = re.compile(r"(?m)^([ \t]*)-(?!\S)")
 _COMMENT = re.compile(r"#(?<![^ \t]#).*")
 _HASH_WORD = re.compile(r"#(?:\S|[ \t]*\d)")
 """A channel, a hashtag, a heading or a number; most comments begin with one and a blank."""
 _REMARK = re.compile(r"(?i)#+(?:(?:todo|fixme|xxx|note):|noqa|nosec)")
 _COMMENTED_OUT = re.compile(r"#\s*(?:-\s|[\w-]+:(?!\S))")
 
-_ESCAPES = (
-    (re.compile(r"(?:\\u[0-9a-fA-F]{4})+"), lambda found: json.loads(f'"{found[0]}"')),
-    (re.compile(r"""\\(["'_])"""), r"\1"),
-    (re.compile(r"(?<=\S)\\n(?=(?:\\n|[ ]){0,9}(?:[^\W\da-z_]|[-*•#\[{]|\d+[.)]|$))"), "\n"),
-    (re.compile("&(?:amp|apos|quot|#39);"), lambda found: html.unescape(found[0])),
+_CODE_SPAN = re.compile(r"(`[^`]*`)")
+"""What stands in one is quoted: neither an escape nor a placeholder."""
+_ESCAPES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"(?:\\u[0-9a-fA-F]{4})+", lambda escape: json.loads(f'"{escape[0]}"')),
+    (r"\\U000[0-9a-fA-F]{5}", lambda escape: chr(int(escape[0][2:], 16))),
+    (r"""\\(["'_])""", r"\1"),
+    (r"(?<!\s)\\n(?=(?:\\n|[ ]){0,9}(?:[^\W\da-z_]|[-*•#]|\d+[.)]|$))", "\n"),
+    ("&(?:amp|apos|quot|#39);", lambda entity: html.unescape(entity[0])),
 )
 r"""Escapes that are left over; ``\n`` between sentences, not in ``C:\new``."""
 
 _SLOT = re.compile(r"\{(?<!\$\{)\{\s*[\w.]+\s*(?:\|[^{}]*)?\}\}|<%.{1,200}?%>|\$\{input:\w+\}")
 _PLACEHOLDER = re.compile(
-    r"(?is)\s*(?:\[?(?-i:TODO|TBD|FIXME)(?:[]:].*)?|\[[^][,]*\]|<[^<>]*>|\$\{?\w+\}?)\s*"
-    r"|(?:(?:an?|your|the)\s)?(?:(?:brief|short|clear|one-line|skill)\s)?description"
-    r"(?:\s(?:of what|here|goes).*)?\W*|(?:your|my)[- ]skill(?:[- ]name)?|skill[- ]name"
+    r"(?is)\s*(?:\[?(?-i:TODO|TBD|FIXME)(?:[]:].*)?|\[[^][,]*\]|<[^<>]*>|\$?\{\w+\}|\$\w+"
+    r"|(__|%|@@)\w+\1|xxx+|n/a|[.…]+|placeholder|lorem ipsum\b.*|(?:insert|enter|add)\s.*\shere"
+    r"|(?:replace with )?(?:(?:an?|your|the) )?(?:(?:brief|short|clear|concise|one-line|skill) )*"
+    r"description(?:\s(?:of (?:what (?:this|the|it|your)|(?:the|this|your) skill)\b|here|goes).*)?"
+    r"|(?:describe )?what (?:this|the|your) skill (?:does|is for)(?: and when .*)?"
+    r"|(?:your|my)[-_ ]skill(?:[-_ ]name)?|skill[-_ ]name|template-skill)[.…\s]*"
 )
 
-_SOUND_KEY = r"""(["']?)([a-z-]+)\1[ \t]*:(?!\S)"""
+_BLANKS = r"[ \t\xa0\u3000]*"
+_MARKS = r"""["'“”*_`\u200b\u2060\ufeff]*"""
+_SOUND_KEY = r"""(["']?)([a-z-]+)\1[ \t]*:(?![^ \t\n])"""
 _KEY_AS_READ = re.compile(
-    rf"""(?m)^(?!{_SOUND_KEY})([ \t]*)["'“”*_`]*"""
-    r"""((?i:name|description)|version|license|metadata|allowed-tools|tags)["'“”*_`]*"""
-    r"""[ \t]*[:\uff1a\ufe55]\**[ \t]*(?=(.*))"""
+    rf"""(?m)^(?!{_SOUND_KEY})([ \t]*){_MARKS}"""
+    rf"""((?i:name|description)|version|license|metadata|allowed-tools|tags){_MARKS}"""
+    rf"""{_BLANKS}[:\uff1a\ufe55]\**{_BLANKS}(?=(.*))"""
 )
 _KEY_WITH_VALUE = re.compile(r"(?:name|description)[ \t]*[:\uff1a\ufe55][ \t]*[^\s|>]")
 _BODY = re.compile("(?m)^(?:#|```)")
 
-_Surprise: TypeAlias = tuple[JsonValue, str, str] | None
-"""The value that was meant, and the code and message of a finding."""
 
+def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
+    """Return the fields that were read from a text as its author meant them, with findings.
 
-def mend_fields(fields: Fields, text: str, *, first_line: int = 1) -> Loaded:
-    """Return the fields that were read from a text as its author meant them, with findings."""
+    `level` is how many mappings they lie in; those are looked at that metadata is read from.
+    """
     mended, findings = dict(fields), []
-    last = {key: (number, lines) for key, number, lines in entries(text)}
+    last = {key: (number, lines) for key, number, lines in entries(textwrap.dedent(text))}
     for key, (number, lines) in last.items():
-        plain = plain_key(key)
-        if key in fields and plain in _TEXT_KEYS:
-            written = "\n".join(lines).partition(":")[2].strip()
-            mended[key], problems = _mend(plain, fields[key], written)
-            findings += [problem._replace(line=first_line + number) for problem in problems]
+        plain, value, line = plain_key(key), fields.get(key), first_line + number
+        is_nesting = level == 1 or plain in (_PHRASE_KEYS if level else _NESTING_KEYS)
+        if isinstance(value, dict) and is_nesting and not lines[0].partition(":")[2].strip():
+            inner = "\n".join(lines[1:])
+            mended[key], problems = mend_fields(value, inner, first_line=line + 1, level=level + 1)
+            findings += problems
+        elif key in fields and plain in (_TEXT_KEYS if level < 2 else _PHRASE_KEYS):
+            written = "\n".join(lines).partition(":")[2]
+            mended[key], problems = _mend(plain, value, written)
+            findings += [problem._replace(line=line) for problem in problems]
     return mended, tuple(findings)
 
 
 def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Finding]]:
     """Return the value that was meant, and what is odd about it; an item of a list has no key."""
-    if isinstance(value, list) and len(items := _ITEM.findall(written)) == len(value):
+    if isinstance(value, list) and len(items := _items(written)) == len(value):
         pairs = [_mend("", item, text) for item, text in zip(value, items, strict=True)]
         return [item for item, _ in pairs], [finding for _, some in pairs for finding in some]
-    findings = []
-    checks = (_retype, _rejoin, _unescape, _find_placeholder)
-    for check in checks if key in _NAMING_KEYS else (_rejoin, _unescape):
-        if surprise := check(key, value, written):
-            value, code, message = surprise
-            findings.append(Finding(code, message))
-    return value, findings
-
-
-def _retype(key: str, value: JsonValue, written: str) -> _Surprise:
-    """Keep a name or a description as written that YAML takes for something else than text."""
-    text = _COMMENT.split(written, 1)[0].rstrip()
-    is_list = isinstance(value, (list, dict)) and text[:1] + text[-1:] in {"[]", "{}"}
-    kind = "list or mapping" if is_list else usual_type(text)
-    if kind in {"str", "null"}:
-        return None
-    message = f"The {key} {text[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
-    return text, f"{key}-not-text", message
-
-
-def _rejoin(key: str, value: JsonValue, written: str) -> _Surprise:
-    """Join a plain value with what YAML takes for a comment, if that is text."""
+    written, problems = written.strip(), []
+    plain = _COMMENT.split(written, 1)[0].rstrip()
+    if key in _NAMING_KEYS and (kind := _type_beside_text(value, plain)):
+        value = plain
+        message = f"The {key} {plain[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
+        problems.append(Finding(f"{key}-not-text", message))
     text, comment = as_text(value), _COMMENT.search(written)
-    before = written[: comment.start()] if comment else ""
     # In quotes, or in an entry that was read as text, this is no comment.
-    if not comment or text.split() != before.split():
-        return None
-    is_text = _is_text(comment[0], before[len(before.rstrip()) :], text, key)
-    if is_text is False:
-        return None
-    shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
-    message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
-    return f"{text} {comment[0]}".strip() if is_text else value, "yaml-comment", message
+    if comment and text.split() == written[: comment.start()].split():
+        is_text = _is_text(comment[0], written[: comment.start()], key)
+        value = f"{text} {comment[0]}".strip() if is_text else value
+        shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
+        message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
+        problems += [Finding("yaml-comment", message)] if is_text is not False else []
+    if isinstance(value, str) and written[:1] != '"' and (text := unescape(value)) != value:
+        value = text
+        message = f"YAML reads escapes in double quotes alone; write the characters in {key!r}."
+        problems.append(Finding("yaml-escape", message))
+    if key in _NAMING_KEYS and (placeholder := _placeholder(value)):
+        message = f"The {key} holds the placeholder {placeholder[:_SHOWN_CHARS]!r}; fill it in."
+        problems.append(Finding("placeholder", message))
+    return value, problems
 
 
-def _is_text(comment: str, gap: str, text: str, key: str) -> bool | None:
+def _items(written: str) -> list[str]:
+    """Return what is written behind each dash of a list, with the lines that go on with it."""
+    first = _ITEM.search(written)
+    return re.split(rf"(?m)^{first[1]}-(?:[ \t]+|$)", written)[1:] if first else []
+
+
+def _type_beside_text(value: JsonValue, plain: str) -> str:
+    """Return the type that YAML takes a plain value for if that is not text; else nothing."""
+    if isinstance(value, (list, dict)) and plain[:1] + plain[-1:] in {"[]", "{}"}:
+        return "list or mapping"
+    kind = usual_type(plain)
+    return "" if kind in {"str", "null"} else kind
+
+
+def _placeholder(value: JsonValue) -> str:
+    """Return what nobody has filled in of a name or a description."""
+    text = _CODE_SPAN.sub("", value) if isinstance(value, str) else ""
+    match = _PLACEHOLDER.fullmatch(text) or _SLOT.search(text)
+    return match[0] if match and text.strip() else ""
+
+
+def _is_text(comment: str, before: str, key: str) -> bool | None:
     """Return whether the comment behind a text is a part of it; None if that cannot be known."""
+    text = before.rstrip()
+    gap = before[len(text) :]
     is_word, is_below = _HASH_WORD.match(comment) and not _REMARK.match(comment), "\n" in gap
     if is_below and _COMMENTED_OUT.match(comment):
         return False
     if not text:  # beside another key, it may say what to write there
-        return bool(is_word) and key in {"description", ""}
+        is_phrase = is_word and key in _PHRASE_KEYS
+        return None if is_phrase else bool(is_word) and key in {"description", ""}
     if key == "name" and _SLUG.fullmatch(text):
         return None if is_word else False
     is_open = any(text.count(mark) % 2 for mark in '"`') or text.count("(") > text.count(")")
@@ -130,28 +165,14 @@ def _is_text(comment: str, gap: str, text: str, key: str) -> bool | None:
     return None if key in {*_NAMING_KEYS, "whentouse"} else False
 
 
-def _unescape(key: str, value: JsonValue, written: str) -> _Surprise:
-    """Read escapes that are left over where YAML knows none."""
-    if not isinstance(value, str) or written.startswith('"') or (text := unescape(value)) == value:
-        return None
-    message = f"YAML reads escapes in double quotes alone; write the characters in {key!r}."
-    return text, "yaml-escape", message
-
-
 def unescape(text: str) -> str:
     """Return a text with its escapes read, but for those that may be meant."""
-    for pattern, replacement in _ESCAPES if "\\" in text or "&" in text else ():
-        text = pattern.sub(replacement, text)
-    return well_formed(text)
-
-
-def _find_placeholder(key: str, value: JsonValue, _written: str) -> _Surprise:
-    """Report a name or a description that nobody has filled in."""
-    text = value if isinstance(value, str) else ""
-    if not (found := _PLACEHOLDER.fullmatch(text) or _SLOT.search(text)):
-        return None
-    message = f"The {key} holds the placeholder {found[0][:_SHOWN_CHARS]!r}; fill it in."
-    return value, "placeholder", message
+    if "\\" not in text and "&" not in text:
+        return text
+    parts = _CODE_SPAN.split(text)
+    for pattern, replacement in _ESCAPES:
+        parts[::2] = [re.sub(pattern, replacement, part) for part in parts[::2]]
+    return well_formed("".join(parts))
 
 
 def regular_keys(text: str, *, first_line: int = 1) -> tuple[str, list[Finding]]:

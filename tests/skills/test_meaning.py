@@ -74,6 +74,12 @@ MENDED = {
     "JSON quotes": ('Says \\"tea\\"', 'Says "tea"', "yaml-escape"),
     "JSON quotes in quotes": ("'Says \\\"tea\\\"'", 'Says "tea"', "yaml-escape"),
     "JSON quotes in a block": ('|\n  Says \\"tea\\"', 'Says "tea"', "yaml-escape"),
+    "long letter": ("Tea \\U0001F375", "Tea 🍵", "yaml-escape"),
+    "line end behind code": (
+        "Runs `tea`.\\nUse `pot`\\nNext",
+        "Runs `tea`.\nUse `pot`\nNext",
+        "yaml-escape",
+    ),
     "letters": ("Tea \\u8336 \\ud83c\\udf75", "Tea 茶 🍵", "yaml-escape"),
     "half a letter": ("Tea \\ud83c", "Tea ?", "yaml-escape"),
     "line ends": ("Tea.\\n\\n- Steep\\nPour", "Tea.\n\n- Steep\nPour", "yaml-escape"),
@@ -105,6 +111,17 @@ TOLD = {
     "to be done": ("'[TODO: say what it does]'", "[TODO: say what it does]", "placeholder"),
     "angles": ("<what it does>", "<what it does>", "placeholder"),
     "default": ("A brief description of what this skill does", None, "placeholder"),
+    "default of a template": ("Replace with description of the skill.", None, "placeholder"),
+    "order to the author": (
+        "Describe what this skill does and when to use it",
+        None,
+        "placeholder",
+    ),
+    "insert": ("Insert your description here", None, "placeholder"),
+    "underscores": ("__DESCRIPTION__", None, "placeholder"),
+    "to be done, with a stop": ("TBD.", None, "placeholder"),
+    "dots": ("'...'", "...", "placeholder"),
+    "filler": ("Lorem ipsum dolor sit amet", None, "placeholder"),
 }
 
 
@@ -133,6 +150,12 @@ SILENT = {
     "words on variables": ("Sets ${HOME} and <b> in [TODO] lists", None),
     "words on descriptions": ("Description of rooms, written well", None),
     "to do": ("TODO lists, kept well", None),
+    "code on templates": ("Writes `{{ name }}` and `<%= tea %>`", None),
+    "code on variables": ("Sets `${input:x}`", None),
+    "code on escapes": ("Turns `&amp;` into `\\u0026`, `\\n` Next", None),
+    "expression": ("Matches tea\\n[A-Z]+ in notes", None),
+    "words on changes": ("A description of what changed in a pull request", None),
+    "words on functions": ("Describe what this function does in a docstring", None),
 }
 
 
@@ -181,6 +204,50 @@ def test_items_of_lists_are_mended_too():
     assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)] * 2
 
 
+# Frontmatter around fields at another depth than the top.
+DEPTHS = {
+    "metadata": "metadata:\n  name: tea\n  version: 1\n{}",
+    "metadata in the specification's other words": "skill:\n  name: tea\n{}",
+    "all indented": "  name: tea\n{}",
+}
+
+
+@pytest.mark.parametrize("around", DEPTHS.values(), ids=DEPTHS.keys())
+def test_fields_mean_the_same_at_every_depth(around):
+    """Also in a list there, and the line of each is told."""
+    lines = (
+        "  description: Post to #tea now\n  when_to_use: Line.\\nNext\n"
+        "  triggers:\n    - on\n    - post to\n      #milk now\n  tags: [a] # few"
+    )
+    skill, diagnostics = parse(around.format(lines))
+    assert (skill.name, skill.description) == ("tea", "Post to #tea now")
+    assert skill.metadata.when_to_use == "Line.\nNext"
+    assert skill.metadata.triggers == ("on", "post to #milk now")
+    assert skill.metadata.tags == ("a",)
+    first = around.count("\n") + 2
+    told = [(found.code, found.line) for found in diagnostics if found.code != "field-nested"]
+    expected = [("yaml-comment", first), ("yaml-escape", first + 1), ("yaml-comment", first + 2)]
+    assert told == expected
+
+
+def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
+    """However deep they lie."""
+    lines = "metadata:\n  author:\n    name: yes # first\n    description: Bob #1\n  mcp: a #1"
+    skill, diagnostics = parse(f"name: tea\ndescription: Hot tea\n{lines}")
+    assert skill.metadata.frontmatter["metadata"] == {
+        "author": {"name": "yes", "description": "Bob"},
+        "mcp": "a",
+    }
+    assert diagnostics == []
+
+
+def test_tags_that_are_lost_in_a_comment_are_told():
+    """They may be meant."""
+    skill, diagnostics = parse("description: Hot tea\ntags: #tea #milk")
+    assert skill.metadata.tags == ()
+    assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)]
+
+
 # Lines that a person reads as name "tea", description "Hot: tea" or "Hot tea", maybe a version.
 KEYS = {
     "capitals": ("Name: tea\nDESCRIPTION: Hot tea", ["yaml-key"] * 2),
@@ -202,6 +269,8 @@ KEYS = {
     "items": ("- name: tea\n- description: Hot tea\n- version: 2", ["yaml-salvaged"]),
     "in metadata": ("metadata:\n  name: tea\n  description: Hot tea", ["field-nested"] * 2),
     "in another key": ("skill:\n  name: tea\n  description: Hot tea", ["field-nested"] * 2),
+    "unseen characters": ("\u200bname: tea\n\ufeffdescription: Hot tea", ["yaml-key"] * 2),
+    "hard blanks": ("name:\u00a0tea\ndescription:\u3000Hot tea", ["yaml-key"] * 2),
     "quoted": ("\"name\": tea\n'description': Hot tea", []),
     "blank before the colon": ("name : tea\ndescription : Hot tea", []),
     "all indented": ("  name: tea\n  description: Hot tea\n  version: 2", []),
