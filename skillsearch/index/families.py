@@ -9,7 +9,8 @@ Two documents are near-copies if their metadata says the same and one has most o
 or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
 if a dense channel that knows both finds so, or if one description has nearly all words of the other
 in their order. Similar metadata is not enough, since authors make skills for different things from
-one template. Bodies that say next to nothing need equal descriptions.
+one template. Skills whose bodies say next to nothing are near-copies if name and description are
+equal.
 """
 
 from __future__ import annotations
@@ -148,8 +149,11 @@ class Likeness:
         shares = share_most(left[:, _OF_BODY], right[:, _OF_BODY])
         bodies = store.bodies[some], store.bodies[others]
         shares |= (bodies[0] == bodies[1]) & (bodies[0] > 0)
-        # Of two bodies that say next to nothing, neither tells the skills apart.
-        are: Flags = (same & shares) | (equal & (bodies[0] == 0) & (bodies[1] == 0))
+        # Bodies that say next to nothing tell neither way: names and descriptions do.
+        are_silent = (bodies[0] == 0) & (bodies[1] == 0)
+        are: Flags = (same & shares) | (
+            are_silent & equal & (store.names[some] == store.names[others])
+        )
         return are
 
     def near(self, number: int, among: Numbers) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # Near-copies that are listed.
 MOST_LISTED = 20
 _NO_RANKS: Mapping[int, int] = {}
+_VERSION = re.compile(r"(?:^|(?<=[/@_-]))v?\d+(?:\.\d+)*(?=/|$)")
 
 
 def family_of(
@@ -77,8 +79,9 @@ def families(store: DocumentStore) -> list[tuple[Document, ...]]:
 def are_kin(one: Document, other: Document) -> bool:
     """Return whether namesakes are copies or versions of one skill, by their texts or folders.
 
-    They share most of a body, lie in one folder of that name, or are in checkouts what the other
-    is. If no body tells anything, equal descriptions do.
+    They share most of a body, lie in one folder of that name, or have the same path but for a
+    version (``1.0/pdf`` and ``2.0/pdf``) or a checkout. If no body tells anything, equal
+    descriptions do.
     """
     if one.content_hash == other.content_hash or _lineage(one) & _lineage(other):
         return True
@@ -92,7 +95,7 @@ def _lineage(document: Document) -> set[str]:
     """Return the folders that make a document of one lineage with others that have one of them."""
     folder, around = document.folder, Path(document.path).parent.parent
     found = {f"in {around}"} if name_hash(around.name) == name_hash(document.name) else set()
-    return found | {in_checkout(folder)}
+    return found | {_VERSION.sub("*", in_checkout(folder))}
 
 
 def _differences(document: Document, other: Document) -> Iterator[str]:

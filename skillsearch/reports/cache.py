@@ -173,11 +173,12 @@ def _last_use(path: Path, kind: str) -> float:
     """Return when the first levels of an entry were last written, in seconds since 1970."""
     last = 0.0
     inner = [*_inside(path), *(one for folder in _inside(path) for one in _inside(folder))]
-    for file in (path, *inner):
+    manifests = [folder / "manifest.json" for folder in _inside(path / "generations")]
+    for file in (path, *inner, *manifests):
         with suppress(OSError):
             status = file.lstat()
             # Reading counts only for files that nothing but a use reads, unlike this command.
-            is_read = file.name == "CURRENT" or kind == "model"
+            is_read = file.name == "manifest.json" or kind == "model"
             last = max(last, status.st_mtime, status.st_atime if is_read else 0.0)
     return last
 

@@ -6,7 +6,6 @@ what it says, and only fields that are searched are looked at.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import textwrap
@@ -50,7 +49,6 @@ _ESCAPES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\\U000[0-9a-fA-F]{5}", lambda escape: chr(int(escape[0][2:], 16))),
     (r"""\\(["'_])""", r"\1"),
     (r"(?<!\s)\\n(?=(?:\\n|[ ]){0,9}(?:[^\W\da-z_]|[-*•#]|\d+[.)]|$))", "\n"),
-    ("&(?:amp|apos|quot|#39);", lambda entity: html.unescape(entity[0])),
 )
 r"""Escapes that are left over; ``\n`` between sentences, not in ``C:\new``."""
 
@@ -167,7 +165,7 @@ def _is_text(comment: str, before: str, key: str) -> bool | None:
 
 def unescape(text: str) -> str:
     """Return a text with its escapes read, but for those that may be meant."""
-    if "\\" not in text and "&" not in text:
+    if "\\" not in text:
         return text
     parts = _CODE_SPAN.split(text)
     for pattern, replacement in _ESCAPES:

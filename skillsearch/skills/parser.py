@@ -33,6 +33,7 @@ _OFFSET_START = re.compile(
 _TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
 _MISUSED_INDICATOR = re.compile(r"[|>][-+\d]{0,2}(?:[ \t]+(?![\d=#])|(?=[^\W\d]))(?!.*\|$)")
+_INDENTED_FIELDS = re.compile(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ \t]*:")
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
 _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
@@ -186,7 +187,7 @@ def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
             code="yaml-anchor",
         )
     text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
-    if not level and text.startswith((" ", "- ")):  # the fields of a list, or a first line too deep
+    if not level and _INDENTED_FIELDS.match(text):  # those of a list, or a first line too deep
         text = textwrap.dedent(re.sub("(?m)^- ", "  ", text)).lstrip(" ")
     values: Fields = {}
     findings: list[Finding] = []

@@ -316,14 +316,15 @@ def test_one_body_for_many_descriptions_is_boilerplate(corpus_of):
     assert len(corpus_of(*skills).documents.families) == 0
 
 
-def test_bodies_that_say_next_to_nothing_need_equal_descriptions(corpus_of):
+def test_bodies_that_say_next_to_nothing_need_equal_names_and_descriptions(corpus_of):
     """They are equal by chance, and near descriptions may mean the reverse."""
     store = corpus_of(
         ("pdf-to-word", "Convert PDF files to Word documents", "Soon."),
         ("word-to-pdf", "Convert Word documents to PDF files", "Soon."),
         ("to-word", "Convert PDF files to Word documents", "Later."),
+        ("PDF-to-Word", "Convert PDF files to Word documents", "Later."),
     ).documents
-    assert (store.families.members.tolist(), store.families.leaders.tolist()) == ([2], [0])
+    assert (store.families.members.tolist(), store.families.leaders.tolist()) == ([3], [0])
 
 
 def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):

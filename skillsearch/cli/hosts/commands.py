@@ -30,7 +30,6 @@ from skillsearch.cli.selecting import options, selecting
 from skillsearch.config import load_settings, no_index, standard_roots, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
-from skillsearch.index.corpus import last_request
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -54,6 +53,8 @@ def setup_command(asked: Asked) -> int:
     it would do and asks; without a terminal it does nothing unless --yes is given. Files of hosts
     are changed as by mcp-config --write. A host with our plugin needs neither server nor hook.
     """
+    from skillsearch.index.corpus import last_request
+
     settings = asked.settings
     if settings.is_project_index:
         settings = load_settings(index_dir=user_index_dir())

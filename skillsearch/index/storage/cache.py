@@ -35,7 +35,6 @@ from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.index.storage import generation_parts
-from skillsearch.index.storage.arrivals import ARRIVALS
 from skillsearch.index.storage.generation_parts import (
     STAT_CACHE,
     DamageGuard,
@@ -58,7 +57,7 @@ _MANIFEST_LIMIT = 1 << 20
 # Files of an index folder that carry their own digest.
 _RECORDS = ("request.json", "snapshot.bin")
 # Files that are replaced atomically, through a temporary file beside them.
-_REPLACED = ("CURRENT", *_RECORDS, ARRIVALS, "embeddings-*")
+_REPLACED = ("CURRENT", *_RECORDS, "arrivals.json", "embeddings-*")
 # Those temporary files; a reader whose stat cache goes with them goes on without.
 _HALF_WRITTEN = (*(f".{name}-*" for name in _REPLACED), f"generations/*/.{STAT_CACHE}-*")
 # Prefixes of the entries of an index folder, or of a project's folder of indexes.
