@@ -83,7 +83,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "safetensors": {"training.bert_weights"},
     "sentence_transformers": {"embedders.sentence_transformer_embedder"},
     "Stemmer": {"text.tokenizer"},
-    "jinja2": {"ui.app"},
+    "jinja2": {"files.templates"},
     "starlette": {"mcp_server", "ui.app"},
     "tokenizers": {"embedders.onnx_embedder"},
     "torch": {"embedders.torch_runtime"},

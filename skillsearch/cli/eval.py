@@ -147,7 +147,7 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
     if not asked.compare:
         require_installed("eval", "Measuring", "ir_measures")
     if asked.html:
-        require_installed("eval", "--html", "matplotlib")
+        require_installed("eval", "--html", "matplotlib", "jinja2")
     if asked.save_runs:
         asked.save_runs.mkdir(parents=True, exist_ok=True)
     from skillsearch.evaluation.runs import parse_minimum
@@ -179,11 +179,12 @@ def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], asked: Asked) -> None:
-    from skillsearch.evaluation.page import save_page
     from skillsearch.evaluation.report import mean_systems
 
     now = datetime.now().astimezone()
     if asked.html:
+        from skillsearch.evaluation.page import save_page
+
         save_page(outcomes, asked.html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
     if asked.as_json:
         records = [outcome.to_dict() for outcome in outcomes]

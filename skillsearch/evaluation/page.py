@@ -1,8 +1,8 @@
 """Reports of an evaluation as one HTML page that needs nothing else: no network, no script.
 
 The page forbids itself to load or run anything, and all that others wrote enters through `text`,
-so that a hostile collection can do no more than look odd. Tables take plain text; `details`,
-`definitions` and `figures` take HTML.
+so that a hostile collection can do no more than look odd. The pieces of the page are macros in
+``pieces.html``: tables take plain text, the others HTML.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain
 from pathlib import Path
-from string import Template
 from typing import TypeAlias
+
+from markupsafe import Markup
 
 from skillsearch.evaluation import plots
 from skillsearch.evaluation import report as words
@@ -21,8 +22,11 @@ from skillsearch.evaluation.assess import FEW
 from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, Outcome, percent
 from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, States, SystemReport
+from skillsearch.files.templates import Templates, load_templates
 from skillsearch.text.safe_text import listed, one_line
 
+Plot: TypeAlias = tuple[str | None, str]
+"""An SVG element, if there is anything to show, and its caption as HTML."""
 Group: TypeAlias = "tuple[str, Sequence[tuple[str, Sequence[Cell | str]]]]"
 """A title, and rows below it: a head and cells."""
 
@@ -52,57 +56,50 @@ def render_page(reports: Sequence[Report], *, made: str, version: str, mean: str
     names = [report.collection for report in reports]
     title = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} collections"
     title += " over time" * any(report.unit == "run" for report in reports)
-    parts = []
-    if len(reports) > 1:
-        systems, rows = words.summary_rows(reports, mean=mean)
-        heads = ["collection", *systems]
-        summary = table(f"{MAIN_MEASURE} in percent", heads, [("", rows)], links=len(reports))
-        parts.append(f"<section>\n<h2>All collections</h2>\n{summary}\n</section>")
-    for place, report in enumerate(reports):
-        parts += _collection(report, place)
-    page = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
-    return page.substitute(
-        title=escape(one_line(title, 200)),  # a tag in the title of a page would be shown
+    page = page_templates().get_template("page.html")
+    return page.render(
+        title=one_line(title, 200),  # a tag in the title of a page would be shown
         style=Path(__file__).with_suffix(".css").read_text(encoding="utf-8"),
-        made=text(made),
-        version=text(version),
-        content="\n".join(filter(None, parts)),
+        made=made,
+        version=version,
+        reports=reports,
+        summary=words.summary_rows(reports, mean=mean),
     )
 
 
-def _collection(report: Report, place: int) -> Iterator[str]:
-    yield f'<section id="c{place}">\n<h2>{text(report.collection)}</h2>'
-    others = [f"{count:,} {text(source)}" for source, count in report.unanswerable.items()]
-    nothing = f" Queries that nothing answers: {', '.join(others)}." if others else ""
+def page_templates() -> Templates:
+    """Return the templates of the page, and of its pieces."""
+    templates = load_templates(Path(__file__).parent, text=text, dashed=_dashed)
+    used = (findings, measures, settings, differences, language_groups, report_plots, system_plots)
+    templates.globals |= {one.__name__: one for one in (*used, states, abstention, missing)}
+    templates.globals |= {"words": words, "said": _SAID, "FEW": FEW, "QUERY_CHARS": _QUERY_CHARS}
+    return templates
+
+
+def findings(report: Report) -> list[str]:
+    """Return the main findings, a sentence each."""
     said = [words.headline(report), *map(words.answers_said, report.systems)]
-    yield "\n".join(f'<p class="verdict">{text(one)}</p>' for one in said if one)
-    counts = f"{report.documents:,} skills, {report.queries:,} judged queries"
-    yield f'<p class="quiet">{counts}.{nothing}</p>'
-    if report.notes:
-        yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in report.notes)}</ul>"
-    yield from _plots(report, place)
-    yield from _measures(report)
-    yield from language_section(report)
-    yield from _abstention(report)
-    if any(system.worst or system.best for system in report.systems):
-        yield "<h3>Worst and best queries</h3>"
-        yield from (_examples(report, system) for system in report.systems)
-    yield "</section>"
+    return [sentence for sentence in said if sentence]
 
 
-def _measures(report: Report) -> Iterator[str]:
+def measures(report: Report) -> tuple[list[str], list[words.Row]]:
+    """Return heads and rows of the table of means."""
     names = words.measure_names(report)
     rows = words.mean_rows(report, names)
     if any(system.milliseconds is not None for system in report.systems):
         names.append("ms a query")
         for (_, cells), system in zip(rows, report.systems, strict=True):
             cells.append(Cell(words.milliseconds(system.milliseconds)))
-    yield "<h3>Measures</h3>"
-    yield table(_SAID["means"], [report.unit, *names], [("", rows)])
-    settings = definitions((text(one.name), text(one.settings)) for one in report.systems)
-    yield details(f"Settings of the {report.unit}s", settings)
-    if not report.comparisons:
-        return
+    return [report.unit, *names], rows
+
+
+def settings(report: Report) -> list[tuple[Markup, Markup]]:
+    """Return each system with its settings."""
+    return [(text(one.name), text(one.settings)) for one in report.systems]
+
+
+def differences(report: Report) -> dict[str, list[tuple[str, list[str]]]]:
+    """Return the differences from the first system by the name of each other one."""
     groups: dict[str, list[tuple[str, list[str]]]] = {}
     for one in report.comparisons:
         ends = " to ".join(map(words.points, one.interval))
@@ -111,47 +108,37 @@ def _measures(report: Report) -> Iterator[str]:
         verdict = words.VERDICTS[words.verdict(one)]
         figures = [words.points(one.difference), ends, *chances, queries, verdict]
         groups.setdefault(one.system, []).append((one.measure, figures))
-    heads = ["measure", "points", "95 % interval", "p", "Holm p", "queries", "verdict"]
-    yield f"<h3>Differences from {text(report.systems[0].name)}</h3>"
-    yield table(_SAID["differences"], heads, groups.items())
+    return groups
 
 
-def language_section(report: Report) -> Iterator[str]:
-    """Show the measures by the language of the queries; nothing if there is only one."""
-    parts = {**report.languages, **report.crossing}
-    if not parts:
-        return
+def language_groups(report: Report) -> tuple[list[str], list[Group], list[Group]]:
+    """Return the heads of a table of measures by language, and its groups of many and of few."""
     names = words.measure_names(report)
     is_compared = len(report.systems) > 1
     groups: dict[bool, list[Group]] = {False: [], True: []}
-    for name, part in parts.items():
+    for name, part in {**report.languages, **report.crossing}.items():
         rows = words.mean_rows(part, names)
         for system, cells in rows if is_compared else ():
             cells.append(Cell(words.against_baseline(part, system)))
         title = f"{name}, {words.counted(part.queries)}"
         groups[part.queries < FEW].append((title, rows))
     heads = ["system", *names, *([f"from {report.systems[0].name}"] if is_compared else [])]
-    yield f"<h3>Languages</h3>\n<p>{_SAID['languages']}</p>"
-    if groups[False]:
-        yield table(_SAID["means"], heads, groups[False])
-    if few := groups[True]:
-        yield details(f"Fewer than {FEW} queries: {len(few)}", table(_SAID["few"], heads, few))
+    return heads, groups[False], groups[True]
 
 
-def _plots(report: Report, place: int) -> Iterator[str]:
-    """Show the systems side by side, or run by run, and what each of them says."""
-    if shown := figures((_history if report.unit == "run" else _overview)(report, place)):
-        yield f"<h3>Plots</h3>\n{shown}"
-    for number, system in enumerate(report.systems):
-        shown = figures(
-            (plot(system, prefix=f"c{place}-{plot.__name__}{number}"), _SAID[plot.__name__])
-            for plot in _PLOTS
-        )
-        is_open = system.abstention.default is not None
-        yield details(f"Plots of {text(system.name)}", shown, is_open=is_open) if shown else ""
+def report_plots(report: Report, place: int) -> Iterator[Plot]:
+    """Plot the systems side by side, or run by run."""
+    return (_history if report.unit == "run" else _overview)(report, place)
 
 
-def _overview(report: Report, place: int) -> Iterator[tuple[str | None, str]]:
+def system_plots(system: SystemReport, place: int, number: int) -> Iterator[Plot]:
+    """Plot what a system says."""
+    for plot in _PLOTS:
+        name = plot.__name__
+        yield plot(system, prefix=f"c{place}-{name}{number}"), _SAID[name]
+
+
+def _overview(report: Report, place: int) -> Iterator[Plot]:
     systems = {system.name: system for system in report.systems}
     yield plots.plot_measures(report.systems, prefix=f"c{place}-measures"), _SAID["measures"]
     for number, one in enumerate(report.comparisons):
@@ -159,30 +146,24 @@ def _overview(report: Report, place: int) -> Iterator[tuple[str | None, str]]:
             prefix = f"c{place}-queries{number}"
             svg = plots.plot_queries(report.systems[0], systems[one.system], one, prefix=prefix)
             names = {"system": text(one.system), "baseline": text(one.baseline)}
-            yield svg, _SAID["queries"].format(**names)
+            yield svg, Markup(_SAID["queries"]).format(**names)
 
 
-def _history(report: Report, place: int) -> Iterator[tuple[str | None, str]]:
+def _history(report: Report, place: int) -> Iterator[Plot]:
     false = tuple(map(words.FALSE_ANSWERS.format, report.unanswerable))
     for number, measures in enumerate(((MAIN_MEASURE,), (words.KEPT,), false)):
         svg = plots.plot_history(report.systems, measures, prefix=f"c{place}-history{number}")
         yield svg, _SAID["history"]
 
 
-def _abstention(report: Report) -> Iterator[str]:
-    systems = [system for system in report.systems if system.abstention.top_scores]
-    if not systems:
-        return
-    yield "<h3>When nothing fits</h3>"
-    known = [(one.name, one.abstention.default) for one in systems]
-    if groups := [(name, words.state_rows(at)) for name, at in known if at]:
-        yield table(_SAID["states"], ["requests", *words.STATE_HEADS], groups)
-    heads = ["figure", *(system.name for system in systems)]
-    yield table("Shares in percent", heads, _abstention_groups(report, systems))
+def states(systems: Sequence[SystemReport]) -> list[Group]:
+    """Return a group of rows for each system with a threshold."""
+    known = ((system.name, system.abstention.default) for system in systems)
+    return [(name, words.state_rows(at)) for name, at in known if at]
 
 
-def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Iterator[Group]:
-    """Group the rows of the table, which has a column for each system."""
+def abstention(report: Report, systems: Sequence[SystemReport]) -> Iterator[Group]:
+    """Yield groups of rows on what is said if nothing fits, with a column for each system."""
     known = [system.abstention for system in systems]
     if sources := list(report.unanswerable):
         yield "AUROC against", _decimal_rows(sources, [of.auroc for of in known])
@@ -224,87 +205,21 @@ def _point_group(
     return f"to {name} of its right answers", rows
 
 
-def _examples(report: Report, system: SystemReport) -> str:
-    best = "Furthest above another system" if report.comparisons else "Best"
-    shown = [
-        f'<h4>{title}</h4>\n<div class="examples">\n{"".join(map(_example, examples))}</div>'
-        for title, examples in ((f"Worst by {MAIN_MEASURE}", system.worst), (best, system.best))
-        if examples
-    ]
-    return details(f"Queries of {text(system.name)}", "\n".join(shown)) if shown else ""
-
-
-def _example(example: QueryExample) -> str:
-    """Show a query, the top documents, and relevant ones that are missing."""
-    query, whole = text(example.text, _QUERY_CHARS), text(example.text)
-    asked = f"<p>{query}</p>" if query == whole else details(query, f"<p>{whole}</p>")
-    hits = "".join(
-        f"<li>{text(hit.name)} <small>{words.score_digits(hit.score)}</small>"
-        f"{' <b>relevant</b>' if hit.is_relevant else ''}</li>"
-        for hit in example.top
-    )
+def missing(example: QueryExample) -> Markup:
+    """Name the relevant documents that are not at the top of an answer."""
     shown = {hit.doc_id for hit in example.top}
-    missing = [text(doc_id) for doc_id in example.relevant if doc_id not in shown]
-    value = f"{MAIN_MEASURE} {percent(example.value)}"
-    below = f"<p>Relevant, but not above: {listed(missing, _MAX_RELEVANT)}</p>\n" if missing else ""
-    return (
-        f"<article>\n{asked}\n<p>{value}, query {text(example.query_id, _QUERY_CHARS)}</p>\n"
-        f"{f'<ol>{hits}</ol>' if hits else '<p>It gave no answer.</p>'}\n{below}</article>\n"
-    )
+    names = [text(doc_id) for doc_id in example.relevant if doc_id not in shown]
+    return Markup(listed(names, _MAX_RELEVANT))
 
 
-def text(value: str, limit: int = MAX_CHARS) -> str:
+def text(value: str, limit: int = MAX_CHARS) -> Markup:
     """Return a text as HTML that shows it and does nothing else; a longer one ends in an ellipsis.
 
     It is isolated, so that text from right to left reorders nothing else.
     """
-    return f"<bdi>{escape(one_line(value, limit))}</bdi>"
+    return Markup(f"<bdi>{escape(one_line(value, limit))}</bdi>")
 
 
-def cell(content: Cell | str) -> str:
-    """Return a cell, with its interval on a quieter line below; hyphens become dashes."""
-    given = Cell(content) if isinstance(content, str) else content
-    main, below = (escape(part).replace("-", "&ndash;") for part in given[:2])
-    main = f"<b>{main}</b>" if given.is_best else main
-    return f"<td>{main}<small>{below}</small></td>" if below else f"<td>{main}</td>"
-
-
-def table(caption: str, heads: Sequence[str], groups: Iterable[Group], *, links: int = 0) -> str:
-    """Return a table with groups of rows, the first `links` of which lead to their collections."""
-    columns = "".join(f'<th scope="col">{text(head)}</th>' for head in heads)
-    bodies = []
-    for title, rows in groups:
-        lines = []
-        if title:
-            span = f'<th class="group" colspan="{len(heads)}" scope="rowgroup">'
-            lines.append(f"<tr>{span}{text(title)}</th></tr>")
-        for place, (name, cells) in enumerate(rows):
-            head = f'<a href="#c{place}">{text(name)}</a>' if place < links else text(name)
-            lines.append(f'<tr><th scope="row">{head}</th>{"".join(map(cell, cells))}</tr>')
-        bodies.append("<tbody>\n" + "\n".join(lines) + "\n</tbody>")
-    # The keyboard must reach a box that scrolls, so it needs a role and a name.
-    return (
-        f'<div class="scroll" role="group" tabindex="0" aria-label="{caption}">\n<table>\n'
-        f"<caption>{caption}</caption>\n<thead><tr>{columns}</tr></thead>\n"
-        + "\n".join(bodies)
-        + "\n</table>\n</div>"
-    )
-
-
-def details(summary: str, content: str, *, is_open: bool = False) -> str:
-    """Return content that a click on the summary opens."""
-    state = " open" if is_open else ""
-    return f"<details{state}>\n<summary>{summary}</summary>\n{content}\n</details>"
-
-
-def definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return terms with their meanings."""
-    items = "\n".join(f"<dt>{term}</dt><dd>{meaning}</dd>" for term, meaning in pairs)
-    return f"<dl>\n{items}\n</dl>"
-
-
-def figures(pairs: Iterable[tuple[str | None, str]]) -> str:
-    """Return plots with captions side by side; those that are None are left out."""
-    kept = ((svg, f"<figcaption>{caption}</figcaption>") for svg, caption in pairs if svg)
-    shown = "\n".join(f"<figure>\n{svg}\n{caption}\n</figure>" for svg, caption in kept)
-    return f'<div class="figures">\n{shown}\n</div>' if shown else ""
+def _dashed(value: str) -> Markup:
+    """Return the text of a cell, with dashes for hyphens."""
+    return Markup(escape(value).replace("-", "&ndash;"))

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -27,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillsearch import evaluation
 from skillsearch.errors import QueryError, SkillError, SkillSearchError
+from skillsearch.files.templates import load_templates
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.pages import Pages, Shown
@@ -66,16 +66,9 @@ class _Site:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        loader = FileSystemLoader(_HERE / "templates")
-        self._templates = Environment(
-            loader=loader,
-            autoescape=True,
-            finalize=_shown,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
+        self._templates = load_templates(
+            _HERE / "templates", finalize=_shown, line=_line, tag=source_tag, shown=shown_name
         )
-        self._templates.filters |= {"line": _line, "tag": source_tag, "shown": shown_name}
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes, relative to the secret."""

@@ -431,7 +431,7 @@ def test_an_unreadable_run_is_named_with_its_line(evaluate, drinks_collection, t
     assert result.stderr.startswith(f"Error: {path}:2: the score is 'high'")
 
 
-@pytest.mark.parametrize("module", ["ir_measures", "matplotlib"])
+@pytest.mark.parametrize("module", ["ir_measures", "matplotlib", "jinja2"])
 def test_a_missing_extra_is_named_before_anything_is_indexed(
     evaluate, drinks_collection, tmp_path, monkeypatch, module
 ):

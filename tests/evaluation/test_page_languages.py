@@ -6,8 +6,9 @@ from html import unescape
 
 import pytest
 
-from skillsearch.evaluation.page import language_section
+from skillsearch.evaluation.page import page_templates
 
+language_section = page_templates().get_template("pieces.html").module.languages
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 
@@ -47,7 +48,7 @@ def part(report, system_report):
 
 def test_without_languages_there_is_no_section(part):
     """The page of a collection in one language says nothing of it."""
-    assert list(language_section(part(40))) == []
+    assert language_section(part(40)) == ""
 
 
 def test_each_language_has_a_group_of_rows(part):
@@ -57,7 +58,7 @@ def test_each_language_has_a_group_of_rows(part):
         languages={"zh": part(40), "ko": part(10, 0.25)},
         crossing={"cross-language": part(11)},
     )
-    html = "\n".join(language_section(whole))
+    html = language_section(whole)
     heads, *rows = cells(html)
     assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
     titles = [" ".join(row[0]) for row in rows if len(row) == 1]
@@ -71,9 +72,7 @@ def test_each_language_has_a_group_of_rows(part):
 def test_languages_of_few_queries_are_folded(part):
     """In a table of their own below the others, which a click opens; without others, alone."""
     some = {"ja": part(9), "zh": part(40), "ko": part(1)}
-    shown, folded = "\n".join(language_section(replace(part(50), languages=some))).split(
-        "<details>"
-    )
+    shown, folded = language_section(replace(part(50), languages=some)).split("<details>")
     assert [" ".join(row[0]) for row in cells(shown) if len(row) == 1] == ["zh, 40 queries"]
     assert "<summary>Fewer than 10 queries: 2</summary>" in folded
     heads, *rows = cells(folded)
@@ -81,27 +80,27 @@ def test_languages_of_few_queries_are_folded(part):
     assert [" ".join(row[0]) for row in rows if len(row) == 1] == ["ja, 9 queries", "ko, 1 query"]
     assert rows[2] == [["bm25"], *[["60.0", "25.0-75.0"]] * 7, ["too", "few", "queries"]]
     del some["zh"]
-    assert "\n".join(language_section(replace(part(10), languages=some))).count("<table") == 1
+    assert language_section(replace(part(10), languages=some)).count("<table") == 1
 
 
 def test_the_best_means_are_bold(part):
     """But for the measure of which more is not better."""
     whole = replace(part(20), languages={"zh": part(20)})
-    (row,) = re.findall(r"<tr>.*bm25.*", "\n".join(language_section(whole)))
+    (row,) = re.findall(r"<tr>.*bm25.*", language_section(whole))
     assert row.count("<b>60.0</b>") == 6
 
 
 def test_a_single_system_differs_from_nothing(part):
     """No column without a word in it."""
     one = part(20, names=("hybrid",))
-    heads, _, row = cells("\n".join(language_section(replace(one, languages={"zh": one}))))
+    heads, _, row = cells(language_section(replace(one, languages={"zh": one})))
     assert len(heads) == len(row) == 1 + len(MEASURES)
 
 
 def test_hostile_names_are_shown_and_nothing_else(part):
     """Those of languages too, though only hand-made reports have such."""
     one = part(20, names=(HOSTILE, f"{HOSTILE}2"))
-    html = "\n".join(language_section(replace(one, languages={HOSTILE: one})))
+    html = language_section(replace(one, languages={HOSTILE: one}))
     assert "<script" not in html
     assert not set("\x1b\u202e") & set(html)
     assert html.count("&lt;script&gt;") == 4

@@ -1,10 +1,15 @@
 """Pieces of HTML."""
 
 import pytest
+from markupsafe import Markup
 
-from skillsearch.evaluation.page import cell, definitions, details, figures, table, text
+from skillsearch.evaluation.page import page_templates, text
 from skillsearch.evaluation.plots import inline_svg
 from skillsearch.evaluation.report import Cell
+
+PIECES = page_templates().get_template("pieces.html").module
+cell, definitions, details = PIECES.cell, PIECES.definitions, PIECES.details
+figures, table = PIECES.figures, PIECES.table
 
 DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
@@ -74,8 +79,8 @@ def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
 
 def test_details_are_closed_unless_asked_for():
     """The page decides which are open, not a script."""
-    assert details("more", "<p>text</p>").startswith("<details>\n<summary>more</summary>")
-    assert details("more", "<p>text</p>", is_open=True).startswith("<details open>")
+    assert details("more", Markup("<p>text</p>")).startswith("<details>\n<summary>more</summary>")
+    assert details("more", Markup("<p>text</p>"), is_open=True).startswith("<details open>")
 
 
 def test_terms_stand_beside_their_meaning():
