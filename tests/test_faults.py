@@ -20,6 +20,7 @@ from skillsearch.agents.tool import Toolset
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
@@ -32,6 +33,7 @@ QUERIES = ("fill in a PDF form", "water the plants", "make green tea", "old")
 
 BUILD = """
 import sys
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 
 try:
@@ -346,7 +348,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     trust(folder)
     parts = IndexFolder(folder).open().folder
     files = sorted(name for name, data in whole.items() if data)
-    assert len(files) == 33
+    assert len(files) == 35
     rng, seen = random.Random(0), Counter()
 
     def damage(name):
@@ -375,7 +377,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             seen["healed"] += len(damaged)
             trust(folder)
     assert seen.keys() <= {"a miss", "right", "wrong", "an error that names it", "found", "healed"}
-    assert seen["found"] == seen["healed"] == 33 * rounds
+    assert seen["found"] == seen["healed"] == 35 * rounds
     # About one bit in 15 leads to an error, so a single round may hit none.
     assert seen["an error that names it"] >= rounds // 2
     assert seen["a miss"] >= rounds
@@ -421,7 +423,7 @@ def test_a_damaged_saved_vector_is_told_by_doctor_and_made_again(root, tmp_path,
 def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, folder, name, cli):
     """Even the record of what was indexed: the index knows it too."""
     generation = build(root, folder).generation
-    whole = (folder / name).read_bytes()
+    request, whole = IndexRequest.load(folder), (folder / name).read_bytes()
     flipped(folder / name)
     first = next(iter(check_index(Settings(index_dir=folder))))
     assert (first.name, first.verdict) == ("index", "error")
@@ -431,7 +433,8 @@ def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, fold
     assert f"healed: {name} of the index" in done.stderr
     assert IndexFolder(folder).current() == generation
     assert IndexFolder(folder).damage(everything=True) == ()
-    assert name == "snapshot.bin" or (folder / name).read_bytes() == whole
+    assert IndexRequest.load(folder) == request
+    assert name != "CURRENT" or (folder / name).read_bytes() == whole
 
 
 def test_rot_that_is_met_by_a_command_is_a_line_and_healed_by_the_next(root, folder, rot, cli):

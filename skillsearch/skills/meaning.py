@@ -55,7 +55,7 @@ r"""Escapes that are left over; ``\n`` between sentences, not in ``C:\new``."""
 _SLOT = re.compile(r"\{(?<!\$\{)\{\s*[\w.]+\s*(?:\|[^{}]*)?\}\}|<%.{1,200}?%>|\$\{input:\w+\}")
 _PLACEHOLDER = re.compile(
     r"(?is)\s*(?:\[?(?-i:TODO|TBD|FIXME)(?:[]:].*)?|\[[^][,]*\]|<[^<>]*>|\$?\{\w+\}|\$\w+"
-    r"|(__|%|@@)\w+\1|xxx+|n/a|[.…]+|placeholder|lorem ipsum\b.*|(?:insert|enter|add)\s.*\shere"
+    r"|(__|%|@@)\w+\1|x{3,10}|n/a|[.…]+|placeholder|lorem ipsum\b.*|(?:insert|enter|add)\s.*\shere"
     r"|(?:replace with )?(?:(?:an?|your|the) )?(?:(?:brief|short|clear|concise|one-line|skill) )*"
     r"description(?:\s(?:of (?:what (?:this|the|it|your)|(?:the|this|your) skill)\b|here|goes).*)?"
     r"|(?:describe )?what (?:this|the|your) skill (?:does|is for)(?: and when .*)?"

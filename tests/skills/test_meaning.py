@@ -84,7 +84,6 @@ MENDED = {
     "half a letter": ("Tea \\ud83c", "Tea ?", "yaml-escape"),
     "line ends": ("Tea.\\n\\n- Steep\\nPour", "Tea.\n\n- Steep\nPour", "yaml-escape"),
     "Markdown": ("The tea\\_timer", "The tea_timer", "yaml-escape"),
-    "entities": ("Says &quot;tea&quot;", 'Says "tea"', "yaml-escape"),
     "surrogates in double quotes": ('"Tea \\ud83c\\udf75 \\u8336"', "Tea 🍵 茶", "yaml-salvaged"),
 }
 
