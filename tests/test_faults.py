@@ -33,7 +33,6 @@ QUERIES = ("fill in a PDF form", "water the plants", "make green tea", "old")
 
 BUILD = """
 import sys
-from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 
 try:

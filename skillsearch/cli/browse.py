@@ -89,10 +89,8 @@ def families_command(asked: Asked) -> None:
     A family takes one place of an answer. Its first skill stands for the others; what differs from
     it is said of each: name, description or body.
     """
-    from skillsearch.index.relatives import described
-
     index = open_fresh(asked.settings, say)
-    found = [(first, described(first, others)) for first, *others in index.families()]
+    found = [(first, index.family(first, others)) for first, *others in index.families()]
     if asked.as_json:
         keys = ("name", "doc_id", "path", "root")
         records = [
@@ -100,7 +98,9 @@ def families_command(asked: Asked) -> None:
         ]
         emit_json({"count": len(found), "generation": index.generation, "families": records})
     else:
-        rows = [[first.name, first.alias, str(family), family.told] for first, family in found]
+        rows = [
+            [index.handle(first), first.alias, str(family), family.told] for first, family in found
+        ]
         if is_terminal():
             rows = [[*row[:2], ": ".join(row[2:])] for row in rows]
         columns = ("name", "alias", "family", "members")

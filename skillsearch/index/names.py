@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import Diagnostic, Hit, Relative, Skill
+from skillsearch.types import Diagnostic, Family, Hit, Relative, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
@@ -29,6 +29,8 @@ _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
 _MAX_NAME_CHARS, _NAME_CHARS, _MOST_LISTED = 256, 64, 5
 # Namesakes of one root that another is compared with.
 _MOST_COMPARED = 32
+# Names whose meaning is remembered.
+_MOST_MEANINGS = 10_000
 
 
 def find_by_name(
@@ -65,27 +67,36 @@ def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Docum
 
     So a version that a stranger writes hides nothing: of namesakes with other content, all stay.
     """
+    return _preferred(documents, roots)[0]
+
+
+def _preferred(
+    documents: Sequence[Document], roots: Sequence[str]
+) -> tuple[list[Document], dict[str, Document]]:
+    """Return the `preferred` documents, and what supersedes others of their root, by their ids.
+
+    That is kin which lies nearer to the live skills, or as near and is newer.
+    """
     order = {root: place for place, root in enumerate(roots)}
     first = min(order.get(document.root, len(order)) for document in documents)
     best = [document for document in documents if order.get(document.root, len(order)) == first]
     if len(best) == 1:
-        return best
-    newest = sorted(best, key=lambda one: release_order(one.version) or (), reverse=True)
-    kept: list[Document] = []
-    for document in sorted(newest, key=lambda one: remoteness(one.folder)):
-        if not any(_supersedes(other, document) for other in kept[:_MOST_COMPARED]):
-            kept.append(document)
-    ids = {document.doc_id for document in kept}
-    return [document for document in best if document.doc_id in ids]
-
-
-def _supersedes(one: Document, other: Document) -> bool:
-    """Return whether a skill is kin of another that lies further from the live ones or is older."""
-    far, version = remoteness(one.folder), release_order(one.version)
-    far_other, version_other = remoteness(other.folder), release_order(other.version)
-    is_newer = version is not None and version_other is not None and version > version_other
-    comes_first = far < far_other or (far == far_other and is_newer)
-    return comes_first and are_kin(one, other)
+        return best, {}
+    remote = {document.doc_id: remoteness(document.folder) for document in best}
+    release = {document.doc_id: release_order(document.version) or () for document in best}
+    newest = sorted(best, key=lambda document: release[document.doc_id], reverse=True)
+    leading: list[Document] = []
+    superseded: dict[str, Document] = {}
+    for document in sorted(newest, key=lambda document: remote[document.doc_id]):
+        own = document.doc_id
+        for other in leading[:_MOST_COMPARED]:
+            is_newer = release[own] and release[other.doc_id] > release[own]
+            if (is_newer or remote[other.doc_id] < remote[own]) and are_kin(other, document):
+                superseded[own] = other
+                break
+        else:
+            leading.append(document)
+    return [document for document in best if document.doc_id not in superseded], superseded
 
 
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
@@ -143,23 +154,28 @@ class Shadowed:
 
 def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
     """Find the skills that others of the same name take precedence over, by id."""
-    found = []
-    for namesakes, best in _namesakes(documents, roots):
+    shadowed = []
+    for namesakes in _namesakes(documents):
+        best, superseded = _preferred(list(namesakes.values()), roots)
         meant = {document.doc_id for document in best}
-        for number, document in namesakes.items():
-            if document.doc_id not in meant:
-                kin = (one for one in best[:_MOST_COMPARED] if _supersedes(one, document))
-                found.append(Shadowed(document, next(kin, best[0]), number))
-    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+        shadowed += [
+            Shadowed(document, superseded.get(document.doc_id, best[0]), number)
+            for number, document in namesakes.items()
+            if document.doc_id not in meant
+        ]
+    return tuple(sorted(shadowed, key=lambda each: each.document.doc_id))
 
 
 def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Diagnostic]:
     """Tell each name that stands twice in a root: as a warning if it means none of its skills."""
-    for namesakes, best in _namesakes(documents, roots):
-        same = [one for one in namesakes.values() if one.root == best[0].root]
+    for namesakes in _namesakes(documents):
+        best = preferred(list(namesakes.values()), roots)
+        same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
             name = one_line(same[0].name, _NAME_CHARS)
-            ids = listed((one_line(one.doc_id) for one in same), _MOST_LISTED)
+            meant = {document.doc_id for document in best}
+            same.sort(key=lambda each: each.doc_id not in meant)
+            ids = listed((one_line(each.doc_id) for each in same), _MOST_LISTED)
             said = f"{len(same)} skills of this root are named {name!r}: {ids}."
             if len(best) > 1:
                 more = "Each is found, and loaded by its id alone; rename all but one."
@@ -169,20 +185,14 @@ def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Di
                 yield Diagnostic("name-twice", "note", f"{said} {more}", same[1].path)
 
 
-def _namesakes(
-    documents: DocumentStore, roots: Sequence[str]
-) -> Iterator[tuple[dict[int, Document], list[Document]]]:
-    """Yield the documents of each name that several have, by number, and the `preferred` ones."""
+def _namesakes(documents: DocumentStore) -> Iterator[dict[int, Document]]:
+    """Yield the documents of each name that several have, by number; no others are read."""
     living = documents.living
     order = living[np.argsort(documents.names[living], kind="stable")]
-    names = documents.names[order]
-    # Where a name begins that several documents have, in order of their ids.
-    is_other = np.concatenate(([True], names[1:] != names[:-1], [True]))[: len(names) + 1]
-    bounds = np.flatnonzero(is_other)
-    is_shared = np.diff(bounds) > 1
-    for begin, end in zip(bounds[:-1][is_shared], bounds[1:][is_shared], strict=True):
-        namesakes = {number: documents[number] for number in order[begin:end].tolist()}
-        yield namesakes, preferred(list(namesakes.values()), roots)
+    _, starts, counts = np.unique(documents.names[order], return_index=True, return_counts=True)
+    is_shared = counts > 1
+    for start, count in zip(starts[is_shared], counts[is_shared], strict=True):
+        yield {number: documents[number] for number in order[start : start + count].tolist()}
 
 
 def handle_of(
@@ -190,11 +200,39 @@ def handle_of(
 ) -> str:
     """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
     name, alias = one_line(found.name, _MAX_NAME_CHARS), found.doc_id.partition(":")[0]
-    for known in (name, f"{alias}:{name}"):
+    handles = (name, f"{alias}:{name}")
+    means = (known for known in handles if _id_meant(known, documents, roots) == found.doc_id)
+    return next(means, one_line(found.doc_id))
+
+
+def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
+    """Return the id of the skill that a name means alone, else nothing; remembered, up to a point.
+
+    It takes time if many skills have the name, and each of them in an answer needs it.
+    """
+    key = (name, *roots)
+    if key not in documents.meanings:
+        if len(documents.meanings) >= _MOST_MEANINGS:
+            documents.meanings.clear()
+        documents.meanings[key] = ""
         with suppress(LookupError, ValueError):
-            if find_by_name(known, documents, roots, suggest=False).doc_id == found.doc_id:
-                return known
-    return one_line(found.doc_id)
+            document = find_by_name(name, documents, roots, suggest=False)
+            documents.meanings[key] = document.doc_id
+    return documents.meanings[key]
+
+
+def other_handle(found: Hit | Relative, documents: DocumentStore, roots: Sequence[str]) -> str:
+    """Return the handle of a skill if its name does not mean it alone, else nothing."""
+    handle = handle_of(found, documents, roots)
+    return "" if handle == one_line(found.name) else handle
+
+
+def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str]) -> Family:
+    """Return a family whose members have the handles that they need."""
+    members = (
+        replace(member, handle=other_handle(member, documents, roots)) for member in family.members
+    )
+    return replace(family, members=tuple(members))
 
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,19 +84,30 @@ def are_kin(one: Document, other: Document) -> bool:
     version (``1.0/pdf`` and ``2.0/pdf``) or a checkout. If no body tells anything, equal
     descriptions do.
     """
-    if one.content_hash == other.content_hash or _lineage(one) & _lineage(other):
+    if one.content_hash == other.content_hash or _lineage_of(one) & _lineage_of(other):
         return True
     if not (one.sketch or other.sketch):
         return one.description == other.description
+    if not _hashes(one) & _hashes(other):
+        return False
     left, right = (each.sketched[np.newaxis, :SKETCH_SIZE] for each in (one, other))
     return bool(share_most(left, right)[0])
 
 
-def _lineage(document: Document) -> set[str]:
-    """Return the folders that make a document of one lineage with others that have one of them."""
-    folder, around = document.folder, Path(document.path).parent.parent
-    found = {f"in {around}"} if name_hash(around.name) == name_hash(document.name) else set()
-    return found | {_VERSION.sub("*", in_checkout(folder))}
+def _hashes(document: Document) -> set[str]:
+    return {document.sketch[start : start + 8] for start in range(0, len(document.sketch), 8)}
+
+
+def _lineage_of(document: Document) -> frozenset[str]:
+    return _lineage(document.folder, document.path, document.name)
+
+
+@lru_cache(maxsize=256)
+def _lineage(folder: str, path: str, name: str) -> frozenset[str]:
+    """Return the folders that make a skill of one lineage with others that have one of them."""
+    around = Path(path).parent.parent
+    shared = {f"in {around}"} if name_hash(around.name) == name_hash(name) else set()
+    return frozenset({*shared, _VERSION.sub("*", in_checkout(folder))})
 
 
 def _differences(document: Document, other: Document) -> Iterator[str]:

@@ -18,8 +18,14 @@ from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, name_problems, skill_of
-from skillsearch.index.relatives import copies, families
+from skillsearch.index.names import (
+    find_by_name,
+    handle_of,
+    name_problems,
+    skill_of,
+    with_handles,
+)
+from skillsearch.index.relatives import copies, described, families
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.calibration import Calibration, default_calibration
@@ -33,6 +39,7 @@ from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
 from skillsearch.types import (
     Diagnostic,
+    Family,
     IndexReport,
     Languages,
     Progress,
@@ -364,6 +371,19 @@ class SkillIndex:
         """
         with self.opened.guard:
             return families(self.opened.corpus.documents)
+
+    def family(self, document: Document, others: Sequence[Document]) -> Family:
+        """Return the family of a document, given its near-copies, by names that load them."""
+        opened = self.opened
+        family = described(document, others)
+        with opened.guard:
+            return with_handles(family, opened.corpus.documents, opened.settings.root_paths)
+
+    def handle(self, document: Document) -> str:
+        """Return what means a skill alone: its name, else ``root:name``, else its id."""
+        opened = self.opened
+        with opened.guard:
+            return handle_of(document, opened.corpus.documents, opened.settings.root_paths)
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""

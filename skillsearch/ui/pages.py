@@ -23,7 +23,7 @@ from skillsearch.index.opening import (
     answer_queries,
     near_names,
 )
-from skillsearch.index.relatives import MOST_LISTED, described
+from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.reports.audit import audit
@@ -135,8 +135,9 @@ class Pages:
 
     def families(self) -> Shown:
         """Show the families of near-copies, the largest first."""
-        found = self.index().families()
-        shown = [(first, described(first, others)) for first, *others in found[:MOST_ROWS]]
+        index = self.index()
+        found = index.families()
+        shown = [(first, index.family(first, others)) for first, *others in found[:MOST_ROWS]]
         return {"count": len(found), "families": shown}
 
     def map(self) -> Shown:
@@ -197,7 +198,7 @@ class Pages:
     def _relatives(self, index: SkillIndex, document: Document) -> Shown:
         ids = sorted(index.copies([document.doc_id]) - {document.doc_id})
         others = [index.find(one) for one in ids[:MOST_LISTED]]
-        differs = described(document, others).members
+        differs = index.family(document, others).members
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
     async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:

@@ -272,3 +272,15 @@ def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
     documents = [made(f"mine:{n:05}", version=f"{n}.0") for n in range(1_000)]
     assert len(preferred(documents, ROOTS)) == 1_000
     assert len(compared) <= 1_000 * names._MOST_COMPARED
+
+
+def test_a_name_of_many_skills_is_looked_up_once_for_an_answer(monkeypatch):
+    """Each of its hits, and of their families, needs a handle."""
+    documents = [made(f"mine:{n:05}") for n in range(300)]
+    store = DocumentStore.build(documents)
+    looked_up = []
+    monkeypatch.setattr(names, "preferred", lambda *a: looked_up.append(a) or list(a[0]))
+    assert [names.handle_of(each, store, ROOTS) for each in documents] == [
+        each.doc_id for each in documents
+    ]
+    assert len(looked_up) == 2  # by name, and by name and root

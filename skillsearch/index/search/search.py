@@ -13,7 +13,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.names import handle_of
+from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
 from skillsearch.index.search.calibration import READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
@@ -32,8 +32,7 @@ from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reorder
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.setting_values import MAX_N, parse_reader
-from skillsearch.text.safe_text import one_line
-from skillsearch.types import SYSTEMS, Hit, Relative, Root, SearchResult, Selection, System
+from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -302,18 +301,12 @@ def with_provenance(
 ) -> SearchResult:
     """Say of each hit what its root is, and by which names it and its family are meant alone."""
     by_path = {str(root.path): root for root in roots}
-
-    def handle(named: Hit | Relative) -> str:
-        alone = handle_of(named, documents, list(by_path))
-        return "" if alone == one_line(named.name) else alone
+    paths = list(by_path)
 
     def completed(hit: Hit) -> Hit:
-        root, family = by_path[hit.root], hit.family
-        if family:
-            members = (replace(one, handle=handle(one)) for one in family.members)
-            family = replace(family, members=tuple(members))
-        hit = replace(hit, family=family, handle=handle(hit))
-        return replace(hit, trust=root.trust, origin=root.origin)
+        root, handle = by_path[hit.root], other_handle(hit, documents, paths)
+        family = hit.family and with_handles(hit.family, documents, paths)
+        return replace(hit, family=family, handle=handle, trust=root.trust, origin=root.origin)
 
     hits, perhaps = (tuple(map(completed, some)) for some in (result.hits, result.perhaps))
     return replace(result, hits=hits, perhaps=perhaps)

@@ -88,6 +88,7 @@ class DocumentStore(Iterable[Document]):
         self.families = families or FamilyTable()
         self._root_counts: dict[int, int] = {}
         self._of_roots: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        self.meanings: dict[tuple[str, ...], str] = {}  # ids of what names mean in some roots
         self.selections: dict[Selection, DocumentStore] = {}  # what each was found to leave
         self.guard: DamageGuard | nullcontext[None] = guard or nullcontext()
 
