@@ -206,6 +206,30 @@ def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
     assert (found[found] == found).all()
 
 
+def test_many_documents_without_vectors_are_compared_by_name_and_description(monkeypatch):
+    """As those of an index of words; each joins the first of all that it is a copy of."""
+    monkeypatch.setattr(families, "EXACT", 100)
+    same = {number: "It is said with equal words." for number in (5, 598)}
+    documents = [document(n, body="a body", about=same.get(n, "")) for n in range(599)]
+    documents.append(document(599, name="n7", body="a body"))
+    like = Likeness(DocumentStore.build(documents), (), (), ["s"])
+    leaders = group(like, np.arange(600))
+    assert np.flatnonzero(leaders != np.arange(600)).tolist() == [598, 599]
+    assert leaders[[598, 599]].tolist() == [5, 7]
+
+
+def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
+    """An update compares them, and must give what a new index does."""
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((600, 64))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    documents = [document(n, body="a body") for n in range(599)]
+    documents.append(document(599, name="n7", body="a body"))
+    monkeypatch.setattr(families, "EXACT", 100)
+    monkeypatch.setattr(families, "_CELL_SIZE", 30)
+    assert group(likeness(documents, rows), np.arange(600))[599] == 7
+
+
 def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):
     """The nearest by the vectors; names and descriptions are looked up."""
     rng = np.random.default_rng(6)
