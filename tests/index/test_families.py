@@ -13,6 +13,7 @@ from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import SKETCH_SIZE, Document, field_texts
 from skillsearch.index.families import Likeness, group, overlaps, regroup
 from skillsearch.index.relatives import copies, family_of
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.types import Relative, Skill, SkillMetadata
@@ -389,3 +390,19 @@ def test_a_table_answers_for_leaders_members_and_others():
     assert table.relatives(0).tolist() == []
     assert table.fits(8)
     assert not table.fits(7)
+
+
+@pytest.mark.parametrize("model", ["hashing", "onnx"])
+def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
+    model, tmp_path, make_skill
+):
+    """Sentences that a request may hold push it away from the original, not out of the family."""
+    about = "Fills in PDF forms, such as tax forms. Use when the user wants to fill in a form."
+    more = f"{about} Trigger on fill in a form, fill out a PDF, form filling, AcroForm."
+    make_skill(tmp_path / "s", "pdf-forms", about, body=LONG)
+    make_skill(tmp_path / "s", "pdf-pro", more, body=LONG)
+    make_skill(tmp_path / "s", "scene-cut", about, body=OTHER)
+    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", model=model)
+    assert [[each.name for each in family] for family in index.families()] == [
+        ["pdf-forms", "pdf-pro"]
+    ]
