@@ -68,7 +68,7 @@ def list_command(asked: Asked) -> None:
         tags = {path: tag_of(root.trust) for path, root in roots.items()}
         form = "{1} {0}" if is_terminal() else "{0} {1}"  # an alias may be cut there, not its tag
         rows = (
-            (each.name, form.format(each.alias, tags[each.root]).strip(), each.description)
+            (index.handle(each), form.format(each.alias, tags[each.root]).strip(), each.description)
             for each in documents
         )
         columns = ("name", "alias", "description")

@@ -25,6 +25,7 @@ import numpy as np
 
 from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
+from skillsearch.index.storage.numbering import repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -307,8 +308,15 @@ def _lead(likeness: Likeness, order: Numbers) -> Numbers:
 def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     """Return overlapping parts of many documents, each in the same order.
 
-    A document lies with the documents it is most like, among some that are spread evenly.
+    A document lies with those of its name, with those of its metadata and, if there are vectors,
+    with the documents it is most like, among some that are spread evenly.
     """
+    store = likeness.documents
+    equal = [
+        order[part] for values in (store.names, store.abouts) for part in repeats(values[order])
+    ]
+    if not likeness.dense:
+        return equal
     step = _CELL_SIZE // _CELLS_OF_ONE
     middles = likeness.rows(np.sort(order)[::step]).vectors[0]
     kept = []
@@ -319,4 +327,5 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     flat = cells.ravel()
     by_cell = np.argsort(flat, kind="stable")
     ends = np.cumsum(np.bincount(flat, minlength=len(middles)))[:-1]
-    return [order[part // _CELLS_OF_ONE] for part in np.split(by_cell, ends) if len(part)]
+    near = [order[part // _CELLS_OF_ONE] for part in np.split(by_cell, ends) if len(part)]
+    return [*equal, *near]

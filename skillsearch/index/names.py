@@ -17,6 +17,7 @@ from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNo
 from skillsearch.index.documents import Document
 from skillsearch.index.relatives import are_kin
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import repeats
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
@@ -188,11 +189,8 @@ def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Di
 def _namesakes(documents: DocumentStore) -> Iterator[dict[int, Document]]:
     """Yield the documents of each name that several have, by number; no others are read."""
     living = documents.living
-    order = living[np.argsort(documents.names[living], kind="stable")]
-    _, starts, counts = np.unique(documents.names[order], return_index=True, return_counts=True)
-    is_shared = counts > 1
-    for start, count in zip(starts[is_shared], counts[is_shared], strict=True):
-        yield {number: documents[number] for number in order[start : start + count].tolist()}
+    for places in repeats(documents.names[living]):
+        yield {number: documents[number] for number in living[places].tolist()}
 
 
 def handle_of(

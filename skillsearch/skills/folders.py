@@ -25,6 +25,8 @@ _THROWN_AWAY = re.compile(
 )
 _TRASH = re.compile(r"(?:.*/)?trash/.*", re.IGNORECASE)
 _KEPT_ASIDE = re.compile(rf"_?(?:{_ASIDE})", re.IGNORECASE)
+# Names that file managers give to copies; no skill's name has a blank.
+_COPY = re.compile(r".+ (?:(?:- )?copy(?: \(?\d+\)?)?|\(\d+\))", re.IGNORECASE)
 _CHECKOUT = re.compile(r"(?:^|.*/)\.?worktrees/[^/]+/?", re.IGNORECASE)
 # A skill of another checkout comes after all that are kept aside in this one.
 _ANOTHER_CHECKOUT = 64
@@ -43,12 +45,14 @@ def is_in_trash(folder: str) -> bool:
 def remoteness(folder: str) -> int:
     """Return how far from the live skills of a root a skill's folder is: 0 if it is one of them.
 
-    It grows with each folder that is hidden, unless hosts look there, and with each around it that
-    has a name such as ``archive``; most of all in another checkout of the repository.
+    It grows with each folder that is hidden, unless hosts look there, with each around it that has
+    a name such as ``archive``, and with each that a file manager calls a copy; most of all in
+    another checkout of the repository.
     """
     parts = folder.split("/")
-    far = sum(one.startswith(".") and one.lower() not in _OF_HOSTS for one in parts)
-    far += sum(_KEPT_ASIDE.fullmatch(one) is not None for one in parts[:-1])
+    far = sum(part.startswith(".") and part.lower() not in _OF_HOSTS for part in parts)
+    far += sum(_KEPT_ASIDE.fullmatch(part) is not None for part in parts[:-1])
+    far += sum(_COPY.fullmatch(part) is not None for part in parts)
     far = min(far, _ANOTHER_CHECKOUT - 1)
     return far + _ANOTHER_CHECKOUT if _CHECKOUT.match(folder) else far
 

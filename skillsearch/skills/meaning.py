@@ -79,7 +79,8 @@ def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 
 
     `level` is how many mappings they lie in; those are looked at that metadata is read from.
     """
-    mended, findings = dict(fields), []
+    mended = dict(fields)
+    findings: list[Finding] = []
     last = {key: (number, lines) for key, number, lines in entries(textwrap.dedent(text))}
     for key, (number, lines) in last.items():
         plain, value, line = plain_key(key), fields.get(key), first_line + number
@@ -89,9 +90,8 @@ def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 
             mended[key], problems = mend_fields(value, inner, first_line=line + 1, level=level + 1)
             findings += problems
         elif key in fields and plain in (_TEXT_KEYS if level < 2 else _PHRASE_KEYS):
-            written = "\n".join(lines).partition(":")[2]
-            mended[key], problems = _mend(plain, value, written)
-            findings += [problem._replace(line=line) for problem in problems]
+            mended[key], odd = _mend(plain, value, "\n".join(lines).partition(":")[2])
+            findings += [problem._replace(line=line) for problem in odd]
     return mended, tuple(findings)
 
 

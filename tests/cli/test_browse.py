@@ -511,6 +511,18 @@ def test_a_family_is_told_below_the_hit():
     )
 
 
+def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):
+    """Namesakes by their ids, in the list of skills and in that of families."""
+    for folder in ("a", "b"):
+        make_skill(tmp_path / "r" / folder, "pdf", "Fills forms.", body="Fill. " * 60)
+    cli("index", str(tmp_path / "r"), "--model", "hashing")
+    listed = [line.split("\t")[0] for line in cli("list").stdout.splitlines()]
+    assert listed == ["r:a/pdf", "r:b/pdf"]
+    first, *_, members = cli("families").stdout.strip().split("\t")
+    assert (first, members) == ("r:a/pdf", "r:b/pdf (the same)")
+    assert all(cli("show", name).exit_code == 0 for name in listed)
+
+
 def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
     """With the skill that stands for each, in JSON as a hit has them."""
     body = "Steep it, wait, pour it and enjoy it slowly. " * 8

@@ -13,6 +13,7 @@ from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import SKETCH_SIZE, Document, field_texts
 from skillsearch.index.families import Likeness, group, overlaps, regroup
 from skillsearch.index.relatives import copies, family_of
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.types import Relative, Skill, SkillMetadata
@@ -206,6 +207,30 @@ def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
     assert (found[found] == found).all()
 
 
+def test_many_documents_without_vectors_are_compared_by_name_and_description(monkeypatch):
+    """As those of an index of words; each joins the first of all that it is a copy of."""
+    monkeypatch.setattr(families, "EXACT", 100)
+    same = {number: "It is said with equal words." for number in (5, 598)}
+    documents = [document(n, body="a body", about=same.get(n, "")) for n in range(599)]
+    documents.append(document(599, name="n7", body="a body"))
+    like = Likeness(DocumentStore.build(documents), (), (), ["s"])
+    leaders = group(like, np.arange(600))
+    assert np.flatnonzero(leaders != np.arange(600)).tolist() == [598, 599]
+    assert leaders[[598, 599]].tolist() == [5, 7]
+
+
+def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
+    """An update compares them, and must give what a new index does."""
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((600, 64))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    documents = [document(n, body="a body") for n in range(599)]
+    documents.append(document(599, name="n7", body="a body"))
+    monkeypatch.setattr(families, "EXACT", 100)
+    monkeypatch.setattr(families, "_CELL_SIZE", 30)
+    assert group(likeness(documents, rows), np.arange(600))[599] == 7
+
+
 def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):
     """The nearest by the vectors; names and descriptions are looked up."""
     rng = np.random.default_rng(6)
@@ -366,3 +391,19 @@ def test_a_table_answers_for_leaders_members_and_others():
     assert table.relatives(0).tolist() == []
     assert table.fits(8)
     assert not table.fits(7)
+
+
+@pytest.mark.parametrize("model", ["hashing", "onnx"])
+def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
+    model, tmp_path, make_skill
+):
+    """Sentences that a request may hold push it away from the original, not out of the family."""
+    about = "Fills in PDF forms, such as tax forms. Use when the user wants to fill in a form."
+    more = f"{about} Trigger on fill in a form, fill out a PDF, form filling, AcroForm."
+    make_skill(tmp_path / "s", "pdf-forms", about, body=LONG)
+    make_skill(tmp_path / "s", "pdf-pro", more, body=LONG)
+    make_skill(tmp_path / "s", "scene-cut", about, body=OTHER)
+    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", model=model)
+    assert [[each.name for each in family] for family in index.families()] == [
+        ["pdf-forms", "pdf-pro"]
+    ]

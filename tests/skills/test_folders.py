@@ -56,6 +56,15 @@ def test_copies_are_the_more_remote_the_further_they_lie_aside():
     assert remoteness("/".join(["old"] * 99) + "/pdf") < remoteness(".claude/worktrees/x/pdf") < 256
 
 
+@pytest.mark.parametrize(
+    "name", ["pdf copy", "pdf copy 2", "pdf - Copy", "pdf - Copy (3)", "pdf (1)"]
+)
+def test_what_a_file_manager_calls_a_copy_is_remote(name):
+    """A skill's own name has no blanks; what it is about may be copies."""
+    assert remoteness(name) == remoteness(f"{name}/pdf") == 1
+    assert remoteness("copy") == remoteness("pdf-copy") == remoteness("copy-editor") == 0
+
+
 @pytest.mark.parametrize("prefix", [".worktrees/fix", ".claude/worktrees/a-b", "x/worktrees/y"])
 def test_another_checkout_names_the_same_folder(prefix):
     """Below what it is called."""

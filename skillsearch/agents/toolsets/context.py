@@ -26,6 +26,7 @@ from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.parser import read_skill_text
+from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue, SearchResult
@@ -60,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class SkillMetadata(BaseModel):
-    """The name, purpose and file of a skill."""
+    """The name, purpose and file of a skill; ``get_skill_content`` takes the name."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,9 +70,19 @@ class SkillMetadata(BaseModel):
     path: Path = Field(..., description="Path of the skill's file")
 
     @classmethod
-    def of(cls, found: Document | Hit) -> SkillMetadata:
-        """Return the metadata of a skill that a library found."""
-        return cls(name=found.name, description=found.description, path=Path(found.path))
+    def of(cls, library: SkillLibrary, found: Document | Hit) -> SkillMetadata:
+        """Return the metadata of a skill that a library found; a `SkillMatch` if it has copies."""
+        handle = library.handle(found)
+        name = found.name if handle == one_line(found.name) else handle
+        metadata = cls(name=name, description=found.description, path=Path(found.path))
+        also = family_of(found) if isinstance(found, Hit) else ""
+        return SkillMatch(**dict(metadata), also=also) if also else metadata
+
+
+class SkillMatch(SkillMetadata):
+    """A skill that a search found, and which near-copies it stands for."""
+
+    also: str = Field("", description="Its near-copies, by names that load them")
 
 
 class Skill(BaseModel):
@@ -124,12 +135,12 @@ class SkillsLoader:
     def load_skill_metadata(self, skill_name: str) -> SkillMetadata | None:
         """Return the metadata of a skill, or None if there is no such skill."""
         self.reload()
-        return self._load(SkillMetadata.of, skill_name)
+        return self._load(partial(SkillMetadata.of, self.library), skill_name)
 
     def load_all_metadata(self) -> list[SkillMetadata]:
         """Return the metadata of all skills that models may be offered, by name."""
         self.reload()
-        return [SkillMetadata.of(document) for document in self.library.list()]
+        return [SkillMetadata.of(self.library, document) for document in self.library.list()]
 
     def load_skill_content(self, skill_name: str) -> str | None:
         """Return the whole Markdown of a skill's file, or None if it cannot be loaded."""
@@ -152,7 +163,7 @@ class SkillsLoader:
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
             content, seen = read_skill_text(Path(document.path))
-            skill = Skill(**dict(SkillMetadata.of(document)), content=content)
+            skill = Skill(**dict(SkillMetadata.of(self.library, document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill
         while len(self._kept) > self._room:
@@ -199,7 +210,7 @@ class SkillsManager:
 
     def search_skills(self, query: str, limit: int = 3) -> list[SkillMetadata]:
         """Find the skills that fit a request, best first; `QueryError` if it cannot be used."""
-        return [SkillMetadata.of(hit) for hit in self.hits(query, limit)]
+        return [SkillMetadata.of(self.library, hit) for hit in self.hits(query, limit)]
 
     def hits(self, query: str, limit: int) -> SearchResult:
         """Find as `search_skills` does, and return the hits themselves."""

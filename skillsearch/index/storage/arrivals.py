@@ -30,24 +30,22 @@ def note_arrivals(
     `ids` are hashes of document ids, `before` those in the index before. The skills of the first
     index have 0, and so has what came unseen: without an index before, as after damage.
     """
-    keys, numbers = _load(folder / ARRIVALS)
-    places = find_sorted(keys, ids)
-    found = np.where(places >= 0, np.append(numbers, 0)[places], 0)
+    known = _load(folder / ARRIVALS)
+    places = find_sorted(known[:, 0], ids)
+    numbers = known[:, 1].astype(np.int64)
+    arrivals = np.where(places >= 0, np.append(numbers, 0)[places], 0)
     if before is not None:
-        found[(places < 0) & ~np.isin(ids, before)] = numbers.max(initial=0) + 1
-    order = np.argsort(ids)
-    order = order[found[order] > 0]
-    if (ids[order].tobytes(), found[order].tobytes()) != (keys.tobytes(), numbers.tobytes()):
-        record = {"keys": ids[order].tobytes().hex(), "numbers": found[order].tolist()}
-        write_record(folder / ARRIVALS, record)
-    return found
+        arrivals[(places < 0) & ~np.isin(ids, before)] = numbers.max(initial=0) + 1
+    late = np.argsort(ids)
+    late = late[arrivals[late] > 0]
+    pairs = np.stack([ids[late], arrivals[late].astype(np.uint64)], axis=1)
+    if not np.array_equal(pairs, known):
+        write_record(folder / ARRIVALS, {"arrivals": pairs.tolist()})
+    return arrivals
 
 
-def _load(path: Path) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    with suppress(CacheError, KeyError, TypeError, ValueError):
-        record = read_record(path)
-        keys = np.frombuffer(bytes.fromhex(record["keys"]), "<u8")
-        numbers = np.array(record["numbers"], np.int64)
-        if len(keys) == len(numbers):
-            return keys, numbers
-    return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+def _load(path: Path) -> NDArray[np.uint64]:
+    """Return the ids of skills that came later, ascending, each with its number."""
+    with suppress(CacheError, KeyError, TypeError, ValueError, OverflowError):
+        return np.array(read_record(path)["arrivals"], np.uint64).reshape(-1, 2)
+    return np.zeros((0, 2), np.uint64)

@@ -67,6 +67,17 @@ def union(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers[is_first]
 
 
+def repeats(values: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the places, ascending, of each value that stands in several."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    ends = np.append(starts[1:], len(order))
+    are_several = ends - starts > 1
+    for start, end in zip(starts[are_several], ends[are_several], strict=True):
+        yield order[start:end]
+
+
 def without(numbers: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the numbers that are not among others."""
     return numbers[~np.isin(numbers, gone)] if len(gone) else numbers

@@ -471,6 +471,19 @@ def test_search_gives_three_unless_told_otherwise(tmp_path, make_manager, make_s
         manager.search_skills("steep green tea", limit=0)
 
 
+def test_search_names_the_copies_that_a_skill_stands_for(tmp_path, make_manager, make_skill):
+    """Each of the family, and each skill that is listed, can be loaded by the name it has there."""
+    about, body = "Fills in PDF forms and flattens them.", "Read the form, then fill it. " * 20
+    for folder, name in (("a", "pdf-forms"), ("b", "pdf-forms"), ("c", "pdf-pro")):
+        make_skill(tmp_path / "r" / folder, name, about, body=body)
+    manager = make_manager(tmp_path / "r")
+    (match,) = manager.search_skills("fill in a pdf form")
+    assert (match.name, match.also) == ("r:a/pdf-forms", "also r:b/pdf-forms, pdf-pro, copies")
+    names = ["r:a/pdf-forms", "r:b/pdf-forms", "pdf-pro"]
+    assert sorted(each.name for each in manager.metadata_list) == sorted(names)
+    assert all(manager.get_skill_content(name) for name in names)
+
+
 def test_search_finds_nothing_below_the_threshold(root, manager, make_manager):
     """That of the calibration by default."""
     assert manager.hits("steep tea", 3).threshold == default_calibration().threshold
