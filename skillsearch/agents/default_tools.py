@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -266,7 +265,7 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
 
 @lru_cache(maxsize=4)
 def _open(index_dir: Path) -> SkillLibrary:
-    return SkillLibrary.open(index_dir, executor=ThreadPoolExecutor(1))
+    return SkillLibrary.open(index_dir)
 
 
 _TOOLSET = Toolset(lambda: configured(_open).tools())

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from skillsearch.config import Settings, index_option
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MAX_AGE = 1.0
 """Seconds for which a look at the disk serves whatever is asked of an index that stays open."""
-MAX_AGE_LARGE = 30.0
-"""The same above `MAX_CHECKED_SKILLS`, where a look costs 100 ms and more."""
+PAUSE = 20
+"""How many times as long as a look took the next one waits at least, so that looks are 5 %."""
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
@@ -147,31 +147,38 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
+@dataclass
 class LookTimer:
     """Tells when to look at the disk again: the one age that all answers share."""
 
-    def __init__(self) -> None:
-        self._looked = -math.inf
+    seconds: float = 0.0  # what the last look cost, in time of the processor
+    _looked: float = -math.inf
 
-    def is_due(self, max_age: float, skills: int) -> bool:
+    def is_due(self, max_age: float) -> bool:
         """Return whether the last look is so old, and if it is, count from now; 0 is always due."""
-        if max_age and skills > MAX_CHECKED_SKILLS:
-            max_age = max(max_age, MAX_AGE_LARGE)
-        now = monotonic()
-        is_due = now - self._looked >= max_age
+        now, pause = monotonic(), max(max_age, self.seconds * PAUSE) if max_age else 0
+        is_due = now - self._looked >= pause
         self._looked = now if is_due else self._looked
         return is_due
+
+    def is_current(self, compare: Callable[[], bool]) -> bool:
+        """Return what a comparison with the disk says, and remember what it cost."""
+        begun = thread_time()
+        is_current = compare()
+        self.seconds = thread_time() - begun
+        return is_current
 
 
 class Freshness:
     """Keeps an open index like the disk: the one rule for all that answer from an index.
 
     Before an answer the stats of all folders and files are compared, unless that was done within
-    `MAX_AGE`. Up to `MAX_REFRESHED_FILES` new and changed files are indexed at once. More, and all
-    if the model has changed, are left to the executor, and so is even the look above
-    `MAX_CHECKED_SKILLS`; until it is done, the index is searched as it was. Without an executor the
-    message says what to run. The skills of a root that is gone stay, and the other roots are kept
-    up to date. What another process writes is searched from the next answer on.
+    `MAX_AGE`, or within `PAUSE` times what it cost if that is longer. Up to `MAX_REFRESHED_FILES`
+    new and changed files are indexed at once. More, and all if the model has changed, are left to
+    the executor, and so is even the look above `MAX_CHECKED_SKILLS`; until it is done, the index is
+    searched as it was. Without an executor the message says what to run. The skills of a root that
+    is gone stay, and the other roots are kept up to date. What another process writes is searched
+    from the next answer on.
     """
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
@@ -203,7 +210,7 @@ class Freshness:
             if stamp != self._stamp:
                 self.index.reopen()
                 self._stamp = stamp
-            is_due = max_age is not None and self._timer.is_due(max_age, len(self.index))
+            is_due = max_age is not None and self._timer.is_due(max_age)
             if is_due and not self._job:
                 event = self._compare()
         except SkillSearchError as exc:
@@ -230,7 +237,7 @@ class Freshness:
         if gone:
             state, way_on = _state_of(str(gone[0].path)), _way_on(index.folder, option)
             self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
-        if not has_changed_model and not has_come and detector.is_unchanged():
+        if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
         found = (detector.by_stat() or detector.walk()).report()
         is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
@@ -255,7 +262,7 @@ class Freshness:
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""
         if self._executor:
-            self._job = self._executor.submit(_renew, self.index.folder)
+            self._job = self._executor.submit(_renew, self.index.folder, self._timer)
         return ""
 
 
@@ -278,12 +285,12 @@ def is_free(folder: Path) -> bool:
         return False
 
 
-def _renew(folder: Path) -> None:
+def _renew(folder: Path, timer: LookTimer) -> None:
     """Bring an index up to date for those who have it open."""
     from skillsearch.index.skill_index import SkillIndex
 
     index = SkillIndex.open(folder)
-    if index.has_changed_model() or not index.is_current():
+    if index.has_changed_model() or not timer.is_current(index.is_current):
         index.refresh(keep_missing=True)
 
 
