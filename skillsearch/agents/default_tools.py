@@ -263,9 +263,5 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
     return LibraryTools(library, settings.threshold)
 
 
-@lru_cache(maxsize=4)
-def _open(index_dir: Path) -> SkillLibrary:
-    return SkillLibrary.open(index_dir)
-
-
+_open = lru_cache(maxsize=4)(SkillLibrary.open)
 _TOOLSET = Toolset(lambda: configured(_open).tools())

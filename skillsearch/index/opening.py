@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
+    from skillsearch.index.request import IndexRequest
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
@@ -38,36 +38,6 @@ _NEAR_CUTOFF = 0.75
 _HYPHENATED, _MAX_DOUBTFUL = re.compile(r"\w+(?:[-_]\w+)+"), 3
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
-
-
-_T = TypeVar("_T")
-
-
-@dataclass
-class OpenIndexes(Generic[_T]):
-    """Values made of the `limit` last used index folders, again after each new generation."""
-
-    make: Callable[[Path], _T]
-    limit: int = 1
-    is_outdated: Callable[[_T], bool] = field(default=lambda _made: False, kw_only=True)
-    _kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = field(
-        default_factory=OrderedDict, init=False
-    )
-
-    def __iter__(self) -> Iterator[_T]:
-        """Yield what is kept, the most recently used last."""
-        return (made for _, made in self._kept.values())
-
-    def get(self, folder: Path) -> _T:
-        """Return what belongs to the newest generation of an index."""
-        stamp = _stamp(folder)
-        kept = self._kept.get(folder)
-        if kept is None or kept[0] != stamp or self.is_outdated(kept[1]):
-            kept = self._kept[folder] = stamp, self.make(folder)
-        self._kept.move_to_end(folder)
-        while len(self._kept) > self.limit:
-            self._kept.popitem(last=False)
-        return kept[1]
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
@@ -93,8 +63,7 @@ def open_index(settings: Settings) -> SkillIndex:
         raise
     except RootError as exc:
         raise IndexNotFoundError(
-            f"The index in {folder.path} is damaged and cannot be built anew: {exc} "
-            f"{_way_on(folder.path, index_option(folder.path, settings))}"
+            f"The index in {folder.path} is damaged and cannot be built anew: {exc}"
         ) from exc
 
 
@@ -235,7 +204,7 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
         option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
         if gone:
-            state, way_on = _state_of(str(gone[0].path)), _way_on(index.folder, option)
+            state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
             self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
         if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
@@ -304,13 +273,11 @@ def _state_of(root: str) -> str:
     return "cannot be read"
 
 
-def _way_on(folder: Path, option: str) -> str:
+def _way_on(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
-    from skillsearch.index.request import IndexRequest, replace_command, usable_roots
+    from skillsearch.index.request import replace_command, usable_roots
 
-    request = IndexRequest.load(folder)
-    named = request.named if request else ()
-    usable = usable_roots(named)
-    if named and len(usable) == len(named):  # It was unpacked, and can be again.
+    usable = usable_roots(request.named)
+    if len(usable) == len(request.named):  # It was unpacked, and can be again.
         return f"To fix: run `skillsearch index{option}`"
     return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"
