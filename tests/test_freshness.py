@@ -684,6 +684,26 @@ def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch,
     assert timer.is_due(0)
 
 
+def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeypatch):
+    """Where a root of a large index is gone, each look compares everything."""
+    monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
+    monkeypatch.setattr(opening, "thread_time", iter(range(0, 1000, 5)).__next__)
+    later = Later()
+    freshness = Freshness(SkillIndex.open(disk.index_dir), later)
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    disk.tools.rename(disk.tools.with_name("away"))
+    for pause in (MAX_AGE, 5 * PAUSE):
+        freshness.look()
+        later.work()
+        clock.now += pause * 0.99
+        freshness.look()
+        assert not later.waiting
+        clock.now += pause * 0.02
+    freshness.look()
+    assert later.waiting
+    assert len(freshness.index) == 6
+
+
 @pytest.mark.parametrize("key", ["open", "search_skills"])
 def test_much_is_searched_without_an_executor_too(disk, request, clock, key):
     """A thread indexes it meanwhile."""

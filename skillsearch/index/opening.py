@@ -258,9 +258,12 @@ def _renew(folder: Path, timer: LookTimer) -> None:
     """Bring an index up to date for those who have it open."""
     from skillsearch.index.skill_index import SkillIndex
 
-    index = SkillIndex.open(folder)
-    if index.has_changed_model() or not timer.is_current(index.is_current):
+    index, begun = SkillIndex.open(folder), thread_time()
+    before = index.generation
+    if index.has_changed_model() or not index.is_current():
         index.refresh(keep_missing=True)
+    if index.generation == before:  # Else it was more than a look.
+        timer.seconds = thread_time() - begun
 
 
 def _state_of(root: str) -> str:
