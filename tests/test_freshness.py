@@ -693,10 +693,10 @@ def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeyp
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
     disk.tools.rename(disk.tools.with_name("away"))
     for pause in (MAX_AGE, 5 * PAUSE):
-        freshness.look()
+        assert "tools is gone" in freshness.look()
         later.work()
         clock.now += pause * 0.99
-        freshness.look()
+        assert "tools is gone" in freshness.look()
         assert not later.waiting
         clock.now += pause * 0.02
     freshness.look()

@@ -156,6 +156,7 @@ class Freshness:
         self.problem = ""  # why the index is not like the disk, and in later sentences what helps
         self._timer, self._stamp = LookTimer(), _stamp(index.folder)
         self._job: Future[None] | None = None
+        self._gone = ""  # the problem of a root that is gone
 
     progress = None  # words are searched only before the first index
 
@@ -173,7 +174,8 @@ class Freshness:
         """
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
-            self.problem = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+            failure = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+            self.problem = failure or self._gone
         event, stamp = "", _stamp(self.index.folder)
         try:
             if stamp != self._stamp:
@@ -194,9 +196,7 @@ class Freshness:
         from skillsearch.skills.discovery import make_roots
 
         index, has_changed_model = self.index, self.index.has_changed_model()
-        self.problem = ""
-        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
-            return self._begin()
+        self.problem = self._gone = ""
         roots = index.opened.settings.roots
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
         paths = {root.path for root in make_roots(request.roots)[0]}
@@ -205,7 +205,9 @@ class Freshness:
         option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
         if gone:
             state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
-            self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
+            return self._begin()
         if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
         found = (detector.by_stat() or detector.walk()).report()
