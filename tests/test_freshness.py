@@ -24,7 +24,7 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
 from skillsearch.index import opening
-from skillsearch.index.opening import MAX_AGE, MAX_AGE_LARGE, MAX_REFRESHED_FILES, Freshness
+from skillsearch.index.opening import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -653,20 +653,65 @@ def test_without_an_executor_the_message_says_what_to_run(disk, clock):
 
 
 def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch):
-    """Twice a minute at most, and the answer after the one that began it knows."""
+    """A second later again, and the answer after the one that began it knows."""
     monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
     later = Later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
     library.search("tea")
     later.work()
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
-    for seconds in (MAX_AGE, MAX_AGE_LARGE):
+    for seconds, looks in ((MAX_AGE / 2, 0), (MAX_AGE, 1)):
         clock.now += seconds
-        assert "mull-wine" not in [
-            hit.name for hit in library.search("mull red wine with cinnamon")
-        ]
+        hits = library.search("mull red wine with cinnamon")
+        assert "mull-wine" not in [hit.name for hit in hits]
+        assert len(later.waiting) == looks
     later.work()
     assert library.search("mull red wine with cinnamon")[0].name == "mull-wine"
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.001, 0.06, 0.5, 40.0])
+def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch, cost):
+    """Of a second at least; what is explicitly looked for does not wait."""
+    monkeypatch.setattr(opening, "thread_time", iter([7.0, 7.0 + cost]).__next__)
+    timer = LookTimer()
+    assert timer.is_due(MAX_AGE)
+    assert timer.is_current(lambda: True)
+    pause = max(MAX_AGE, PAUSE * cost)
+    clock.now += pause * 0.99
+    assert not timer.is_due(MAX_AGE)
+    clock.now += pause * 0.02
+    assert timer.is_due(MAX_AGE)
+    assert timer.is_due(0)
+
+
+def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeypatch):
+    """Where a root of a large index is gone, each look compares everything."""
+    monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
+    monkeypatch.setattr(opening, "thread_time", iter(range(0, 1000, 5)).__next__)
+    later = Later()
+    freshness = Freshness(SkillIndex.open(disk.index_dir), later)
+    disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    disk.tools.rename(disk.tools.with_name("away"))
+    for pause in (MAX_AGE, 5 * PAUSE):
+        assert "tools is gone" in freshness.look()
+        later.work()
+        clock.now += pause * 0.99
+        assert "tools is gone" in freshness.look()
+        assert not later.waiting
+        clock.now += pause * 0.02
+    freshness.look()
+    assert later.waiting
+    assert len(freshness.index) == 6
+
+
+@pytest.mark.parametrize("key", ["open", "search_skills"])
+def test_much_is_searched_without_an_executor_too(disk, request, clock, key):
+    """A thread indexes it meanwhile."""
+    door = DOORS[key](disk, request)
+    door.is_other_process = True  # asked until it knows
+    door.find("tea")
+    write_many(disk)
+    soon(clock, door, lambda: "mix-7" in door.find("mix cocktail number 7"))
 
 
 # What is told, and to whom.
@@ -706,7 +751,10 @@ def test_a_server_says_in_its_answer_which_root_is_gone(disk, request):
     """By its name; where it lies is not for a model."""
     door = by_stdio(disk, request, "--index-dir", disk.index_dir)
     disk.tools.rename(disk.tools.with_name("away"))
-    found = door._call("search_skills", query="steep green tea at the right temperature")
+    found, deadline = {"structuredContent": {}}, time.monotonic() + WAIT_SECONDS
+    while "problem" not in found["structuredContent"] and time.monotonic() < deadline:
+        found = door._call("search_skills", query="steep green tea at the right temperature")
+        time.sleep(0.2)
     told = "the folder tools is gone; searching the index as it was"
     assert found["structuredContent"]["problem"] == told
     assert found["content"][0]["text"].endswith(f"\n[{told}]")

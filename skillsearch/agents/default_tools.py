@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -264,9 +263,5 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
     return LibraryTools(library, settings.threshold)
 
 
-@lru_cache(maxsize=4)
-def _open(index_dir: Path) -> SkillLibrary:
-    return SkillLibrary.open(index_dir, executor=ThreadPoolExecutor(1))
-
-
+_open = lru_cache(maxsize=4)(SkillLibrary.open)
 _TOOLSET = Toolset(lambda: configured(_open).tools())

@@ -20,7 +20,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.opening import Freshness, OpenIndexes, answer_queries, near_names
+from skillsearch.index.opening import Freshness, answer_queries, near_names
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
@@ -57,7 +57,7 @@ class WarmIndex:
     lacks_library: bool  # whether that of a channel was not installed
 
 
-class WarmIndexes(OpenIndexes[WarmIndex]):
+class WarmIndexes:
     """The most recently used indexes; not thread-safe.
 
     Nothing is built here: clients do by themselves what cannot wait, and tell their user. So an
@@ -66,11 +66,23 @@ class WarmIndexes(OpenIndexes[WarmIndex]):
 
     def __init__(self) -> None:
         self._readers, self._indexing = Readers(), ThreadPoolExecutor(1)
-        super().__init__(
-            self._open,
-            MAX_INDEXES,
-            is_outdated=lambda warm: warm.lacks_library and multilingual_is_installed(),
-        )
+        self._warm: dict[Path, tuple[tuple[int, ...], WarmIndex]] = {}
+
+    def __iter__(self) -> Iterator[WarmIndex]:
+        """Yield the indexes, the most recently used last."""
+        return (warm for _, warm in self._warm.values())
+
+    def get(self, folder: Path) -> WarmIndex:
+        """Return the newest generation of an index."""
+        stamp = IndexFolder(folder).stamp()
+        before, warm = self._warm.get(folder, ((), None))
+        if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):
+            warm = self._open(folder)
+        self._warm.pop(folder, None)
+        self._warm[folder] = stamp, warm
+        if len(self._warm) > MAX_INDEXES:
+            del self._warm[next(iter(self._warm))]
+        return warm
 
     def _open(self, folder: Path) -> WarmIndex:
         """Open an index; an embedder that another index has is not loaded again."""

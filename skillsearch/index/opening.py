@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Unpack
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
+    from skillsearch.index.request import IndexRequest
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
 
 MAX_AGE = 1.0
 """Seconds for which a look at the disk serves whatever is asked of an index that stays open."""
-MAX_AGE_LARGE = 30.0
-"""The same above `MAX_CHECKED_SKILLS`, where a look costs 100 ms and more."""
+PAUSE = 20
+"""How many times as long as a look took the next one waits at least, so that looks are 5 %."""
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
@@ -38,36 +38,6 @@ _NEAR_CUTOFF = 0.75
 _HYPHENATED, _MAX_DOUBTFUL = re.compile(r"\w+(?:[-_]\w+)+"), 3
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
-
-
-_T = TypeVar("_T")
-
-
-@dataclass
-class OpenIndexes(Generic[_T]):
-    """Values made of the `limit` last used index folders, again after each new generation."""
-
-    make: Callable[[Path], _T]
-    limit: int = 1
-    is_outdated: Callable[[_T], bool] = field(default=lambda _made: False, kw_only=True)
-    _kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = field(
-        default_factory=OrderedDict, init=False
-    )
-
-    def __iter__(self) -> Iterator[_T]:
-        """Yield what is kept, the most recently used last."""
-        return (made for _, made in self._kept.values())
-
-    def get(self, folder: Path) -> _T:
-        """Return what belongs to the newest generation of an index."""
-        stamp = _stamp(folder)
-        kept = self._kept.get(folder)
-        if kept is None or kept[0] != stamp or self.is_outdated(kept[1]):
-            kept = self._kept[folder] = stamp, self.make(folder)
-        self._kept.move_to_end(folder)
-        while len(self._kept) > self.limit:
-            self._kept.popitem(last=False)
-        return kept[1]
 
 
 def _stamp(folder: Path) -> tuple[int, ...]:
@@ -93,8 +63,7 @@ def open_index(settings: Settings) -> SkillIndex:
         raise
     except RootError as exc:
         raise IndexNotFoundError(
-            f"The index in {folder.path} is damaged and cannot be built anew: {exc} "
-            f"{_way_on(folder.path, index_option(folder.path, settings))}"
+            f"The index in {folder.path} is damaged and cannot be built anew: {exc}"
         ) from exc
 
 
@@ -147,31 +116,38 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
+@dataclass
 class LookTimer:
     """Tells when to look at the disk again: the one age that all answers share."""
 
-    def __init__(self) -> None:
-        self._looked = -math.inf
+    seconds: float = 0.0  # what the last look cost, in time of the processor
+    _looked: float = -math.inf
 
-    def is_due(self, max_age: float, skills: int) -> bool:
+    def is_due(self, max_age: float) -> bool:
         """Return whether the last look is so old, and if it is, count from now; 0 is always due."""
-        if max_age and skills > MAX_CHECKED_SKILLS:
-            max_age = max(max_age, MAX_AGE_LARGE)
-        now = monotonic()
-        is_due = now - self._looked >= max_age
+        now, pause = monotonic(), max(max_age, self.seconds * PAUSE) if max_age else 0
+        is_due = now - self._looked >= pause
         self._looked = now if is_due else self._looked
         return is_due
+
+    def is_current(self, compare: Callable[[], bool]) -> bool:
+        """Return what a comparison with the disk says, and remember what it cost."""
+        begun = thread_time()
+        is_current = compare()
+        self.seconds = thread_time() - begun
+        return is_current
 
 
 class Freshness:
     """Keeps an open index like the disk: the one rule for all that answer from an index.
 
     Before an answer the stats of all folders and files are compared, unless that was done within
-    `MAX_AGE`. Up to `MAX_REFRESHED_FILES` new and changed files are indexed at once. More, and all
-    if the model has changed, are left to the executor, and so is even the look above
-    `MAX_CHECKED_SKILLS`; until it is done, the index is searched as it was. Without an executor the
-    message says what to run. The skills of a root that is gone stay, and the other roots are kept
-    up to date. What another process writes is searched from the next answer on.
+    `MAX_AGE`, or within `PAUSE` times what it cost if that is longer. Up to `MAX_REFRESHED_FILES`
+    new and changed files are indexed at once. More, and all if the model has changed, are left to
+    the executor, and so is even the look above `MAX_CHECKED_SKILLS`; until it is done, the index is
+    searched as it was. Without an executor the message says what to run. The skills of a root that
+    is gone stay, and the other roots are kept up to date. What another process writes is searched
+    from the next answer on.
     """
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
@@ -180,6 +156,7 @@ class Freshness:
         self.problem = ""  # why the index is not like the disk, and in later sentences what helps
         self._timer, self._stamp = LookTimer(), _stamp(index.folder)
         self._job: Future[None] | None = None
+        self._gone = ""  # the problem of a root that is gone
 
     progress = None  # words are searched only before the first index
 
@@ -197,13 +174,14 @@ class Freshness:
         """
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
-            self.problem = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+            failure = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+            self.problem = failure or self._gone
         event, stamp = "", _stamp(self.index.folder)
         try:
             if stamp != self._stamp:
                 self.index.reopen()
                 self._stamp = stamp
-            is_due = max_age is not None and self._timer.is_due(max_age, len(self.index))
+            is_due = max_age is not None and self._timer.is_due(max_age)
             if is_due and not self._job:
                 event = self._compare()
         except SkillSearchError as exc:
@@ -218,9 +196,7 @@ class Freshness:
         from skillsearch.skills.discovery import make_roots
 
         index, has_changed_model = self.index, self.index.has_changed_model()
-        self.problem = ""
-        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
-            return self._begin()
+        self.problem = self._gone = ""
         roots = index.opened.settings.roots
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
         paths = {root.path for root in make_roots(request.roots)[0]}
@@ -228,9 +204,11 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
         option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
         if gone:
-            state, way_on = _state_of(str(gone[0].path)), _way_on(index.folder, option)
-            self.problem = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
-        if not has_changed_model and not has_come and detector.is_unchanged():
+            state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
+            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
+            return self._begin()
+        if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
         found = (detector.by_stat() or detector.walk()).report()
         is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
@@ -255,7 +233,7 @@ class Freshness:
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""
         if self._executor:
-            self._job = self._executor.submit(_renew, self.index.folder)
+            self._job = self._executor.submit(_renew, self.index.folder, self._timer)
         return ""
 
 
@@ -278,13 +256,16 @@ def is_free(folder: Path) -> bool:
         return False
 
 
-def _renew(folder: Path) -> None:
+def _renew(folder: Path, timer: LookTimer) -> None:
     """Bring an index up to date for those who have it open."""
     from skillsearch.index.skill_index import SkillIndex
 
-    index = SkillIndex.open(folder)
+    index, begun = SkillIndex.open(folder), thread_time()
+    before = index.generation
     if index.has_changed_model() or not index.is_current():
         index.refresh(keep_missing=True)
+    if index.generation == before:  # Else it was more than a look.
+        timer.seconds = thread_time() - begun
 
 
 def _state_of(root: str) -> str:
@@ -297,13 +278,11 @@ def _state_of(root: str) -> str:
     return "cannot be read"
 
 
-def _way_on(folder: Path, option: str) -> str:
+def _way_on(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
-    from skillsearch.index.request import IndexRequest, replace_command, usable_roots
+    from skillsearch.index.request import replace_command, usable_roots
 
-    request = IndexRequest.load(folder)
-    named = request.named if request else ()
-    usable = usable_roots(named)
-    if named and len(usable) == len(named):  # It was unpacked, and can be again.
+    usable = usable_roots(request.named)
+    if len(usable) == len(request.named):  # It was unpacked, and can be again.
         return f"To fix: run `skillsearch index{option}`"
     return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"

@@ -161,6 +161,8 @@ class RootChange:
 
     def _hint(self, root: Path | str, usable: Roots, earlier: Roots) -> str:
         """Return what to do about a root that cannot be indexed."""
+        if self.how == "keep" and sources.is_bundle(root):  # It was unpacked, and can be again.
+            return f"To fix: run `skillsearch index{self._option}`"
         if root in earlier and self.how != "replace":
             command = replace_command(usable, self._option)
             return f"It was indexed before: bring it back, or leave its skills out: {command}"

@@ -103,7 +103,7 @@ class SkillLibrary:
         executor: Executor | None = None,
         reader: str | None = None,
     ) -> SkillLibrary:
-        """Take the skills of a saved index; an executor indexes in the background what is much."""
+        """Take the skills of a saved index; an executor, or a thread, indexes what is much."""
         return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod

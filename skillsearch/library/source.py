@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -107,9 +107,9 @@ class IndexSource:
     """The skills of an existing index, kept like the disk by its `Freshness`."""
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
-        """Take an opened index; an executor updates it while it is searched as it is."""
+        """Take an opened index; an executor, or else a thread, indexes what is much meanwhile."""
         self._index, self._executor = index, executor
-        self.indexer = Freshness(index, executor)
+        self.indexer = Freshness(index, executor or ThreadPoolExecutor(1))
 
     @property
     def documents(self) -> DocumentStore:
@@ -179,7 +179,7 @@ class ScannedSource:
         self._read(*request.roots)
 
     def _read(self, *roots: Path) -> None:
-        self._timer.is_due(0, len(self._scan.documents))
+        self._timer.is_due(0)
         before, self._scan = self._scan, scan(roots, self._scan)
         is_same = before.roots == self._scan.roots
         if is_same and not differences(before.documents, self._scan.documents):
@@ -202,8 +202,8 @@ class ScannedSource:
 
     def look(self, max_age: float | None) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
-        is_due = max_age is not None and self._timer.is_due(max_age, len(self.documents))
-        if is_due and not self.is_current():
+        is_due = max_age is not None and self._timer.is_due(max_age)
+        if is_due and not self._timer.is_current(self.is_current):
             self._read(*self._request.roots)
 
     def refresh(self) -> None:

@@ -16,13 +16,7 @@ from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
-from skillsearch.index.opening import (
-    MAX_AGE,
-    Freshness,
-    OpenIndexes,
-    answer_queries,
-    near_names,
-)
+from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
@@ -58,13 +52,8 @@ class Pages:
     searching: LibraryThread = field(default_factory=LibraryThread)
     aside: LibraryThread = field(default_factory=lambda: LibraryThread(SLOW_SECONDS))
     _opened: Freshness | None = field(default=None, init=False)
-    _opened_aside: OpenIndexes[SkillIndex] = field(init=False)
     _note: str = field(default="", init=False)
     _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        """Open nothing before it is asked for."""
-        self._opened_aside = OpenIndexes(SkillIndex.open)
 
     def index(self, max_age: float = 0) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
@@ -205,7 +194,7 @@ class Pages:
         """Return what is made of the newest generation, once; None until it is there."""
         generation = await self.searching.run(lambda: self.index().generation)
         place = self.settings.index_dir
-        return await self._once(name, generation, lambda: make(self._opened_aside.get(place)))
+        return await self._once(name, generation, lambda: make(SkillIndex.open(place)))
 
     async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
         """Return what is made aside of one thing, once; None until it is there."""

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -423,6 +424,23 @@ def test_a_damaged_index_without_its_root_exits_with_4(indexed, index_dir, drink
     result = indexed("query", "brew filter coffee")
     assert (result.exit_code, result.stdout) == (4, "")
     assert "is damaged and cannot be built anew" in result.stderr
+    assert result.stderr.count("leave its skills out: skillsearch index --replace") == 1
+
+
+@pytest.mark.parametrize("kind", ["zip", "folder"])
+def test_what_a_damaged_index_waits_for_is_said_once(indexed, index_dir, drinks, tmp_path, kind):
+    """An archive can be unpacked again; a folder has to come back."""
+    other = tmp_path / "other"
+    shutil.copytree(drinks, other / "brewing")
+    name = shutil.make_archive(str(other), "zip", other) if kind == "zip" else str(other)
+    indexed("index", name)
+    damage(index_dir)
+    shutil.rmtree(other)
+    shutil.rmtree(cache_dir() / "roots", ignore_errors=True)
+    result = indexed("query", "brew filter coffee")
+    is_zip = kind == "zip"
+    assert ("To fix: run `skillsearch index" in result.stderr) == is_zip, result.stderr
+    assert ("leave its skills out" in result.stderr) != is_zip
 
 
 # Batches.

@@ -201,6 +201,18 @@ def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, dr
     assert other is embedder
 
 
+def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks, make_skill):
+    """And only then."""
+    warm = WarmIndexes()
+    first = warm.get(index_dir)
+    make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
+    SkillIndex.open(index_dir).refresh()
+    second = warm.get(index_dir)
+    assert second is not first
+    assert warm.get(index_dir) is second
+    assert [one.index.folder for one in warm] == [index_dir]
+
+
 def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp_path):
     """That of the second channel too."""
     extra("known")

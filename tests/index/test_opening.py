@@ -6,7 +6,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
 from skillsearch.index.languages import take_notice
-from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
+from skillsearch.index.opening import answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 
@@ -67,27 +67,6 @@ def test_a_search_writes_nothing(index, files_of):
         opened.search(query, explain=True)
     opened.search_many(["tea", "keys"])
     assert files_of(index.folder) == before
-
-
-def test_an_index_is_made_anew_for_each_generation(index, root, make_skill):
-    """And only then."""
-    opened = OpenIndexes(lambda folder: object())
-    first = opened.get(index.folder)
-    assert opened.get(index.folder) is first
-    make_skill(root, "steep-tea", "Steep tea.")
-    index.refresh()
-    second = opened.get(index.folder)
-    assert second is not first
-    assert opened.get(index.folder) is second
-
-
-def test_the_indexes_that_were_used_last_are_kept(tmp_path):
-    """A folder without an index counts, too."""
-    made = []
-    opened = OpenIndexes(lambda folder: made.append(folder.name) or object(), limit=2)
-    for name in ("a", "b", "a", "c", "a", "b"):
-        opened.get(tmp_path / name)
-    assert made == ["a", "b", "c", "b"]
 
 
 def test_every_face_is_answered_after_the_same_steps(extra, index, root):

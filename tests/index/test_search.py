@@ -132,8 +132,7 @@ def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
 def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
     """Of the same text but for their names: none leads, and none is behind."""
     for name in ("d", "b", "c"):
-        body = " ".join(name * size for size in range(3, 25))  # enough to be no copies
-        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", body)
+        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
     add_skill(tmp_path / "s" / "tea", "tea-timer", "Time green tea.", "Two minutes.")
     result = build(tmp_path / "s").search("water plants", 3, 0.0, explain=True, reader="off")
     assert {hit.name for hit in result} == {"tool-b", "tool-c", "tool-d"}

@@ -51,7 +51,8 @@ def setup_command(asked: Asked) -> int:
     Hosts are found by their folder or their program, skills in .agents/skills and .claude/skills,
     here and in the home folder; what the index holds already is brought up to date. It shows all
     it would do and asks; without a terminal it does nothing unless --yes is given. Files of hosts
-    are changed as by mcp-config --write. A host with our plugin needs neither server nor hook.
+    are changed as by mcp-config --write. A host with our plugin needs neither server nor hook: they
+    are taken out there.
     """
     from skillsearch.index.corpus import last_request
 
@@ -139,20 +140,23 @@ class _Planned:
 
     @classmethod
     def of(cls, client: str, file: Path, entries: Sequence[Entry]) -> _Planned:
-        """Work it out; a host that has our plugin gets no second server or hook."""
+        """Work it out; a host that has our plugin keeps no second server or hook."""
         kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
         row: dict[str, JsonValue] = {"client": client, "entries": kinds, "file": str(file)}
-        is_removal = entries[0].value is None
-        if not is_removal and (plugin := our_plugin(client)):
-            return cls(row | {"state": "plugin"}, entries, note=f"{client} has the plugin {plugin}")
+        note = plugin = ""
+        if entries[0].value is not None:
+            plugin = our_plugin(client)
+            note = f"{client} has the plugin {plugin}" if plugin else distrust(client, Path.cwd())
+        if plugin:
+            entries = [entry._replace(value=None) for entry in entries]
         try:
             change = Change.plan(file, entries)
         except (ConfigError, OSError) as exc:
             return cls(row | {"state": "refused", "reason": str(exc)}, entries)
-        note = "" if is_removal else distrust(client, Path.cwd())
         if not change.is_needed:
-            return cls(row | {"state": "unchanged"}, entries, note=note)
-        return cls(row | {"state": "remove" if is_removal else "write"}, entries, change, note)
+            return cls(row | {"state": "plugin" if plugin else "unchanged"}, entries, note=note)
+        state = "remove" if entries[0].value is None else "write"
+        return cls(row | {"state": state}, entries, change, note)
 
     def tell(self) -> None:
         """Show the change as a diff, or why there is none, and what else to know."""

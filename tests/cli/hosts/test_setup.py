@@ -167,6 +167,21 @@ def test_a_host_with_our_plugin_gets_no_second_server_or_hook(
     assert (machine / ".claude.json").exists() == (state == "write")
 
 
+@pytest.mark.parametrize("only", [(), ("--only", "server"), ("--only", "hook")])
+def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
+    """Else a host would start two servers, and ask at every prompt twice."""
+    claude = machine / ".claude"
+    (claude / "plugins").mkdir(parents=True)
+    cli("setup", "--yes", *only)
+    listed = {"plugins": {"skillsearch@mine": [{"scope": "user"}]}}
+    (claude / "plugins" / "installed_plugins.json").write_text(json.dumps(listed))
+    for state in ("changed", "plugin"):
+        rows = record(cli("setup", "--yes", "--json", *only))["hosts"]
+        assert {row["state"] for row in rows if row["client"] == "claude-code"} == {state}
+    ours = [machine / ".claude.json", claude / "settings.json"]
+    assert not any("skillsearch" in path.read_text() for path in ours if path.exists())
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"enabledPlugins": 3}', "\xff"])
 def test_a_list_of_plugins_that_cannot_be_read_lists_none(cli, machine, text):
     """Nor does what it holds instead."""
