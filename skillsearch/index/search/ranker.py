@@ -249,11 +249,10 @@ def explain(
         matched["body"] = tuple(term for term in full if term not in metadata)
     values = dict(zip(FEATURES, features.tolist(), strict=True))
     added = dict(zip(FEATURES, parts.tolist(), strict=True))
-    if READER in judged.evidence:
-        values[READER] = judged.evidence[READER]
-        added[READER] = calibration.reader * values[READER]
-    if UNVETTED in judged.evidence:
-        values[UNVETTED], added[UNVETTED] = judged.evidence[UNVETTED], -UNVETTED_IN_RANKING
+    for name, weight in ((READER, calibration.reader), (UNVETTED, -UNVETTED_IN_RANKING)):
+        if name in judged.evidence:
+            values[name] = judged.evidence[name]
+            added[name] = weight * values[name]
     return Explanation(
         features=values,
         contributions=added,
