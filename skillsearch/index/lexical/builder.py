@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.lexical.postings import (
@@ -30,9 +30,6 @@ from skillsearch.index.lexical.postings import (
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import run_starts
 from skillsearch.text.tokenizer import term_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Terms in a run, repeats included: some 25 MB of words, and as much while they are sorted.
 RUN_TERMS = 1 << 20
@@ -58,8 +55,6 @@ class Postings(ArrayTable):
     starts: NDArray[np.int64]
     documents: NDArray[np.int32]
     frequencies: NDArray[np.uint16]
-
-    TYPES: ClassVar[tuple[type, ...]] = (np.uint64, np.int64, np.int32, np.uint16)
 
     def fits(self) -> bool:
         """Return whether there are as many postings as their starts say."""

@@ -29,15 +29,6 @@ from skillsearch.types import Selection
 _LABEL = ("doc_id", "name", "tags")
 _FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
 _DECODER = json.JSONDecoder()
-_ROW = np.dtype(
-    [
-        *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
-        ("hubness", "<f4"),
-        *(("hidden", "?"), ("excludes", "?")),
-        *(("id", "<u8"), ("remoteness", "u1"), ("about", "<u8"), ("body", "<u8")),
-        *(("sketch", "<u4", (2 * SKETCH_SIZE,)), ("name", "<u8")),
-    ]
-)
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
@@ -269,11 +260,6 @@ class DocumentSegment(ArrayTable):
     by_name: NDArray[np.int32]
 
     KIND: ClassVar[str] = "documents"
-    TYPES: ClassVar[tuple[type, ...]] = (
-        *(np.uint8, np.int64, np.float32, np.float32, np.float32),
-        *(np.bool_, np.bool_, np.uint64, np.uint8),
-        *(np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
-    )
     MATRIX: ClassVar[str] = "sketches"
 
     @classmethod
@@ -320,6 +306,15 @@ class DocumentSegment(ArrayTable):
         """Return whether there is one of everything for each document."""
         columns = [getattr(self, field.name) for field in fields(self)[2:]]
         return {len(column) for column in columns} == {len(self.starts) - 1}
+
+
+# What a document adds to each column but the first and the last: to `starts`, a length.
+_ROW = np.dtype(
+    [
+        (name, kind, (2 * SKETCH_SIZE,) if name == DocumentSegment.MATRIX else ())
+        for name, kind in [*DocumentSegment.types().items()][1:-1]
+    ]
+)
 
 
 class DocumentWriter:
