@@ -24,7 +24,7 @@ import numpy as np
 
 from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
-from skillsearch.index.storage.numbering import repeats
+from skillsearch.index.storage.numbering import NOTHING, Numbers, repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from skillsearch.index.storage.document_store import DocumentStore
 
     Floats = NDArray[np.float32]
-    Numbers = NDArray[np.int64]
     Sketches = NDArray[np.uint32]
     Flags = NDArray[np.bool_]
 
@@ -59,7 +58,6 @@ _NEAREST = 100
 _FEW = 8
 _NONE = -1
 _NO_END = np.uint32(0xFFFFFFFF)
-NOTHING: Numbers = np.zeros(0, np.int64)
 
 
 def find_families(
@@ -294,9 +292,5 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     for begin in range(0, len(order), _BLOCK):
         cosines = likeness.rows(order[begin : begin + _BLOCK]).vectors[0] @ middles.T
         kept.append(np.argpartition(-cosines, _CELLS_OF_ONE - 1, axis=1)[:, :_CELLS_OF_ONE])
-    cells = np.concatenate(kept)
-    flat = cells.ravel()
-    by_cell = np.argsort(flat, kind="stable")
-    ends = np.cumsum(np.bincount(flat, minlength=len(middles)))[:-1]
-    near = [order[part // _CELLS_OF_ONE] for part in np.split(by_cell, ends) if len(part)]
+    near = [order[part // _CELLS_OF_ONE] for part in repeats(np.concatenate(kept).ravel())]
     return [*equal, *near]

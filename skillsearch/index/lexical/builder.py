@@ -73,7 +73,7 @@ class Run:
         """Take what maps the postings; if they stayed mapped, they would stay in memory."""
         self._load, self._renumber = load, new
         table = load()
-        self.terms = _range_starts(table.hashes)
+        self.terms = np.append(np.searchsorted(table.hashes, _RANGE_STARTS), len(table.hashes))
         self.postings = np.asarray(table.starts[self.terms])
 
     def read(self, first: int, last: int) -> Postings:
@@ -188,10 +188,6 @@ class LexicalWriter:
 
     def _path(self, part: str) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{part}.npy")
-
-
-def _range_starts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return np.append(np.searchsorted(hashes, _RANGE_STARTS), len(hashes))
 
 
 def blocks(runs: Sequence[Run], most: tuple[int, int]) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,16 @@ from skillsearch.index.documents import KNOWN, SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import locate, numbered, run_starts, union, within, without
+from skillsearch.index.storage.numbering import (
+    NOTHING,
+    find_sorted,
+    locate,
+    numbered,
+    run_starts,
+    union,
+    within,
+    without,
+)
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Selection
@@ -29,7 +38,6 @@ from skillsearch.types import Selection
 _LABEL = ("doc_id", "name", "tags")
 _FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
 _DECODER = json.JSONDecoder()
-_NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 def _column(name: str) -> cached_property[NDArray[Any]]:
@@ -67,9 +75,9 @@ class DocumentStore(Iterable[Document]):
     def __init__(
         self,
         segments: Sequence[DocumentSegment],
-        deleted: NDArray[np.int64] = _NOTHING,
-        places: NDArray[np.int64] = _NOTHING,
-        shadowed: NDArray[np.int64] = _NOTHING,
+        deleted: NDArray[np.int64] = NOTHING,
+        places: NDArray[np.int64] = NOTHING,
+        shadowed: NDArray[np.int64] = NOTHING,
         families: FamilyTable | None = None,
         guard: DamageGuard | nullcontext[None] | None = None,
     ) -> None:
@@ -230,8 +238,7 @@ class DocumentStore(Iterable[Document]):
 
     def is_deleted(self, number: int) -> bool:
         """Return whether the document of a number is deleted."""
-        place = int(np.searchsorted(self.deleted, number))
-        return place < len(self.deleted) and int(self.deleted[place]) == number
+        return bool(find_sorted(self.deleted, np.array([number]))[0] >= 0)
 
 
 @dataclass(frozen=True, slots=True)
