@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from skillsearch.index.lexical.field import LexicalField, top_documents
-from skillsearch.index.search.ranker import NOTHING
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 
 try:

@@ -15,7 +15,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -205,12 +205,11 @@ def _mount(source: Path, target: str) -> tuple[str, ...]:
     return ("--mount", f"type=bind,{field},target={target}")
 
 
-@contextmanager
-def _env_file(env: Mapping[str, str]) -> Iterator[int]:
-    """Yield the descriptor of an in-memory file of variables, for the engine to inherit.
+def _env_file(env: Mapping[str, str]) -> AbstractContextManager[int]:
+    """Return a `memory_file` of variables.
 
-    On its command line every user of this machine could read them, and in its environment they
-    would affect the engine.
+    On the engine's command line every user of this machine could read them, and in its environment
+    they would affect the engine.
     """
     passed = {name: value for name, value in env.items() if name != "PATH"}
     for name, value in passed.items():
@@ -219,8 +218,7 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
                 f"The variable {name!r} cannot be passed to a container engine, because of a line"
                 " break or a blank in it; put the value into a file instead."
             )
-    with memory_file(os.fsencode("".join(f"{name}={passed[name]}\n" for name in passed))) as file:
-        yield file
+    return memory_file(os.fsencode("".join(f"{name}={passed[name]}\n" for name in passed)))
 
 
 @contextmanager

@@ -48,11 +48,8 @@ _OLD, _NEW = "/old", "/new"  # the roots while the new one is made
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _STREAMS = {"stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 _LINKS = {"fd": "/proc/self/fd", **_STREAMS, "ptmx": "pts/ptmx"}
-_OPERANDS = {
-    **dict.fromkeys(("--ro-bind", "--bind", "--symlink", "--setenv"), 2),
-    **dict.fromkeys(("--size", "--tmpfs", "--dev", "--proc", "--remount-ro", "--unsetenv"), 1),
-    **dict.fromkeys(("--uid", "--gid", "--hostname", "--chdir", "--seccomp"), 1),
-}
+_WITH_TWO_OPERANDS = frozenset(("--ro-bind", "--bind", "--symlink", "--setenv"))
+"""All other options have one."""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -60,7 +57,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     processes, at = int(arguments[0]), 1
     options: list[Sequence[str]] = []
     while arguments[at] != "--":
-        end = at + 1 + _OPERANDS[arguments[at]]
+        end = at + (3 if arguments[at] in _WITH_TWO_OPERANDS else 2)
         options.append(arguments[at:end])
         at = end
     given = {option[0]: option[-1] for option in options}

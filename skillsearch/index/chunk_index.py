@@ -6,9 +6,10 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.lexical.field import LexicalField, TermWeights
@@ -16,10 +17,7 @@ from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
 from skillsearch.text.tokenizer import term_hash
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]
+TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]
 # A chunk without any term of the query needs this trusted similarity to be named.
 LEAST_COSINE = 0.3
 # Products of equal vectors can differ in their last bits; round so that ties stay ties.
@@ -39,7 +37,6 @@ class ChunkIndex(ArrayTable):
     terms: NDArray[np.uint64]
 
     KIND: ClassVar[str] = "chunks"
-    TYPES: ClassVar[tuple[type, ...]] = (np.int64, np.float16, np.int64, np.uint64)
     MATRIX: ClassVar[str] = "vectors"
 
     @property

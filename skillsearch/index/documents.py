@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -80,10 +79,10 @@ class Document:
     path: str
     root: str
     content_hash: str  # sha256 of the file
-    body_hash: str
-    hidden: bool  # Hosts are asked not to offer it.
-    keys: tuple[tuple[str, str], ...]
-    trust: float
+    body_hash: str = ""
+    hidden: bool = False  # Hosts are asked not to offer it.
+    keys: tuple[tuple[str, str], ...] = ()
+    trust: float = 0.0
     language: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
@@ -116,10 +115,7 @@ class Document:
             path=str(skill.path),
             root=str(skill.root),
             content_hash=skill.content_hash,
-            body_hash="",
             hidden=skill.metadata.hidden,
-            keys=(),
-            trust=0.0,
             version=version,
             sketch=_sketch(terms),
             requires=skill.metadata.requires,
@@ -223,10 +219,9 @@ def field_texts(
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     # White space does not count.
     plain = " ".join(skill.text.split())
-    digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     document = replace(
         Document.listed(skill),
-        body_hash=digest if len(plain) >= _DISTINCT_BODY_CHARS else "",
+        body_hash=digest_of(plain) if len(plain) >= _DISTINCT_BODY_CHARS else "",
         keys=tuple(
             (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
             for texts, has in zip(embedded, has_body, strict=True)
@@ -267,11 +262,10 @@ def excluded_text(skill: Skill) -> str:
     return "\n".join(filter(None, (split_description(part)[1] for part in _sentences(skill))))
 
 
-def _sentences(skill: Skill) -> tuple[str, str]:
+def _sentences(skill: Skill) -> list[str]:
     said = (skill.metadata.description, skill.metadata.when_to_use)
     # Nobody sees a comment, so it does not speak for the skill.
-    description, when = (_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in said)
-    return description, when
+    return [_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in said]
 
 
 def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:

@@ -15,7 +15,6 @@ equal.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +24,7 @@ import numpy as np
 
 from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
-from skillsearch.index.storage.numbering import repeats
+from skillsearch.index.storage.numbering import NOTHING, Numbers, repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from skillsearch.index.storage.document_store import DocumentStore
 
     Floats = NDArray[np.float32]
-    Numbers = NDArray[np.int64]
     Sketches = NDArray[np.uint32]
     Flags = NDArray[np.bool_]
 
@@ -60,7 +58,6 @@ _NEAREST = 100
 _FEW = 8
 _NONE = -1
 _NO_END = np.uint32(0xFFFFFFFF)
-NOTHING: Numbers = np.zeros(0, np.int64)
 
 
 def find_families(
@@ -160,20 +157,14 @@ class Likeness:
     def near(self, number: int, among: Numbers) -> Numbers:
         """Return which documents, given ascending, are near-copies of one."""
         store, own = self.documents, self.rows(np.array([number]))
-        candidates = among
         if len(among) > EXACT:
+            pairs = zip(self.dense, own.vectors, strict=True)
+            nearest = [one.nearest_to_each(rows, _NEAREST, NOTHING)[0] for one, rows in pairs]
             equal = (store.abouts == store.abouts[number]) | (store.names == store.names[number])
-            found = np.concatenate([self._nearest(own), np.flatnonzero(equal)])
-            candidates = np.intersect1d(found, among)
-        blocks = range(0, len(candidates), _BLOCK)
-        parts = (candidates[begin : begin + _BLOCK] for begin in blocks)
+            among = np.intersect1d(np.concatenate([*nearest, np.flatnonzero(equal)]), among)
+        parts = (among[begin : begin + _BLOCK] for begin in range(0, len(among), _BLOCK))
         near = [part[self.alike(own, self.rows(part))[0]] for part in parts]
         return np.setdiff1d(np.concatenate([NOTHING, *near]), [number]).astype(np.int64)
-
-    def _nearest(self, own: _Rows) -> Numbers:
-        pairs = zip(self.dense, own.vectors, strict=True)
-        found = [one.nearest_to_each(rows, _NEAREST, NOTHING)[0] for one, rows in pairs]
-        return np.concatenate([NOTHING, *found])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +174,6 @@ class _Rows:
     numbers: Numbers
     vectors: tuple[Floats, ...]
     is_known: Flags
-
-    def only(self, some: Flags) -> _Rows:
-        vectors = tuple(matrix[some] for matrix in self.vectors)
-        return _Rows(self.numbers[some], vectors, self.is_known[some])
 
 
 def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
@@ -217,9 +204,7 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
     """
     if len(order) <= EXACT:
         return _lead(likeness, order)
-    place = np.full(likeness.documents.size, len(order), np.int64)
-    place[order] = np.arange(len(order))
-    leaders = order.copy()
+    place, leaders = _places(likeness, order), order.copy()
     for cell in _cells(likeness, order):
         found = _lead(likeness, cell)
         now = leaders[place[cell]]
@@ -243,42 +228,26 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     is_new = before[order] < 0
     if len(order) <= EXACT and np.count_nonzero(is_new) * _FEW > len(order):
         return group(likeness, order)
-    return _Regrouping(likeness, order, before).run(np.flatnonzero(is_new).tolist())
+    place, leaders, among = _places(likeness, order), before.copy(), np.sort(order)
+    # All that could change a document's leader comes before it, so each is looked at once.
+    is_due = is_new
+    while is_due.any():
+        at = int(is_due.argmax())
+        number, is_due[at] = int(order[at]), False
+        near = likeness.near(number, among)
+        is_before = place[near] < at
+        options = near[is_before & (leaders[near] == near)]
+        leaders[number] = options[place[options].argmin()] if len(options) else number
+        if leaders[number] != before[number]:
+            is_due[place[near[~is_before]]] = True
+    return leaders[order]
 
 
-class _Regrouping:
-    """Goes through the documents whose leader may have changed, in order of precedence.
-
-    All that could change a document's leader comes before it, so each is looked at once.
-    """
-
-    def __init__(self, likeness: Likeness, order: Numbers, before: Numbers) -> None:
-        self._likeness, self._order, self._before = likeness, order, before
-        self._among = np.sort(order)
-        self._place = np.full(likeness.documents.size, len(order), np.int64)
-        self._place[order] = np.arange(len(order))
-        self._leaders = before.copy()
-
-    def run(self, places: list[int]) -> Numbers:
-        """Look at the documents in some places of the order, and at all that they draw along."""
-        heapq.heapify(places)
-        done = -1
-        while places:
-            place = heapq.heappop(places)
-            if place > done:
-                done = place
-                for number in self._settle(int(self._order[place])):
-                    heapq.heappush(places, int(self._place[number]))
-        return self._leaders[self._order]
-
-    def _settle(self, number: int) -> list[int]:
-        """Find the leader of a document; return those behind it that have to be looked at."""
-        near = self._likeness.near(number, self._among)
-        is_before = self._place[near] < self._place[number]
-        options = near[is_before & (self._leaders[near] == near)]
-        leader = int(options[self._place[options].argmin()]) if len(options) else number
-        self._leaders[number] = leader
-        return [] if leader == self._before[number] else near[~is_before].tolist()
+def _places(likeness: Likeness, order: Numbers) -> Numbers:
+    """Return the place of each document in an order of precedence, behind all if it has none."""
+    place = np.full(likeness.documents.size, len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
 
 
 def _lead(likeness: Likeness, order: Numbers) -> Numbers:
@@ -301,7 +270,7 @@ def _lead(likeness: Likeness, order: Numbers) -> Numbers:
         leads = found == _NONE
         leaders[begin : begin + _BLOCK] = np.where(leads, numbers, found)
         if leads.any():
-            leading.append(rows.only(leads))
+            leading.append(likeness.rows(numbers[leads]))
     return leaders
 
 
@@ -323,9 +292,5 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     for begin in range(0, len(order), _BLOCK):
         cosines = likeness.rows(order[begin : begin + _BLOCK]).vectors[0] @ middles.T
         kept.append(np.argpartition(-cosines, _CELLS_OF_ONE - 1, axis=1)[:, :_CELLS_OF_ONE])
-    cells = np.concatenate(kept)
-    flat = cells.ravel()
-    by_cell = np.argsort(flat, kind="stable")
-    ends = np.cumsum(np.bincount(flat, minlength=len(middles)))[:-1]
-    near = [order[part // _CELLS_OF_ONE] for part in np.split(by_cell, ends) if len(part)]
+    near = [order[part // _CELLS_OF_ONE] for part in repeats(np.concatenate(kept).ravel())]
     return [*equal, *near]

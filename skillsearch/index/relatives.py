@@ -6,21 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.families import share_most
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import without
+from skillsearch.index.storage.numbering import Numbers, without
 from skillsearch.skills.folders import in_checkout
 from skillsearch.types import Family, Relative
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
 
 # Near-copies that are listed.
 MOST_LISTED = 20

@@ -23,7 +23,6 @@ _THROWN_AWAY = re.compile(
     r"|.*(?:~|\.(?:back-?up|bak|old|orig|deleted|disabled)(?:[-_.~]?\d+)*)",
     re.IGNORECASE,
 )
-_TRASH = re.compile(r"(?:.*/)?trash/.*", re.IGNORECASE)
 _KEPT_ASIDE = re.compile(rf"_?(?:{_ASIDE})", re.IGNORECASE)
 # Names that file managers give to copies; no skill's name has a blank.
 _COPY = re.compile(r".+ (?:(?:- )?copy(?: \(?\d+\)?)?|\(\d+\))", re.IGNORECASE)
@@ -39,7 +38,7 @@ def is_thrown_away(name: str) -> bool:
 
 def is_in_trash(folder: str) -> bool:
     """Return whether a skill's folder lies in one named ``trash``; that may be a skill itself."""
-    return _TRASH.fullmatch(folder) is not None
+    return "trash" in folder.lower().split("/")[:-1]
 
 
 def remoteness(folder: str) -> int:

@@ -37,9 +37,8 @@ _SLUG = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
 _ITEM = re.compile(r"(?m)^([ \t]*)-(?!\S)")
 _COMMENT = re.compile(r"#(?<![^ \t]#).*")
-_HASH_WORD = re.compile(r"#(?:\S|[ \t]*\d)")
+_HASH_WORD = re.compile(r"(?i)(?!#+(?:(?:todo|fixme|xxx|note):|noqa|nosec))#(?:\S|[ \t]*\d)")
 """A channel, a hashtag, a heading or a number; most comments begin with one and a blank."""
-_REMARK = re.compile(r"(?i)#+(?:(?:todo|fixme|xxx|note):|noqa|nosec)")
 _COMMENTED_OUT = re.compile(r"#\s*(?:-\s|[\w-]+:(?!\S))")
 
 _CODE_SPAN = re.compile(r"(`[^`]*`)")
@@ -149,7 +148,7 @@ def _is_text(comment: str, before: str, key: str) -> bool | None:
     """Return whether the comment behind a text is a part of it; None if that cannot be known."""
     text = before.rstrip()
     gap = before[len(text) :]
-    is_word, is_below = _HASH_WORD.match(comment) and not _REMARK.match(comment), "\n" in gap
+    is_word, is_below = _HASH_WORD.match(comment), "\n" in gap
     if is_below and _COMMENTED_OUT.match(comment):
         return False
     if not text:  # beside another key, it may say what to write there
@@ -180,8 +179,6 @@ def regular_keys(text: str, *, first_line: int = 1) -> tuple[str, list[Finding]]
     has no blank after the colon, a full-width colon, capitals or Markdown marks, or is indented
     below the value of another key.
     """
-    if not _KEY_AS_READ.search(text):
-        return text, []
     findings = []
     keys = {key for _, key in re.findall(f"(?m)^{_SOUND_KEY}", text)}
 

@@ -40,7 +40,7 @@ class Continuation(NamedTuple):
 
 
 def digest_of(text: str | None) -> str:
-    """Return the digest of a continuation, 32 hexadecimal digits; "" only if there is none."""
+    """Return the digest of a body or a continuation, 32 hexadecimal digits; "" only of none."""
     if text is None:
         return ""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

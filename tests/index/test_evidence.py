@@ -23,7 +23,8 @@ from skillsearch.index.search.calibration import (
 )
 from skillsearch.index.search.confidence import find_evidence, judge, leads, stand_outs
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import NOTHING, find_candidates, rank
+from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)

@@ -13,7 +13,6 @@ from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import FEATURES, default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import (
-    NOTHING,
     RRF_K,
     Candidates,
     best_first,
@@ -21,6 +20,7 @@ from skillsearch.index.search.ranker import (
     rank,
     reciprocal_rank_fusion,
 )
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
 

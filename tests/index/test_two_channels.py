@@ -18,9 +18,10 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES, default_calibration
 from skillsearch.index.search.confidence import find_evidence, stand_outs
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import NOTHING, find_candidates, rank
+from skillsearch.index.search.ranker import find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
 

@@ -13,7 +13,7 @@ from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.documents import field_texts
-from skillsearch.index.search.ranker import NOTHING
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.remote.generations import FieldTotals, Head
 from skillsearch.remote.row_writer import Histograms, TermTallies
 from skillsearch.remote.rows import (

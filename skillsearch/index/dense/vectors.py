@@ -15,13 +15,12 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array
-from skillsearch.index.storage.numbering import numbered, within, without
+from skillsearch.index.storage.numbering import NOTHING, Numbers, numbered, within, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
-    Numbers = NDArray[np.int64]
     Rows = NDArray[Any]
 
 # Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
@@ -297,7 +296,7 @@ def _products(rows: Rows, documents: Numbers, query: Floats) -> Floats:
 def _highest(scores: Floats, count: int) -> Numbers:
     """Return the numbers of the highest scores, ascending; of equal ones the first."""
     if count <= 0:
-        return np.zeros(0, np.int64)
+        return NOTHING
     lowest = np.partition(scores, -count)[-count]
     found = np.flatnonzero(scores >= lowest)
     order = np.lexsort((found, -scores[found]))

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.lexical.postings import (
@@ -30,9 +30,6 @@ from skillsearch.index.lexical.postings import (
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import run_starts
 from skillsearch.text.tokenizer import term_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Terms in a run, repeats included: some 25 MB of words, and as much while they are sorted.
 RUN_TERMS = 1 << 20
@@ -59,8 +56,6 @@ class Postings(ArrayTable):
     documents: NDArray[np.int32]
     frequencies: NDArray[np.uint16]
 
-    TYPES: ClassVar[tuple[type, ...]] = (np.uint64, np.int64, np.int32, np.uint16)
-
     def fits(self) -> bool:
         """Return whether there are as many postings as their starts say."""
         return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
@@ -78,7 +73,7 @@ class Run:
         """Take what maps the postings; if they stayed mapped, they would stay in memory."""
         self._load, self._renumber = load, new
         table = load()
-        self.terms = _range_starts(table.hashes)
+        self.terms = np.append(np.searchsorted(table.hashes, _RANGE_STARTS), len(table.hashes))
         self.postings = np.asarray(table.starts[self.terms])
 
     def read(self, first: int, last: int) -> Postings:
@@ -193,10 +188,6 @@ class LexicalWriter:
 
     def _path(self, part: str) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{part}.npy")
-
-
-def _range_starts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return np.append(np.searchsorted(hashes, _RANGE_STARTS), len(hashes))
 
 
 def blocks(runs: Sequence[Run], most: tuple[int, int]) -> Iterator[tuple[int, int]]:

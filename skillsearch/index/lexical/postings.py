@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -53,11 +50,6 @@ class LexicalSegment(ArrayTable):
     peaks: NDArray[np.float32]
     lengths: NDArray[np.int32]
     statistics: NDArray[np.float64]
-
-    TYPES: ClassVar[tuple[type, ...]] = (
-        *(np.uint64, np.int64, np.int32, np.uint16),
-        *(np.float32, np.int32, np.float64),
-    )
 
     @property
     def size(self) -> int:

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.float64]
 
-_COLUMNS = {name: place for place, name in enumerate(FEATURES)}
-# Cosines that stand out, by evidence.
-_COSINES = {
-    "stand_out": "cosine_metadata",
-    "stand_out_multilingual": "cosine_metadata_multilingual",
-}
-
 
 def judge(
     evidence: Sequence[Mapping[str, float]], rows: Sequence[int], calibration: Calibration
@@ -64,10 +57,12 @@ def find_evidence(
     The rows are those of all families that compete, without the copies that stand behind others.
     """
     places = np.array(rows, np.int64)
-    documents, features = ranked.documents[places], ranked.features[places]
+    documents = ranked.documents[places]
+    every = dict(zip(FEATURES, ranked.features.T, strict=True))
+    features = {name: column[places] for name, column in every.items()}
     first, second, neither = shares_of_trust(corpus, query, documents)
     known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
-    known_alone = features[:, _COLUMNS["bm25_metadata_alone"]]
+    known_alone = features["bm25_metadata_alone"]
     if known > 0:
         # Unknown terms count by how much of the corpus is in scripts that the embedder cannot read.
         foreign = 1.0 - corpus.documents.mean_trust
@@ -77,23 +72,18 @@ def find_evidence(
         np.array([field.rarest_held(weights, one) for one in documents.tolist()]) / field.rarest_idf
         for field, weights in (fields[0], fields[-1])
     ]
-    columns: dict[str, Values] = {
+    columns = features | {
         "bm25_known_alone": known_alone,
         "rarest_term": first * (rarest[0] + rarest[1]) / 2,
         "lead": leads(ranked.scores[places]),
         "distrust": neither,
         "multilingual": second,
     }
-    for name, cosine in _COSINES.items():
-        column = _COLUMNS[cosine]
-        columns[name] = stand_outs(features[:, column], ranked.features[:, column])
-    for name in EVIDENCE:
-        if name not in columns:
-            columns[name] = features[:, _COLUMNS[name]]
-    return [
-        dict(zip(EVIDENCE, values, strict=True))
-        for values in np.stack([columns[name] for name in EVIDENCE], 1).tolist()
-    ]
+    for end in ("", "_multilingual"):
+        cosine = f"cosine_metadata{end}"
+        columns[f"stand_out{end}"] = stand_outs(features[cosine], every[cosine])
+    values = np.stack([columns[name] for name in EVIDENCE], 1).tolist()
+    return [dict(zip(EVIDENCE, row, strict=True)) for row in values]
 
 
 def leads(sums: Values) -> Values:

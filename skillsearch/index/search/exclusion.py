@@ -8,12 +8,12 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.query import QueryForm
+from skillsearch.index.storage.numbering import Numbers
 from skillsearch.text.tokenizer import document_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64]
     Values = NDArray[np.float64]
 
 # Records are read of this many of the nearest skills that exclude something; one takes 20 µs.

@@ -21,7 +21,7 @@ from skillsearch.index.search.calibration import (
 from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import find_sorted, union, without
+from skillsearch.index.storage.numbering import NOTHING, Numbers, find_sorted, union, without
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
@@ -29,7 +29,6 @@ from skillsearch.types import Explanation, System
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64]
     Values = NDArray[np.float64]
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
@@ -40,8 +39,6 @@ _NAME_QUERY_TERMS = 4
 _NEAR_NAME = 0.6
 # Members of a family that are ranked besides its leader.
 _MOST_MEMBERS = 50
-# Numbers of no documents.
-NOTHING: Numbers = np.zeros(0, np.int64)
 # Scores whose leading bits, as many as float32 has, are equal are equal.
 _TIE_BITS = 23
 # Characters of a body that an explanation shows.
@@ -117,8 +114,6 @@ def find_candidates(
 def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) -> Numbers:
     """Return what stands for some documents, and the members that may lead instead, ascending."""
     families = store.families
-    if not len(families):
-        return documents
     leaders = union(families.leaders_of(documents))
     found = [leaders]
     leading = leaders[families.are_leading(leaders)]
@@ -211,8 +206,6 @@ def rank(
 def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
     """Return a ranking in which each family has one place, that of its best ranked document."""
     table = corpus.documents.families
-    if not len(table):
-        return ranked
     families = table.leaders_of(ranked.documents[ranked.best]).tolist()
     first: dict[int, int] = {}
     for row, family in zip(ranked.best.tolist(), families, strict=True):
@@ -249,11 +242,10 @@ def explain(
         matched["body"] = tuple(term for term in full if term not in metadata)
     values = dict(zip(FEATURES, features.tolist(), strict=True))
     added = dict(zip(FEATURES, parts.tolist(), strict=True))
-    if READER in judged.evidence:
-        values[READER] = judged.evidence[READER]
-        added[READER] = calibration.reader * values[READER]
-    if UNVETTED in judged.evidence:
-        values[UNVETTED], added[UNVETTED] = judged.evidence[UNVETTED], -UNVETTED_IN_RANKING
+    for name, weight in ((READER, calibration.reader), (UNVETTED, -UNVETTED_IN_RANKING)):
+        if name in judged.evidence:
+            values[name] = judged.evidence[name]
+            added[name] = weight * values[name]
     return Explanation(
         features=values,
         contributions=added,

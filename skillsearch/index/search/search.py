@@ -19,7 +19,6 @@ from skillsearch.index.search.calibration import READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
 from skillsearch.index.search.ranker import (
-    NOTHING,
     Candidates,
     Judged,
     Ranked,
@@ -31,6 +30,7 @@ from skillsearch.index.search.ranker import (
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.setting_values import MAX_N, parse_reader
 from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, System
 
@@ -155,11 +155,11 @@ class Search:
         request, calibration = self.request, self.calibration
         every = rank(self.corpus, candidates, request.system, calibration, self.doubted)
         ranked = heads(self.corpus, every)
-        best = self._first_rows(ranked)
         if request.system == "hybrid":
-            judged = self._judged(form, ranked, best, self._fitting_alone(form, excluded))
+            judged = self._judged(form, ranked, self._fitting_alone(form, excluded))
         else:
-            judged = [Judged(row, {}, score := float(ranked.scores[row]), score) for row in best]
+            scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
+            judged = [Judged(row, {}, score, score) for row, score in scores]
         least = request.least(calibration)
         kept = [one for one in judged if one.score >= least and one.score > 0]
         shown = self._shown(ranked.documents[[one.row for one in kept]], excluded)
@@ -193,21 +193,22 @@ class Search:
         first, corpus = replace(form, views=(form.alone,), alone=None), self.corpus
         (found,) = find_candidates(corpus, [first], self.request.n, excluded)
         ranked = heads(corpus, rank(corpus, found, "hybrid", self.calibration, self.doubted))
-        judged = self._judged(first, ranked, self._first_rows(ranked), {})
+        judged = self._judged(first, ranked, {})
         families = corpus.documents.families.leaders_of(ranked.documents)
         least = self.calibration.threshold
         return {int(families[one.row]): one.evidence for one in judged if one.own_score >= least}
 
     def _judged(
-        self, form: QueryForm, ranked: Ranked, rows: list[int], alone: Mapping[int, Evidence]
+        self, form: QueryForm, ranked: Ranked, alone: Mapping[int, Evidence]
     ) -> list[Judged]:
-        """Judge the hits in some rows, the first of them read if that may decide.
+        """Judge the first hits of a ranking, the very first read if that may decide.
 
         And those whose family fits `alone`, each by the evidence that says more for it.
         """
         calibration = self.calibration
         families = self.corpus.documents.families.leaders_of(ranked.documents).tolist()
-        rows = rows + [at for at, one in enumerate(families) if one in alone and at not in rows]
+        rows = self._first_rows(ranked)
+        rows += [at for at, one in enumerate(families) if one in alone and at not in rows]
         evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
         for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
             evidence[row][UNVETTED] = 1.0
@@ -290,12 +291,6 @@ def _count_new(search: Search, known: Sequence[Hit], hits: Sequence[Hit]) -> int
     return int((~np.isin(families[len(known) :], families[: len(known)])).sum())
 
 
-def unvetted_beside_vetted(roots: Sequence[Root]) -> list[str]:
-    """Return the aliases of the roots that nobody vouched for, if somebody did for another."""
-    unvetted = [root.alias for root in roots if root.trust != "vetted"]
-    return unvetted if len(unvetted) < len(roots) else []
-
-
 def with_provenance(
     result: SearchResult, documents: DocumentStore, roots: Sequence[Root]
 ) -> SearchResult:
@@ -324,7 +319,9 @@ def answer(
         return [request.result(calibration) for request in requests]
     first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
     corpus = replace(opened.corpus, documents=selected(every, first.selection, roots))
-    doubted = every.of_roots(unvetted_beside_vetted(roots))
+    unvetted = [root.alias for root in roots if root.trust != "vetted"]
+    # If nobody vouched for any root, none is worse than another.
+    doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])
     search = Search(first, corpus, calibration, reading, doubted)
     if first.vetted_only:
         results = vetted_results(search, requests, forms, roots)

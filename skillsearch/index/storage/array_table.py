@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 import numpy as np
 
@@ -13,14 +14,13 @@ from skillsearch.files.arrays import map_array, save_array
 
 
 class ArrayTable:
-    """Base of frozen dataclasses whose fields are arrays of `TYPES`, maybe mapped from files.
+    """Base of frozen dataclasses whose fields are arrays, maybe mapped from files.
 
     Its files are called ``NAME + KIND-FIELD.npy``; only the `MATRIX` has two dimensions.
     """
 
     __slots__ = ()
     KIND: ClassVar[str] = ""
-    TYPES: ClassVar[tuple[type, ...]]
     MATRIX: ClassVar[str] = ""
 
     def fits(self) -> bool:
@@ -37,11 +37,19 @@ class ArrayTable:
         """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
         arrays = list(map(map_array, cls.paths(folder, name)))
         ndims = [1 + (field.name == cls.MATRIX) for field in fields(cls)]  # type: ignore[arg-type]
-        are_right = [array.dtype for array in arrays] == list(map(np.dtype, cls.TYPES))
+        are_right = [array.dtype for array in arrays] == list(cls.types().values())
         table = cls(*arrays)
         if not are_right or [array.ndim for array in arrays] != ndims or not table.fits():
             raise CacheError(f"the arrays {name + cls.KIND!r} of the index do not fit each other")
         return table
+
+    @classmethod
+    @cache
+    def types(cls) -> dict[str, np.dtype[Any]]:
+        """Return the type of the numbers of each array, as its field is annotated."""
+        hints = get_type_hints(cls)
+        kinds = {field.name: get_args(hints[field.name])[1] for field in fields(cls)}  # type: ignore[arg-type]
+        return {name: np.dtype(get_args(kind)[0]) for name, kind in kinds.items()}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:

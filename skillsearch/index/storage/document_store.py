@@ -20,7 +20,16 @@ from skillsearch.index.documents import KNOWN, SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import locate, numbered, run_starts, union, within, without
+from skillsearch.index.storage.numbering import (
+    NOTHING,
+    find_sorted,
+    locate,
+    numbered,
+    run_starts,
+    union,
+    within,
+    without,
+)
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Selection
@@ -29,16 +38,6 @@ from skillsearch.types import Selection
 _LABEL = ("doc_id", "name", "tags")
 _FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
 _DECODER = json.JSONDecoder()
-_ROW = np.dtype(
-    [
-        *(("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4")),
-        ("hubness", "<f4"),
-        *(("hidden", "?"), ("excludes", "?")),
-        *(("id", "<u8"), ("remoteness", "u1"), ("about", "<u8"), ("body", "<u8")),
-        *(("sketch", "<u4", (2 * SKETCH_SIZE,)), ("name", "<u8")),
-    ]
-)
-_NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 def _column(name: str) -> cached_property[NDArray[Any]]:
@@ -76,9 +75,9 @@ class DocumentStore(Iterable[Document]):
     def __init__(
         self,
         segments: Sequence[DocumentSegment],
-        deleted: NDArray[np.int64] = _NOTHING,
-        places: NDArray[np.int64] = _NOTHING,
-        shadowed: NDArray[np.int64] = _NOTHING,
+        deleted: NDArray[np.int64] = NOTHING,
+        places: NDArray[np.int64] = NOTHING,
+        shadowed: NDArray[np.int64] = NOTHING,
         families: FamilyTable | None = None,
         guard: DamageGuard | nullcontext[None] | None = None,
     ) -> None:
@@ -239,8 +238,7 @@ class DocumentStore(Iterable[Document]):
 
     def is_deleted(self, number: int) -> bool:
         """Return whether the document of a number is deleted."""
-        place = int(np.searchsorted(self.deleted, number))
-        return place < len(self.deleted) and int(self.deleted[place]) == number
+        return bool(find_sorted(self.deleted, np.array([number]))[0] >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +267,6 @@ class DocumentSegment(ArrayTable):
     by_name: NDArray[np.int32]
 
     KIND: ClassVar[str] = "documents"
-    TYPES: ClassVar[tuple[type, ...]] = (
-        *(np.uint8, np.int64, np.float32, np.float32, np.float32),
-        *(np.bool_, np.bool_, np.uint64, np.uint8),
-        *(np.uint64, np.uint64, np.uint32, np.uint64, np.int32),
-    )
     MATRIX: ClassVar[str] = "sketches"
 
     @classmethod
@@ -320,6 +313,15 @@ class DocumentSegment(ArrayTable):
         """Return whether there is one of everything for each document."""
         columns = [getattr(self, field.name) for field in fields(self)[2:]]
         return {len(column) for column in columns} == {len(self.starts) - 1}
+
+
+# What a document adds to each column but the first and the last: to `starts`, a length.
+_ROW = np.dtype(
+    [
+        (name, kind, (2 * SKETCH_SIZE,) if name == DocumentSegment.MATRIX else ())
+        for name, kind in [*DocumentSegment.types().items()][1:-1]
+    ]
+)
 
 
 class DocumentWriter:

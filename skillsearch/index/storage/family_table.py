@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.storage.numbering import find_sorted, union, without
+from skillsearch.index.storage.numbering import NOTHING, Numbers, find_sorted, union, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
 
@@ -25,8 +24,8 @@ class FamilyTable:
     not shadowed, so a search may put them before it.
     """
 
-    members: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
-    leaders: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    members: Numbers = field(default_factory=lambda: NOTHING)
+    leaders: Numbers = field(default_factory=lambda: NOTHING)
     peers: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __len__(self) -> int:

@@ -8,6 +8,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+Numbers = NDArray[np.int64]
+"""Numbers of documents, or their places in an array."""
+NOTHING: Numbers = np.zeros(0, np.int64)
+
 
 class Sized(Protocol):
     """A part of a segment."""
@@ -36,14 +40,14 @@ def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
     raise IndexError(number)
 
 
-def within(documents: NDArray[np.int64], first: int, part: Sized) -> slice:
+def within(documents: Numbers, first: int, part: Sized) -> slice:
     """Return the slice of ascending document numbers that lie in a part."""
     return slice(*documents.searchsorted((first, first + part.size)).tolist())
 
 
 def find_sorted(
-    values: NDArray[np.uint64] | NDArray[np.int64], wanted: NDArray[np.uint64] | NDArray[np.int64]
-) -> NDArray[np.int64]:
+    values: NDArray[np.uint64] | Numbers, wanted: NDArray[np.uint64] | Numbers
+) -> Numbers:
     """Return the place of each wanted number among ascending ones, -1 if it is not there."""
     if not len(values):
         return np.full(len(wanted), -1, np.int64)
@@ -51,14 +55,14 @@ def find_sorted(
     return np.where(values[places] == wanted, places, -1)
 
 
-def run_starts(lengths: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
+def run_starts(lengths: NDArray[np.integer | np.bool_]) -> Numbers:
     """Return the start of each of some runs that follow each other, and the end of the last."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
 
 
-def union(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
+def union(*parts: Numbers) -> Numbers:
     """Return the distinct numbers of several arrays, ascending."""
     # `numpy.unique` does the same, but its first call imports numpy.ma: 4 % of a cold query.
     numbers = np.sort(np.concatenate(parts))
@@ -67,7 +71,7 @@ def union(*parts: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers[is_first]
 
 
-def repeats(values: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
+def repeats(values: NDArray[np.uint64] | Numbers) -> Iterator[Numbers]:
     """Yield the places, ascending, of each value that stands in several."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -78,6 +82,6 @@ def repeats(values: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
         yield order[start:end]
 
 
-def without(numbers: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64]:
+def without(numbers: Numbers, gone: Numbers) -> Numbers:
     """Return the numbers that are not among others."""
     return numbers[~np.isin(numbers, gone)] if len(gone) else numbers
