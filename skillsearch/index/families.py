@@ -9,8 +9,8 @@ Two documents are near-copies if their metadata says the same and one has most o
 or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
 if a dense channel that knows both finds so, or if one description has nearly all words of the other
 in their order. Similar metadata is not enough, since authors make skills for different things from
-one template. Skills whose bodies say next to nothing are near-copies if name and description are
-equal.
+one template. Skills whose bodies say next to nothing are near-copies if their descriptions are equal
+and, in one root, their names.
 """
 
 from __future__ import annotations
@@ -147,11 +147,11 @@ class Likeness:
         shares = share_most(left[:, _OF_BODY], right[:, _OF_BODY])
         bodies = store.bodies[some], store.bodies[others]
         shares |= (bodies[0] == bodies[1]) & (bodies[0] > 0)
-        # Bodies that say next to nothing tell neither way: names and descriptions do.
+        # Bodies that say next to nothing tell neither way: descriptions do, in one root with names.
         are_silent = (bodies[0] == 0) & (bodies[1] == 0)
-        are: Flags = (same & shares) | (
-            are_silent & equal & (store.names[some] == store.names[others])
-        )
+        named = store.names[some] == store.names[others]
+        named |= self.roots[some] != self.roots[others]
+        are: Flags = (same & shares) | (are_silent & equal & named)
         return are
 
     def near(self, number: int, among: Numbers) -> Numbers:
