@@ -48,13 +48,6 @@ class Skill:
     chunks: Mapping[str, SkillChunk]
     active_chunks: frozenset[str] = frozenset()
 
-    @classmethod
-    def read(cls, document: Document) -> Skill:
-        """Read a skill as it is on disk now; `ParseError` if it is none any more."""
-        skill = skill_of(document)
-        body = parse_chunks(skill.body)
-        return cls(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
-
     @property
     def available_chunks(self) -> tuple[SkillChunk, ...]:
         """The chunks that were not handed out yet."""
@@ -185,9 +178,14 @@ class SkillManager:
             self.session.deactivate_chunks(name, gone)
 
     def _read(self, document: Document) -> Skill:
-        """Read a skill; a warning comes before its core if nobody vouches for it."""
-        skill, note = Skill.read(document), load_note(self.library, document)
-        return replace(skill, core_content=note + skill.core_content) if note else skill
+        """Read a skill as it is on disk now; `ParseError` if it is none any more.
+
+        A warning comes before its core if nobody vouches for it.
+        """
+        skill = skill_of(document)
+        body = parse_chunks(skill.body)
+        chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
+        return Skill(skill.metadata, load_note(self.library, document) + body.core, chunks)
 
     def _as_active(self) -> dict[str, Skill]:
         skills = {}
