@@ -16,7 +16,7 @@ from pydantic import Field
 from skillsearch.agents.default_tools import LibraryOptions, load_note
 from skillsearch.agents.failures import DiagnosticLog
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tool import Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import skill_of
@@ -202,7 +202,11 @@ class SkillManager:
 
 
 class LoadSkillChunkArgs(ToolArguments):
-    """Arguments of ``load_skill_chunk``."""
+    """Load a chunk of a skill, one of those listed under [Available Chunks].
+
+    Do so when the task needs what its description promises. It is listed no longer then; load it
+    again only if its text has left the conversation.
+    """
 
     skill_name: str = Field(description="The skill, as its heading names it.")
     chunk_id: str = Field(description="What stands before the colon under [Available Chunks].")
@@ -212,11 +216,7 @@ class LoadSkillChunkTool:
     """The tool by which an agent loads a chunk; its result goes into the agent's history."""
 
     name = "load_skill_chunk"
-    description = (
-        "Load a chunk of a skill: one of those listed under [Available Chunks], when the task "
-        "needs what its description promises. It is listed no longer then; load it again only if "
-        "its text has left the conversation."
-    )
+    description = description_of(LoadSkillChunkArgs)
 
     def __init__(self, manager: SkillManager) -> None:
         self._manager = manager

@@ -293,9 +293,8 @@ class Environment:
 
     def _loaded(self) -> SkillChoice:
         """Look at the folder, and return the choice of what is there now."""
-        if not self.skills_loaded:
-            if self._loader:
-                self.load_skills()
+        if self._loader and not self.skills_loaded:
+            self.load_skills()
         elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
             self._choice = SkillChoice(skills, self._description_chars)
         return self._choice
