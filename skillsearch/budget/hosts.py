@@ -81,11 +81,10 @@ class Listing:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
         names = {fate.replace(" ", "_"): list(self.fates[fate]) for fate in FATES}
-        record = asdict(self)
-        del record["fates"]
         counts = {fate: len(found) for fate, found in names.items()}
-        del names["whole"]
-        return {**record, "counts": counts, **names}
+        record: dict[str, JsonValue] = {**asdict(self), "counts": counts, **names}
+        del record["fates"], record["whole"]
+        return record
 
 
 def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
