@@ -172,15 +172,13 @@ class LibraryTools:
         """Return a page; the cursor is the id of the last skill before it."""
         library = self.library()
         documents = library.list()
-        start = 0
-        if args.cursor is not None:
-            ids = [document.doc_id for document in documents]
-            if args.cursor not in ids:
-                raise QueryError(
-                    f"cursor is {args.cursor[:_MAX_NAME_CHARS]!r}; use the next_cursor of the"
-                    " previous page, or start again without one."
-                )
-            start = ids.index(args.cursor) + 1
+        cursors = [None, *(document.doc_id for document in documents)]
+        if args.cursor not in cursors:
+            raise QueryError(
+                f"cursor is {str(args.cursor)[:_MAX_NAME_CHARS]!r}; use the next_cursor of the"
+                " previous page, or start again without one."
+            )
+        start = cursors.index(args.cursor)
         page = documents[start : start + args.limit]
         is_last = start + args.limit >= len(documents)
         return {

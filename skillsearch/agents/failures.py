@@ -111,10 +111,9 @@ def failure(code: str, message: str, next_step: str, **details: JsonValue) -> An
 def failure_of(error: SkillSearchError) -> Answer:
     """Return the answer that one of our errors gives, with whatever else it knows that helps."""
     form = next(_FORMS[kind] for kind in type(error).__mro__ if kind in _FORMS)
-    code, next_step, message = (
-        form if len(form) == 3 else (*form, str(error)[: 2 * MAX_MESSAGE_CHARS])
-    )
-    if len(form) == 3:
+    code, next_step, *of_host = form
+    message = of_host[0] if of_host else str(error)[: 2 * MAX_MESSAGE_CHARS]
+    if of_host:
         logger.warning("%s", error)
     elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
         message = without_folders(message)  # those echo arguments

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, shorten, visible
 from skillsearch.types import Hit
@@ -26,7 +27,6 @@ OverviewFormat = Literal["xml", "markdown", "json"]
 OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
 
 MAX_NAME_CHARS = 200
-MAX_DESCRIPTION_CHARS = 1024  # the specification's limit
 MAX_PATH_CHARS = 4096
 MAX_SHOWN_FILES = 200  # files named below a body; a host asks for the others
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 from urllib.parse import quote, unquote
 
 from skillsearch.execution.types import ArtifactRef
@@ -87,6 +87,15 @@ class SkillKey(NamedTuple):
     name: str
 
 
+class SessionOptions(TypedDict, total=False):
+    """Options of a `SkillSession`."""
+
+    agent: str
+    lifetime: Lifetime
+    max_loaded: int | None
+    clock: Callable[[], datetime]
+
+
 class SkillSession:
     """The skills that one agent has loaded, kept in a host's state and nowhere else.
 
@@ -121,19 +130,11 @@ class SkillSession:
         self.opening = StateDelta(adopted | self._drop(evicted), evicted)
 
     @classmethod
-    def from_json(
-        cls,
-        text: str,
-        *,
-        agent: str = "",
-        lifetime: Lifetime = "turn",
-        max_loaded: int | None = None,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> SkillSession:
+    def from_json(cls, text: str, **options: Unpack[SessionOptions]) -> SkillSession:
         """Open a session on what `to_json` wrote; whatever is not a text in it is left out."""
         members = parse_json(text)
         state = _texts(members.items()) if isinstance(members, dict) else {}
-        return cls(state, agent=agent, lifetime=lifetime, max_loaded=max_loaded, clock=clock)
+        return cls(state, **options)
 
     def to_json(self) -> str:
         """Return the whole state, of all agents and of the host, as a JSON object of texts."""

@@ -107,8 +107,12 @@ class Tool:
     @classmethod
     def of(cls, name: str, arguments: type[BaseModel], function: Callable[[Any], Any]) -> Tool:
         """Make a tool that reads only, and that the docstring of its arguments describes."""
-        description = " ".join((inspect.getdoc(arguments) or "").split())
-        return cls(name, description, arguments, function)
+        return cls(name, description_of(arguments), arguments, function)
+
+
+def description_of(arguments: type[BaseModel]) -> str:
+    """Return what the docstring of a tool's arguments says of the tool, on one line."""
+    return " ".join((inspect.getdoc(arguments) or "").split())
 
 
 class Toolset:

@@ -152,7 +152,7 @@ def measure(
     """
     folders = frozenset(source.path.parent for source in sources)
     roots = list(dict.fromkeys(source.root.path for source in sources))
-    found: list[tuple[tuple[int, str, str], MeasuredSkill]] = []
+    found: dict[tuple[int, str, str], MeasuredSkill] = {}
     problems: list[Diagnostic] = []
     for number, source in enumerate(sources):
         read = read_skill(source)
@@ -160,12 +160,11 @@ def measure(
             problems += read.diagnostics
         else:
             documents = _measure_documents(source.path.parent, folders, count, problems)
-            measured = measure_skill(_listed(read.skill), read.skill.body, documents, count=count)
             key = (roots.index(source.root.path), read.skill.name.casefold(), source.doc_id)
-            found.append((key, measured))
+            found[key] = measure_skill(_listed(read.skill), read.skill.body, documents, count=count)
         if progress is not None:
             progress("read", number + 1, len(sources))
-    return tuple(skill for _, skill in sorted(found, key=lambda pair: pair[0])), tuple(problems)
+    return tuple(found[key] for key in sorted(found)), tuple(problems)
 
 
 def _listed(skill: Skill) -> ListedSkill:

@@ -81,11 +81,10 @@ class Listing:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
         names = {fate.replace(" ", "_"): list(self.fates[fate]) for fate in FATES}
-        record = asdict(self)
-        del record["fates"]
         counts = {fate: len(found) for fate, found in names.items()}
-        del names["whole"]
-        return {**record, "counts": counts, **names}
+        record: dict[str, JsonValue] = {**asdict(self), "counts": counts, **names}
+        del record["fates"], record["whole"]
+        return record
 
 
 def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
@@ -214,19 +213,17 @@ class _Codex(NamedTuple):
         kept = [0] * len(lines)
         weights = [line.weight + 1 for line in lines]  # the blank before a description
         costs = [line.cost for line in lines]
-        waiting = [number for number, line in enumerate(lines) if line.description]
+        waiting = list(range(len(lines)))
         while waiting:
             served = []
             for number in waiting:
-                description = lines[number].description
-                weight = weights[number] + self.weigh(description[kept[number]])
+                char = lines[number].description[kept[number] :][:1]
+                weight = weights[number] + self.weigh(char)
                 cost = self.price(weight)
-                if cost - costs[number] > spare:
-                    continue
-                spare -= cost - costs[number]
-                weights[number], costs[number] = weight, cost
-                kept[number] += 1
-                if kept[number] < len(description):
+                if char and cost - costs[number] <= spare:
+                    spare -= cost - costs[number]
+                    weights[number], costs[number] = weight, cost
+                    kept[number] += 1
                     served.append(number)
             waiting = served
         return kept

@@ -75,17 +75,13 @@ class SkillSearchRegistry(SkillRegistry):
         )
 
     def _search(self, query: str) -> list[Frontmatter]:
+        skills = []
         with self._lock:
-            hits = self._library.search(query, self._n, self._threshold)
-            found = [
-                (f"{source_tag(hit)} {hit.description}", self._name_for(hit.doc_id, hit.name))
-                for hit in hits
-            ]
-        return [
-            Frontmatter(name=name, description=one_line(about, MAX_DESCRIPTION_CHARS))
-            for about, name in found
-            if name is not None
-        ]
+            for hit in self._library.search(query, self._n, self._threshold):
+                if name := self._name_for(hit.doc_id, hit.name):
+                    about = one_line(f"{source_tag(hit)} {hit.description}", MAX_DESCRIPTION_CHARS)
+                    skills.append(Frontmatter(name=name, description=about))
+        return skills
 
     def _read(self, name: str) -> Skill:
         with self._lock:

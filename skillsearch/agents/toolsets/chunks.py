@@ -16,7 +16,7 @@ from pydantic import Field
 from skillsearch.agents.default_tools import LibraryOptions, load_note
 from skillsearch.agents.failures import DiagnosticLog
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tool import Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import skill_of
@@ -47,13 +47,6 @@ class Skill:
     core_content: str
     chunks: Mapping[str, SkillChunk]
     active_chunks: frozenset[str] = frozenset()
-
-    @classmethod
-    def read(cls, document: Document) -> Skill:
-        """Read a skill as it is on disk now; `ParseError` if it is none any more."""
-        skill = skill_of(document)
-        body = parse_chunks(skill.body)
-        return cls(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
 
     @property
     def available_chunks(self) -> tuple[SkillChunk, ...]:
@@ -185,9 +178,14 @@ class SkillManager:
             self.session.deactivate_chunks(name, gone)
 
     def _read(self, document: Document) -> Skill:
-        """Read a skill; a warning comes before its core if nobody vouches for it."""
-        skill, note = Skill.read(document), load_note(self.library, document)
-        return replace(skill, core_content=note + skill.core_content) if note else skill
+        """Read a skill as it is on disk now; `ParseError` if it is none any more.
+
+        A warning comes before its core if nobody vouches for it.
+        """
+        skill = skill_of(document)
+        body = parse_chunks(skill.body)
+        chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
+        return Skill(skill.metadata, load_note(self.library, document) + body.core, chunks)
 
     def _as_active(self) -> dict[str, Skill]:
         skills = {}
@@ -204,7 +202,11 @@ class SkillManager:
 
 
 class LoadSkillChunkArgs(ToolArguments):
-    """Arguments of ``load_skill_chunk``."""
+    """Load a chunk of a skill, one of those listed under [Available Chunks].
+
+    Do so when the task needs what its description promises. It is listed no longer then; load it
+    again only if its text has left the conversation.
+    """
 
     skill_name: str = Field(description="The skill, as its heading names it.")
     chunk_id: str = Field(description="What stands before the colon under [Available Chunks].")
@@ -214,11 +216,7 @@ class LoadSkillChunkTool:
     """The tool by which an agent loads a chunk; its result goes into the agent's history."""
 
     name = "load_skill_chunk"
-    description = (
-        "Load a chunk of a skill: one of those listed under [Available Chunks], when the task "
-        "needs what its description promises. It is listed no longer then; load it again only if "
-        "its text has left the conversation."
-    )
+    description = description_of(LoadSkillChunkArgs)
 
     def __init__(self, manager: SkillManager) -> None:
         self._manager = manager

@@ -30,7 +30,7 @@ from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, Hit, SearchResult
+from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -125,6 +125,13 @@ class SkillLoader:
 
 class _SkillArguments(ToolArguments):
     skill: str = Field(description="The skill ID to execute")
+
+
+class _SearchSkillsArguments(SearchSkillsArgs):
+    """Find skills for a task among all that there are.
+
+    Id, name and description of each, best first, none if nothing fits. Then execute one with skill.
+    """
 
 
 class SkillChoice:
@@ -273,15 +280,11 @@ class Environment:
         """Look at the folder, and return the tools for what is there now."""
         tools = self._registered | {"skill": self._loaded().tool}
         if (loader := self._loader) and not self._choice.is_whole:
-            tools["search_skills"] = Tool(
-                "search_skills",
-                "Find skills for a task among all that there are: id, name and description of each,"
-                " best first, none if nothing fits. Then execute one with skill.",
-                SearchSkillsArgs,
-                lambda args: record_of(
-                    self._search(loader, args.query, args.n, args.threshold), _shown
-                ),
-            )
+
+            def search(args: _SearchSkillsArguments) -> JsonValue:
+                return record_of(self._search(loader, **dict(args)), _shown)
+
+            tools["search_skills"] = Tool.of("search_skills", _SearchSkillsArguments, search)
         return tuple(tools.values())
 
     def toolset(self) -> Toolset:
@@ -290,9 +293,8 @@ class Environment:
 
     def _loaded(self) -> SkillChoice:
         """Look at the folder, and return the choice of what is there now."""
-        if not self.skills_loaded:
-            if self._loader:
-                self.load_skills()
+        if self._loader and not self.skills_loaded:
+            self.load_skills()
         elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
             self._choice = SkillChoice(skills, self._description_chars)
         return self._choice

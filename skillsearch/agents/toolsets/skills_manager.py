@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types import Hit, JsonValue
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -90,18 +90,23 @@ class SkillsManager:
         """Return the whole SKILL.md of a skill, or why there is none."""
         return self._text(name, self.library.source)
 
-    def _loaded(self, doc_id: str) -> str:
-        """Return the content of a skill, below a warning if nobody vouches for it."""
-        found = self.library.find(doc_id)
-        return load_note(self.library, found) + self.library.source(doc_id)
+    def _load(self, skill_name: str) -> str:
+        """Return the same, below a warning if nobody vouches for the skill."""
+
+        def read(doc_id: str) -> str:
+            found = self.library.find(doc_id)
+            return load_note(self.library, found) + self.library.source(doc_id)
+
+        return self._text(skill_name, read)
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
         """Find the skills that fit a request: name and description of each, best first."""
-        return [_shown(hit) for hit in self._search(query, n)]
+        hits: list[dict[str, str]] = self._search(query, n)["skills"]
+        return hits
 
-    def _search(self, query: str, n: int) -> SearchResult:
+    def _search(self, query: str, n: int) -> dict[str, JsonValue]:
         self.library.refresh()
-        return self.library.search(query, n)
+        return record_of(self.library.search(query, n), _shown)
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
@@ -130,42 +135,19 @@ class SkillsManager:
 
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
-        tools = [
-            Tool(
-                "load_skill",
-                "Load the whole SKILL.md of a skill and follow it. Search first if you do not know"
-                " the name.",
-                _OfSkill,
-                lambda args: self._text(args.skill_name, self._loaded),
-            ),
-            Tool(
-                "search_skills",
-                "Find skills for a task: name and description of each, best first, none if nothing"
-                " fits. Then load_skill; with no hit, plan the task yourself.",
-                SearchArgs,
-                lambda args: record_of(self._search(args.query, args.n), _shown),
-            ),
-            Tool(
-                "load_skill_asset",
-                "Load the text of a file of a skill below references/, assets/ or scripts/, such as"
-                " a template or a format to comply with.",
-                _LoadSkillAsset,
-                lambda args: self.get_skill_asset(args.skill_name, args.relative_path),
-            ),
-            Tool(
-                "get_skill_script_path",
-                "Get the absolute path of a script of a skill, to run it with a shell tool.",
-                _GetSkillScriptPath,
-                lambda args: self.get_skill_script_path(args.skill_name, args.script_name),
-            ),
-            Tool(
-                "list_skill_assets",
-                "List the files of a skill that load_skill_asset and get_skill_script_path take.",
-                _OfSkill,
-                lambda args: self.list_skill_assets(args.skill_name),
-            ),
-        ]
-        return Toolset(tools)
+
+        def tool(name: str, arguments: type[ToolArguments], function: Callable[..., Any]) -> Tool:
+            return Tool.of(name, arguments, lambda args: function(**dict(args)))
+
+        return Toolset(
+            [
+                tool("load_skill", _LoadSkill, self._load),
+                tool("search_skills", _SearchSkills, self._search),
+                tool("load_skill_asset", _LoadSkillAsset, self.get_skill_asset),
+                tool("get_skill_script_path", _GetSkillScriptPath, self.get_skill_script_path),
+                tool("list_skill_assets", _ListSkillAssets, self.list_skill_assets),
+            ]
+        )
 
     def _text(self, name: str, get: Callable[[str], str]) -> str:
         """Return a text of a skill, given by its name or its folder's, or what is wrong with it."""
@@ -187,14 +169,39 @@ class _OfSkill(ToolArguments):
     skill_name: str = Field(description="Name of the skill, in any case.")
 
 
+class _LoadSkill(_OfSkill):
+    """Load the whole SKILL.md of a skill and follow it.
+
+    Search first if you do not know the name.
+    """
+
+
+class _SearchSkills(SearchArgs):
+    """Find skills for a task: name and description of each, best first, none if nothing fits.
+
+    Then load_skill; with no hit, plan the task yourself.
+    """
+
+
 class _LoadSkillAsset(_OfSkill):
+    """Load the text of a file of a skill below references/, assets/ or scripts/.
+
+    It may be a template, or a format to comply with.
+    """
+
     relative_path: str = Field(
         description="Path below the skill, such as references/SPEC.md; see list_skill_assets."
     )
 
 
 class _GetSkillScriptPath(_OfSkill):
+    """Get the absolute path of a script of a skill, to run it with a shell tool."""
+
     script_name: str = Field(description="Path below its scripts folder, such as compare.py.")
+
+
+class _ListSkillAssets(_OfSkill):
+    """List the files of a skill that load_skill_asset and get_skill_script_path take."""
 
 
 def _shown(hit: Hit) -> dict[str, str]:

@@ -18,7 +18,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
-from skillsearch.agents.default_tools import library_tools, load_note
+from skillsearch.agents.default_tools import LibraryTools, SearchSkillsArgs, load_note
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
@@ -64,7 +64,11 @@ logger = logging.getLogger(__name__)
 
 
 class LoadArgs(OfSkillArgs):
-    """Arguments of ``skill_load``."""
+    """Load a skill that fits the task.
+
+    From the next request on, its instructions and the documents named here stand in the system
+    message. Named again, documents replace those selected before.
+    """
 
     docs: list[Name] | None = Field(
         None, max_length=MAX_DOCS, description="Paths of documents, as skill_list_docs gives them."
@@ -73,7 +77,10 @@ class LoadArgs(OfSkillArgs):
 
 
 class SelectDocsArgs(LoadArgs):
-    """Arguments of ``skill_select_docs``."""
+    """Choose which documents of a loaded skill stand in the system message.
+
+    Add to them, replace them, or clear them.
+    """
 
     # Shown but not enforced, as in trpc-agent-go: any other word is replace.
     mode: str = Field(
@@ -81,6 +88,17 @@ class SelectDocsArgs(LoadArgs):
         description="What the named documents do to the selection.",
         json_schema_extra={"enum": ["add", "replace", "clear"]},
     )
+
+
+class ListDocsArgs(OfSkillArgs):
+    """List the documents of a skill, for skill_load and skill_select_docs."""
+
+
+class SearchAllArgs(SearchSkillsArgs):
+    """Find skills for a task among all there are; the system message lists only some.
+
+    No hit: no skill fits, go on without. Next: skill_load with the best name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,37 +193,16 @@ class WorkspaceToolset:
             self._refresh()  # beyond that, no definition names a skill
         names = all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
-        yield Tool(
-            "skill_load",
-            "Load a skill that fits the task: from the next request on, its instructions and the"
-            " documents named here stand in the system message. Named again, documents replace"
-            f" those selected before.{find}",
-            with_names(LoadArgs, names),
-            self._load,
-        )
-        yield Tool(
-            "skill_select_docs",
-            "Choose which documents of a loaded skill stand in the system message: add to them,"
-            " replace them, or clear them.",
-            with_names(SelectDocsArgs, names),
-            self._select_docs,
-        )
-        yield Tool(
-            "skill_list_docs",
-            "List the documents of a skill, for skill_load and skill_select_docs.",
-            with_names(OfSkillArgs, names),
-            lambda args: list(doc_paths(self.library, self._find(args.skill))),
-        )
+        load = Tool.of("skill_load", with_names(LoadArgs, names), self._load)
+        yield replace(load, description=load.description + find)
+        yield Tool.of("skill_select_docs", with_names(SelectDocsArgs, names), self._select_docs)
+        yield Tool.of("skill_list_docs", with_names(ListDocsArgs, names), self._list_docs)
         if self._runner:
             run = Tool.of("skill_run", with_names(RunArgs, names), partial(self._run, self._runner))
             yield replace(run, read_only=False)
         if names is None:
-            yield replace(
-                library_tools(self.library)[0],
-                description="Find skills for a task among all there are; the system message lists"
-                " only some. No hit: no skill fits, go on without. Next: skill_load with the best"
-                " name.",
-            )
+            search = LibraryTools(lambda: self.library, None).search
+            yield Tool.of("search_skills", SearchAllArgs, search)
 
     def _load(self, args: LoadArgs) -> JsonValue:
         name = self._find(args.skill)
@@ -220,6 +217,9 @@ class WorkspaceToolset:
             available = _joined(there) if there else "none"
             lines.append(f"unknown documents: {_joined(unknown)}; there are: {available}")
         return "\n".join(lines)
+
+    def _list_docs(self, args: ListDocsArgs) -> JsonValue:
+        return list(doc_paths(self.library, self._find(args.skill)))
 
     def _select_docs(self, args: SelectDocsArgs) -> JsonValue:
         name = self._find(args.skill)
