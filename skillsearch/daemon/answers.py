@@ -56,6 +56,10 @@ class WarmIndex:
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
     lacks_library: bool  # whether that of a channel was not installed
 
+    def look(self, refresh: bool) -> list[str]:
+        """Look at the disk before an answer, and return what a user is told of it."""
+        return self.freshness.look(0 if refresh else None).splitlines()
+
 
 class WarmIndexes:
     """The most recently used indexes; not thread-safe.
@@ -133,8 +137,8 @@ class Answers:
         notes: list[str] = []
         with self._my_turn():
             warm, query = self._warm.get(_absolute(asked.pop("index_dir"))), asked.pop("query")
-            notes += _look(warm, asked.pop("refresh"))
-            (result,) = answer_queries(warm.index, [query], notes.append, refresh=False, **asked)
+            notes += warm.look(asked.pop("refresh"))
+            (result,) = answer_queries(warm.index, [query], notes.append, **asked)
             nearest = () if result else near_names(warm.index, query, asked["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
@@ -163,12 +167,11 @@ class Answers:
                 warm = self._warm.get(settings.index_dir)
             except errors.IndexNotFoundError:
                 raise IndexFolder(settings.index_dir).not_found(settings) from None
-            notes += _look(warm, settings.refresh)
+            notes += warm.look(settings.refresh)
             (found,) = answer_queries(
                 warm.index,
                 [asked["prompt"]],
                 notes.append,
-                refresh=False,
                 n=asked["n"],
                 threshold=settings.threshold,
                 reader=settings.reader,
@@ -190,13 +193,13 @@ class Answers:
         }
 
     @contextmanager
-    def _my_turn(self, *, counts: bool = True) -> Iterator[None]:
+    def _my_turn(self) -> Iterator[None]:
         """Wait for earlier questions, but not for long; count what is answered."""
         if not self._turn.acquire(timeout=self.busy_seconds):
             raise errors.DaemonError("The daemon is busy.")
         try:
             yield
-            self._answered += counts
+            self._answered += 1
             self._described = [
                 {
                     "index_dir": str(warm.index.folder),
@@ -207,11 +210,6 @@ class Answers:
             ]
         finally:
             self._turn.release()
-
-
-def _look(warm: WarmIndex, refresh: bool) -> list[str]:
-    """Look at the disk before an answer, and return what a user is told of it."""
-    return warm.freshness.look(0 if refresh else None).splitlines()
 
 
 def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:

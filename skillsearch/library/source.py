@@ -271,9 +271,8 @@ class ScannedSource:
 
     def _folder_for(self, name: str) -> str:
         registered = [d for d in self.documents if Path(d.root) == self._private]
-        taken = {Path(d.path).parent.name: name_hash(d.name) for d in registered}
-        of_name = [folder for folder, known in taken.items() if known == name_hash(name)]
+        folders = {name_hash(d.name): Path(d.path).parent.name for d in registered}
         plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
-        free = (f"{plain}-{count}" for count in itertools.count(2))
-        free = (folder for folder in itertools.chain([plain], free) if folder not in taken)
-        return next(itertools.chain(of_name, free))
+        numbered = (f"{plain}-{count}" for count in itertools.count(2))
+        free = (one for one in itertools.chain([plain], numbered) if one not in folders.values())
+        return folders.get(name_hash(name)) or next(free)

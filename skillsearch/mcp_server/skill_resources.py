@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
-from skillsearch.files.media_types import BINARY, PLAIN, type_of_name
+from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Publisher
@@ -121,12 +121,8 @@ class SkillResources:
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri), uri)
         known = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" not in text:
-            mime_type = known or PLAIN
+        if is_text(PLAIN, data):
+            text, mime_type = data.decode(), known or PLAIN
             contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
         else:
             blob, mime_type = base64.b64encode(data).decode(), known or BINARY

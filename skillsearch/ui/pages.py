@@ -76,7 +76,6 @@ class Pages:
             index,
             [query] if query else [],
             notes.append,
-            refresh=False,
             n=HITS,
             threshold=self.settings.threshold,
             reader=self.settings.reader if read else "off",
