@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skillsearch import __version__, errors
 from skillsearch.agents.prompt import render_offers
-from skillsearch.config import load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.embedders.embedder import model_identity, multilingual_is_installed
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
@@ -76,24 +76,24 @@ class WarmIndexes:
         """Yield the indexes, the most recently used last."""
         return (warm for _, warm in self._warm.values())
 
-    def get(self, folder: Path) -> WarmIndex:
-        """Return the newest generation of an index."""
+    def get(self, folder: Path, settings: Settings | None = None) -> WarmIndex:
+        """Return the newest generation of an index, which some settings name."""
         stamp = IndexFolder(folder).stamp()
         before, warm = self._warm.get(folder, ((), None))
         if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):
-            warm = self._open(folder)
+            warm = self._open(folder, settings)
         self._warm.pop(folder, None)
         self._warm[folder] = stamp, warm
         if len(self._warm) > MAX_INDEXES:
             del self._warm[next(iter(self._warm))]
         return warm
 
-    def _open(self, folder: Path) -> WarmIndex:
+    def _open(self, folder: Path, settings: Settings | None) -> WarmIndex:
         """Open an index; an embedder that another index has is not loaded again."""
         place = IndexFolder(folder)
         opened = open_current(place)
         if opened is None and not place.exists():
-            raise place.not_found()
+            raise place.not_found(settings)
         if opened is None:
             raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
         loaded = {key: one for warm in self for key, one in warm.embedders.items()}
@@ -163,10 +163,7 @@ class Answers:
             raise errors.DaemonError("The settings turn the daemon off.")
         notes: list[str] = []
         with self._my_turn():
-            try:
-                warm = self._warm.get(settings.index_dir)
-            except errors.IndexNotFoundError:
-                raise IndexFolder(settings.index_dir).not_found(settings) from None
+            warm = self._warm.get(settings.index_dir, settings)
             notes += warm.look(settings.refresh)
             (found,) = answer_queries(
                 warm.index,

@@ -81,11 +81,11 @@ class Indexer:
         count_words: Callable[[], WordIndex] | None = None,
         *,
         at_once: bool = False,
-    ) -> SkillIndex:
+    ) -> SkillIndex | WordIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
-        With an executor the index of the state before is returned until it is made; an
-        IndexingError if there is none, and `count_words` makes `words` if the first one takes long.
+        With an executor the index of the state before is returned until it is made. If the first
+        one takes long, `count_words` makes `words`, which are returned; before, an IndexingError.
         With `at_once` the caller makes it nevertheless, unless the executor is at work.
         If it could not be made, the next call tries again.
         """
@@ -100,9 +100,11 @@ class Indexer:
         elif self._job is None:
             self._job = _Job(state, make, None if self.last else count_words)
             self._job.future = self.executor.submit(self._job.run)
-        if self.last is None:
-            raise IndexingError(self.progress or IndexProgress())
-        return self.last[1]
+        if self.last is not None:
+            return self.last[1]
+        if self.words is not None:
+            return self.words
+        raise IndexingError(self.progress or IndexProgress())
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from skillsearch import config
-from skillsearch.errors import IndexingError, ParseError, SkillError
+from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
@@ -231,13 +231,8 @@ class ScannedSource:
                 self._request.save(index_dir)  # else the index would forget them
             return index
 
-        try:
-            count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
-            return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
-        except IndexingError:
-            if self.indexer.words is None:
-                raise
-            return self.indexer.words
+        count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
+        return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""

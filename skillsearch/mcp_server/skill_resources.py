@@ -15,7 +15,6 @@ from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
-from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Publisher
 from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
@@ -61,7 +60,6 @@ class SkillResources:
         self._served = served
         self._ttl_ms = ttl_ms
         self._envelope = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
-        self._library: SkillLibrary | None = None
         self._publisher: Publisher | None = None
 
     def add_to(self, server: Server[Any]) -> None:
@@ -80,8 +78,8 @@ class SkillResources:
 
         def answer() -> _T:
             library = self._served.get()
-            if self._publisher is None or library is not self._library:
-                self._library, self._publisher = library, Publisher(library)
+            if self._publisher is None or self._publisher.library is not library:
+                self._publisher = Publisher(library)
             self._publisher.refresh()
             try:
                 return question(self._publisher)
