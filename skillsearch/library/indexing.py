@@ -100,11 +100,10 @@ class Indexer:
         elif self._job is None:
             self._job = _Job(state, make, None if self.last else count_words)
             self._job.future = self.executor.submit(self._job.run)
-        if self.last is not None:
-            return self.last[1]
-        if self.words is not None:
-            return self.words
-        raise IndexingError(self.progress or IndexProgress())
+        index = self.last[1] if self.last else self.words
+        if index is None:
+            raise IndexingError(self.progress or IndexProgress())
+        return index
 
 
 @dataclass(slots=True)
