@@ -16,7 +16,7 @@ from skillsearch.cli.selecting import selecting
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import answer_queries, near_names, open_index
+from skillsearch.index.opening import answer_queries, near_names, open_fresh, open_index
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
@@ -170,8 +170,7 @@ def _search(
         with open_in_milvus(settings) as remote:
             yield from (remote.search(text, **how) for text in texts)
         return
-    index = open_index(settings)
-    yield from answer_queries(index, texts, tell, refresh=settings.refresh, **how)
+    yield from answer_queries(open_fresh(settings, tell), texts, tell, **how)
 
 
 def _show(
@@ -254,7 +253,7 @@ def prompt_command(asked: Asked) -> None:
         (asked.everything and asked.words) or not any((asked.words, asked.everything, asked.names)),
         'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
     )
-    index = open_index(asked.settings)
+    index = open_fresh(asked.settings, say)
     text = app.request_text(asked.words)
     library, found, unvetted = _offer(index, asked, text)
     skills = [prompts.offered(library, one) for one in found]
@@ -279,7 +278,7 @@ def _offer(
     """Return the skills to offer, and how many were left out because nobody vouches for them."""
     from skillsearch.library.skill_library import SkillLibrary
 
-    keys = ("refresh", "n", "threshold", "reader", "selection")
+    keys = ("n", "threshold", "reader", "selection")
     how = {key: getattr(asked.settings, key) for key in keys}
     how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
     answers = list(answer_queries(index, [text] if asked.words else [], say, **how))

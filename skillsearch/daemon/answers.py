@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skillsearch import __version__, errors
 from skillsearch.agents.prompt import render_offers
-from skillsearch.config import load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.embedders.embedder import model_identity, multilingual_is_installed
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
@@ -56,6 +56,10 @@ class WarmIndex:
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
     lacks_library: bool  # whether that of a channel was not installed
 
+    def look(self, refresh: bool) -> list[str]:
+        """Look at the disk before an answer, and return what a user is told of it."""
+        return self.freshness.look(0 if refresh else None).splitlines()
+
 
 class WarmIndexes:
     """The most recently used indexes; not thread-safe.
@@ -72,24 +76,24 @@ class WarmIndexes:
         """Yield the indexes, the most recently used last."""
         return (warm for _, warm in self._warm.values())
 
-    def get(self, folder: Path) -> WarmIndex:
-        """Return the newest generation of an index."""
+    def get(self, folder: Path, settings: Settings | None = None) -> WarmIndex:
+        """Return the newest generation of an index, which some settings name."""
         stamp = IndexFolder(folder).stamp()
         before, warm = self._warm.get(folder, ((), None))
         if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):
-            warm = self._open(folder)
+            warm = self._open(folder, settings)
         self._warm.pop(folder, None)
         self._warm[folder] = stamp, warm
         if len(self._warm) > MAX_INDEXES:
             del self._warm[next(iter(self._warm))]
         return warm
 
-    def _open(self, folder: Path) -> WarmIndex:
+    def _open(self, folder: Path, settings: Settings | None) -> WarmIndex:
         """Open an index; an embedder that another index has is not loaded again."""
         place = IndexFolder(folder)
         opened = open_current(place)
         if opened is None and not place.exists():
-            raise place.not_found()
+            raise place.not_found(settings)
         if opened is None:
             raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
         loaded = {key: one for warm in self for key, one in warm.embedders.items()}
@@ -133,8 +137,8 @@ class Answers:
         notes: list[str] = []
         with self._my_turn():
             warm, query = self._warm.get(_absolute(asked.pop("index_dir"))), asked.pop("query")
-            notes += _look(warm, asked.pop("refresh"))
-            (result,) = answer_queries(warm.index, [query], notes.append, refresh=False, **asked)
+            notes += warm.look(asked.pop("refresh"))
+            (result,) = answer_queries(warm.index, [query], notes.append, **asked)
             nearest = () if result else near_names(warm.index, query, asked["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
@@ -159,16 +163,12 @@ class Answers:
             raise errors.DaemonError("The settings turn the daemon off.")
         notes: list[str] = []
         with self._my_turn():
-            try:
-                warm = self._warm.get(settings.index_dir)
-            except errors.IndexNotFoundError:
-                raise IndexFolder(settings.index_dir).not_found(settings) from None
-            notes += _look(warm, settings.refresh)
+            warm = self._warm.get(settings.index_dir, settings)
+            notes += warm.look(settings.refresh)
             (found,) = answer_queries(
                 warm.index,
                 [asked["prompt"]],
                 notes.append,
-                refresh=False,
                 n=asked["n"],
                 threshold=settings.threshold,
                 reader=settings.reader,
@@ -190,13 +190,13 @@ class Answers:
         }
 
     @contextmanager
-    def _my_turn(self, *, counts: bool = True) -> Iterator[None]:
+    def _my_turn(self) -> Iterator[None]:
         """Wait for earlier questions, but not for long; count what is answered."""
         if not self._turn.acquire(timeout=self.busy_seconds):
             raise errors.DaemonError("The daemon is busy.")
         try:
             yield
-            self._answered += counts
+            self._answered += 1
             self._described = [
                 {
                     "index_dir": str(warm.index.folder),
@@ -207,11 +207,6 @@ class Answers:
             ]
         finally:
             self._turn.release()
-
-
-def _look(warm: WarmIndex, refresh: bool) -> list[str]:
-    """Look at the disk before an answer, and return what a user is told of it."""
-    return warm.freshness.look(0 if refresh else None).splitlines()
 
 
 def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:

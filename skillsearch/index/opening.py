@@ -68,10 +68,13 @@ def open_index(settings: Settings) -> SkillIndex:
 
 
 def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
-    """Open the index that the settings name, and look at the disk unless they say not to."""
+    """Open the index that the settings name, and look at the disk unless they say not to.
+
+    `tell` gets each message that `Freshness.look` returns.
+    """
     index = open_index(settings)
-    if settings.refresh:
-        bring_up_to_date(index, tell)
+    for message in Freshness(index).look().splitlines() if settings.refresh else ():
+        tell(message)
     return index
 
 
@@ -79,19 +82,15 @@ def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
     tell: Callable[[str], object],
-    *,
-    refresh: bool,
     **options: Unpack[SearchOptions],
 ) -> Iterator[SearchResult]:
-    """Bring an index up to date if asked to, then yield the answer to each query.
+    """Yield the answer to each query.
 
     `tell` gets each message for the user. Whoever leaves out hidden skills asks for a model, and
     is not told what the index lacks for the language of a query.
     """
     from skillsearch.index.languages import take_notice
 
-    if refresh:
-        bring_up_to_date(index, tell)
     for begin in range(0, len(queries), _TOGETHER):
         some = queries[begin : begin + _TOGETHER]
         for query in some if options.get("include_hidden", True) else ():
@@ -235,14 +234,6 @@ class Freshness:
         if self._executor:
             self._job = self._executor.submit(_renew, self.index.folder, self._timer)
         return ""
-
-
-def bring_up_to_date(index: SkillIndex, tell: Callable[[str], object] = str) -> str:
-    """Look once, tell the user each message that `Freshness.look` returns, and return them all."""
-    messages = Freshness(index).look()
-    for message in messages.splitlines():
-        tell(message)
-    return messages
 
 
 def is_free(folder: Path) -> bool:

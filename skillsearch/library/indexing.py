@@ -13,28 +13,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
-import numpy as np
-
 from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import METADATA, Corpus, count_statistics
-from skillsearch.index.documents import METADATA_CHARS, NAME_WEIGHT, Document
+from skillsearch.index.corpus import (
+    METADATA,
+    Corpus,
+    IndexSettings,
+    OpenedIndex,
+    count_statistics,
+)
+from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.documents import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
-from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
-from skillsearch.index.search.search import (
-    HowToSearch,
-    Search,
-    SearchRequest,
-    vetted_results,
-    with_provenance,
-)
-from skillsearch.index.selecting import selected
+from skillsearch.index.search.search import HowToSearch
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
 from skillsearch.text.tokenizer import document_terms
@@ -47,7 +44,8 @@ WORDS_AFTER = 1.0
 _STEADY_AFTER = 0.5
 """Seconds of embedding after which its pace predicts the rest."""
 
-_NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)
+_BLIND = ChannelSettings("", "", "", 0, frozenset())
+"""The channel of an embedder that reads no script, so it is never asked."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,11 +81,11 @@ class Indexer:
         count_words: Callable[[], WordIndex] | None = None,
         *,
         at_once: bool = False,
-    ) -> SkillIndex:
+    ) -> SkillIndex | WordIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
-        With an executor the index of the state before is returned until it is made; an
-        IndexingError if there is none, and `count_words` makes `words` if the first one takes long.
+        With an executor the index of the state before is returned until it is made. If the first
+        one takes long, `count_words` makes `words`, which are returned; before, an IndexingError.
         With `at_once` the caller makes it nevertheless, unless the executor is at work.
         If it could not be made, the next call tries again.
         """
@@ -102,9 +100,10 @@ class Indexer:
         elif self._job is None:
             self._job = _Job(state, make, None if self.last else count_words)
             self._job.future = self.executor.submit(self._job.run)
-        if self.last is None:
+        index = self.last[1] if self.last else self.words
+        if index is None:
             raise IndexingError(self.progress or IndexProgress())
-        return self.last[1]
+        return index
 
 
 @dataclass(slots=True)
@@ -161,7 +160,7 @@ class WordIndex:
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
         """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        self._roots, paths = roots, [str(root.path) for root in roots]
+        paths = [str(root.path) for root in roots]
         left_out = {one.document.doc_id for one in find_shadowed(documents, paths)}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
@@ -178,31 +177,19 @@ class WordIndex:
             writer.finish(len(found))
             segment = LexicalSegment.load(Path(folder), METADATA)
         store = DocumentStore.build(found)
-        aliases = [root.alias for root in roots]
-        store.families = find_families(Likeness(store, (), (), aliases))
+        settings = IndexSettings(tuple(roots), (_BLIND,), "english", False, False, ANALYSIS)
+        store.families = find_families(Likeness(store, (), (), settings.aliases))
         corrections = segment.tally(store.signs)
         statistics = count_statistics(store, [segment], corrections)
         postings = LexicalField((segment,), statistics, corrections)
-        self._corpus = Corpus(store, (postings,), (), (None,))
+        corpus = Corpus(store, (postings,), (), (None,))
+        opened = OpenedIndex(Generation("", Path(), {}, {}), settings, corpus)
+        self._index = SkillIndex(IndexFolder(Path()), opened)
 
     def search(
         self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
     ) -> SearchResult:
         """Find the skills that match a request by its words, as `SkillIndex.search` does."""
-        started = time.perf_counter()
-        request = SearchRequest(query, n, threshold, **how)
-        language = language_of(query)
-        _, counts, excluded = split_terms(query, language)
-        weights = weigh_terms(self._corpus, counts)
-        form = QueryForm(query, language, counts, _NO_VOTE, weights, excluded)
-        calibration = default_calibration()
-        every, roots = self._corpus.documents, self._roots
-        corpus = replace(self._corpus, documents=selected(every, request.selection, roots))
-        result, search = request.result(calibration), Search(request, corpus, calibration)
-        if len(every) and request.vetted_only:
-            (result,) = vetted_results(search, [request], [form], roots)
-        elif len(every):
-            result = request.result(calibration, search.hits([form])[0])
-        seconds = time.perf_counter() - started
-        result = with_provenance(result, every, roots)
-        return replace(result, seconds=seconds, words_only=True)
+        how["reader"] = "off"
+        result = self._index.search(query, n, threshold, **how)
+        return replace(result, channels=(), words_only=True)

@@ -428,8 +428,7 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
         if document is None:
             stack.pop()
             if path:
-                doc_id, done = path.popitem()
-                loaded[doc_id] = done
+                loaded.update([path.popitem()])
         elif document.doc_id in path:
             if len(cycles) < MAX_CYCLES:
                 ids = list(path)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from skillsearch import config
-from skillsearch.errors import IndexingError, ParseError, SkillError
+from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
@@ -231,13 +231,8 @@ class ScannedSource:
                 self._request.save(index_dir)  # else the index would forget them
             return index
 
-        try:
-            count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
-            return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
-        except IndexingError:
-            if self.indexer.words is None:
-                raise
-            return self.indexer.words
+        count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
+        return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""
@@ -271,9 +266,8 @@ class ScannedSource:
 
     def _folder_for(self, name: str) -> str:
         registered = [d for d in self.documents if Path(d.root) == self._private]
-        taken = {Path(d.path).parent.name: name_hash(d.name) for d in registered}
-        of_name = [folder for folder, known in taken.items() if known == name_hash(name)]
+        folders = {name_hash(d.name): Path(d.path).parent.name for d in registered}
         plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
-        free = (f"{plain}-{count}" for count in itertools.count(2))
-        free = (folder for folder in itertools.chain([plain], free) if folder not in taken)
-        return next(itertools.chain(of_name, free))
+        numbered = (f"{plain}-{count}" for count in itertools.count(2))
+        free = (one for one in itertools.chain([plain], numbered) if one not in folders.values())
+        return folders.get(name_hash(name)) or next(free)

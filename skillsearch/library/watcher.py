@@ -117,10 +117,9 @@ class _Watch:
                 yield {path for _, path in changes}
         except OSError as exc:
             # If it is not found, a root has just gone away.
-            if not isinstance(exc, FileNotFoundError):
-                if not self.polls:
-                    message = "The system cannot report changes (%s); looking every %g s instead."
-                    logger.warning(message, exc, self.poll_ms / 1000)
+            if not isinstance(exc, FileNotFoundError) and not self.polls:
+                message = "The system cannot report changes (%s); looking every %g s instead."
+                logger.warning(message, exc, self.poll_ms / 1000)
                 self.polls = True
             self.stop.wait(self.tick_ms / 1000)
 

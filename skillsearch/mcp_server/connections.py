@@ -184,12 +184,11 @@ class Connection(H11Protocol):
 def machine_of(client: tuple[str, int] | None) -> str | None:
     """Identify a client's machine, with IPv6 its whole network; None for this machine."""
     address = ipaddress.ip_address(client[0].partition("%")[0] if client else "::1")
-    if isinstance(address, ipaddress.IPv6Address):
-        if not address.ipv4_mapped:
-            network = ipaddress.ip_network((int(address), 64), strict=False)
-            return None if address.is_loopback else str(network)
-        address = address.ipv4_mapped
-    return None if address.is_loopback else str(address)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return None
+    is_wide = address.version == 6
+    return str(ipaddress.ip_network((int(address), 64), strict=False) if is_wide else address)
 
 
 class _Guard:

@@ -7,12 +7,11 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import anyio
-from anyio.abc import TaskStatus
 
 from skillsearch.errors import ConfigError
 
@@ -80,7 +79,7 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
             " one: python3 -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, _, _, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
@@ -92,14 +91,8 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
                 f"{reach}, so clients need a token: name a file that holds it by --token-file, or"
                 " set SKILLSEARCH_MCP_TOKEN"
             )
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(place)
-            made.listen()
-        except OSError:
-            made.close()
-            raise
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        made = socket.create_server(place, family=family, dualstack_ipv6=both)
     except (OSError, UnicodeError) as exc:
         raise ConfigError(
             f"Cannot listen on {host}, port {port}: {exc}; choose another"
@@ -125,19 +118,18 @@ def run_server(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:
     """Serve until the client leaves or a signal sets the event; return 0, or 130 after Ctrl-C."""
     codes = [0]
 
-    async def heed(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            task_status.started()
-            async for number in signals:
-                codes.append(INTERRUPTED if number == signal.SIGINT else 0)
-                stop.set()
+    async def heed(signals: AsyncIterator[signal.Signals], stop: anyio.Event) -> None:
+        async for number in signals:
+            codes.append(INTERRUPTED if number == signal.SIGINT else 0)
+            stop.set()
 
     async def run() -> None:
         stop = anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(heed, stop)
-            await serve(stop)
-            tasks.cancel_scope.cancel()
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(heed, signals, stop)
+                await serve(stop)
+                tasks.cancel_scope.cancel()
 
     anyio.run(run)
     return codes[-1]

@@ -169,7 +169,7 @@ class Publisher:
         racy_ns: int = RACY_NS,
         max_page_files: int = MAX_PAGE_FILES,
     ) -> None:
-        self._library = library
+        self.library = library
         self._read = read
         self._racy_ns = racy_ns
         self._max_page_files = max_page_files
@@ -180,21 +180,21 @@ class Publisher:
 
     def refresh(self) -> bool:
         """Give every skill that the library has now a place or a reason; return if any changed."""
-        before, self._listed = self._listed, self._library.list(include_hidden=True)
+        before, self._listed = self._listed, self.library.list(include_hidden=True)
         if self._listed is before:
             return False
         of_alias = authorities(document.alias for document in self._listed)
         places: list[Place] = []
         self._refused: list[tuple[Document, Finding]] = []
-        for item in self._library.shadowed():
+        for item in self.library.shadowed():
             message = f"The skill {item.by.doc_id!r} of the same name comes first."
             self._refused.append((item.document, Finding("shadowed", message, None, "note")))
         for document in self._listed:
             if finding := _check(document):
                 self._refused.append((document, finding))
                 continue
-            folder = document.doc_id.partition(":")[2]
-            path, is_renamed = skill_path(of_alias[document.alias], folder, document.name)
+            alias = of_alias[document.alias]
+            path, is_renamed = skill_path(alias, document.folder, document.name)
             places.append(Place(make_uri((*path, SKILL_MD)), path, document, is_renamed))
         self._places = sorted(places, key=lambda place: place.uri)
         self._by_path = {place.path: place for place in self._places}

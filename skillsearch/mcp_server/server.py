@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import chain, islice
 from typing import Any
 
 import mcp_types as mt
@@ -219,11 +218,9 @@ class SkillServer(Server[Any]):
         """Return the skills whose name begins with a text, then those that contain it."""
         library = self._tools.served.get()
         wanted = value.casefold()
-        names = [(document.name.casefold(), document) for document in library.list()]
-        begins = (document for name, document in names if name.startswith(wanted))
-        within = (document for name, document in names if name.find(wanted) > 0)
-        found = islice(chain(begins, within), MAX_COMPLETIONS + 1)
-        return [library.handle(document) for document in found]
+        found = [document for document in library.list() if wanted in document.name.casefold()]
+        found.sort(key=lambda document: not document.name.casefold().startswith(wanted))
+        return [library.handle(document) for document in found[: MAX_COMPLETIONS + 1]]
 
 
 def _checked(prompt: mt.Prompt, given: dict[str, str]) -> dict[str, str]:

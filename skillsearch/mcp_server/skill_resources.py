@@ -14,8 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
-from skillsearch.files.media_types import BINARY, PLAIN, type_of_name
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Publisher
 from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
@@ -61,7 +60,6 @@ class SkillResources:
         self._served = served
         self._ttl_ms = ttl_ms
         self._envelope = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
-        self._library: SkillLibrary | None = None
         self._publisher: Publisher | None = None
 
     def add_to(self, server: Server[Any]) -> None:
@@ -80,8 +78,8 @@ class SkillResources:
 
         def answer() -> _T:
             library = self._served.get()
-            if self._publisher is None or library is not self._library:
-                self._library, self._publisher = library, Publisher(library)
+            if self._publisher is None or self._publisher.library is not library:
+                self._publisher = Publisher(library)
             self._publisher.refresh()
             try:
                 return question(self._publisher)
@@ -121,12 +119,8 @@ class SkillResources:
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri), uri)
         known = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" not in text:
-            mime_type = known or PLAIN
+        if is_text(PLAIN, data):
+            text, mime_type = data.decode(), known or PLAIN
             contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
         else:
             blob, mime_type = base64.b64encode(data).decode(), known or BINARY

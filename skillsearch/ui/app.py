@@ -29,7 +29,7 @@ from skillsearch.errors import QueryError, SkillError, SkillSearchError
 from skillsearch.files.templates import load_templates
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.ui.pages import Pages, Shown
+from skillsearch.ui.pages import WINDOW, Pages, Shown
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class _Site:
             ),
             "families": lambda _given: run(pages.families),
             "map": lambda _given: run(pages.map),
-            "hosts": lambda given: pages.hosts(_whole(given, "window", pages.window)),
+            "hosts": lambda given: pages.hosts(_whole(given, "window", WINDOW)),
             "health": lambda _given: pages.health(),
             "audit": lambda _given: pages.audit(),
             "reports": lambda _given: run(pages.report_list),

@@ -36,6 +36,7 @@ MOST_ROWS = 500  # of a table
 MOST_BYTES = 100_000  # of a body or a file, shown at once
 WINDOWS = (32_000, 128_000, 200_000, 1_000_000)
 """Context windows to choose from, in tokens."""
+WINDOW = WINDOWS[2]  # the one that is assumed
 SLOW_SECONDS, PATIENCE = 600.0, 0.5
 """How long slow work may take, and how long a page waits for it before it says so."""
 
@@ -75,7 +76,6 @@ class Pages:
             index,
             [query] if query else [],
             notes.append,
-            refresh=False,
             n=HITS,
             threshold=self.settings.threshold,
             reader=self.settings.reader if read else "off",
@@ -137,11 +137,6 @@ class Pages:
         """Return what the map draws, as JSON; None while it is computed."""
         made: bytes | None = await self._of_index("map", make_map)
         return made
-
-    @property
-    def window(self) -> int:
-        """The context window that is assumed, in tokens."""
-        return WINDOWS[2]
 
     async def hosts(self, window: int) -> Shown:
         """Show what each host would cut from its listing."""

@@ -2,11 +2,12 @@
 
 import pytest
 
+from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
 from skillsearch.index.languages import take_notice
-from skillsearch.index.opening import answer_queries, bring_up_to_date
+from skillsearch.index.opening import Freshness, answer_queries, open_fresh
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 
@@ -28,15 +29,15 @@ def another_model(index):
 
 def test_nothing_is_said_of_an_index_that_is_current(index):
     """Nor done."""
-    assert bring_up_to_date(SkillIndex.open(index.folder)) == ""
+    assert Freshness(SkillIndex.open(index.folder)).look() == ""
 
 
 def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
     """Once, whatever else has changed, and the search that follows uses the new one."""
     another_model()
     opened = SkillIndex.open(index.folder)
-    assert bring_up_to_date(opened) == "index refreshed: its model has changed"
-    assert bring_up_to_date(opened) == ""
+    assert Freshness(opened).look() == "index refreshed: its model has changed"
+    assert Freshness(opened).look() == ""
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
     assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
 
@@ -46,7 +47,7 @@ def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(in
     another_model()
     folder, old = IndexFolder(index.folder), HashingEmbedder(64)
     opened = SkillIndex(folder, open_current(folder), {"hashing": old})
-    assert bring_up_to_date(opened) == "index refreshed: its model has changed"
+    assert Freshness(opened).look() == "index refreshed: its model has changed"
     assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
 
@@ -55,7 +56,7 @@ def test_changed_skills_and_a_changed_model_are_told_together(index, root, anoth
     """In one message."""
     another_model()
     (root / "tea-timer" / "SKILL.md").unlink()
-    said = bring_up_to_date(SkillIndex.open(index.folder))
+    said = Freshness(SkillIndex.open(index.folder)).look()
     assert said == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
 
 
@@ -73,9 +74,9 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
     """The index is brought up to date, the user is told, and each query is answered."""
     (root / "tea-timer" / "SKILL.md").unlink()
     told = []
-    opened = SkillIndex.open(index.folder)
+    opened = open_fresh(load_settings(index_dir=index.folder), told.append)
     queries = ["fill in a PDF form", "차를 우려 주세요", "차를 우려 주세요"]
-    results = list(answer_queries(opened, queries, told.append, refresh=True, n=1))
+    results = list(answer_queries(opened, queries, told.append, n=1))
     assert [result.query for result in results] == queries
     assert results[0][0].name == "pdf-forms"
     refreshed, noted = told
@@ -87,7 +88,7 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
     """Nor is it marked as told: the person would never see it."""
     told = []
     asked = ["차를 우려 주세요"]
-    (_,) = answer_queries(index, asked, told.append, refresh=False, include_hidden=False)
+    (_,) = answer_queries(index, asked, told.append, include_hidden=False)
     assert told == []
     assert not (index.folder / ASKED).exists()
 
