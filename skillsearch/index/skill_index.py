@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -190,15 +191,14 @@ class SkillIndex:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, and of its names, by path."""
-        opened: OpenedIndex | None = self.opened
+        opened = self.opened
         try:
-            reported = self.opened.diagnostics()
+            reported = opened.diagnostics()
         except CacheError:
             # This generation was removed after newer ones were written; report theirs.
-            opened = open_current(self._folder)
-            reported = opened.diagnostics() if opened else ()
-        if opened is None:
-            return reported
+            if (newer := open_current(self._folder)) is None:
+                return ()
+            opened, reported = newer, newer.diagnostics()
         with opened.guard:
             names = name_problems(opened.corpus.documents, opened.settings.root_paths)
             return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
@@ -387,14 +387,10 @@ class SkillIndex:
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
-        return SkillIndex(
-            self._folder,
-            self.opened,
-            self._embedders.loaded,
-            calibration=calibration,
-            device=self._device,
-            readers=self._readers,
-        )
+        other = copy(self)
+        other._calibration = calibration
+        other._embedders = QueryEmbedders(self._embedders.loaded, device=self._device)
+        return other
 
     def get(self, name: str) -> Skill:
         """Read the skill that a name means as it is on disk now.

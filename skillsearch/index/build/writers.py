@@ -25,7 +25,7 @@ from skillsearch.index.corpus import (
     load_segment,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseWriter
+from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
@@ -298,21 +298,20 @@ class DeltaWriter:
         renumber = np.concatenate([np.arange(base.size), kept])
         renumber[self._deleted] = -1
         pairs = zip(self._corpus.dense, dense, strict=True)
-        vectors = [[channel.segments[0], added] for channel, added in pairs]
+        vectors = [DenseChannel((channel.segments[0], added)) for channel, added in pairs]
         known = self._corpus.documents
         standing = Standing(update.settings, update.place, known, renumber)
-        gone, placed = self._deleted, np.array(places, np.int64)
-        store = standing.find([base, documents], vectors, gone, placed)
-        names = lexical_names(with_body=with_body)
-        before, now, size = self._corpus.documents.signs, store.signs, base.size
-        fields = {}
-        for name, field, added in zip(names, self._corpus.lexical, lexical, strict=True):
+        placed = np.array(places, np.int64)
+        store = standing.find([base, documents], vectors, self._deleted, placed)
+        before, now, size = known.signs, store.signs, base.size
+        fields = []
+        for field, added in zip(self._corpus.lexical, lexical, strict=True):
             first = field.segments[0]
             tallies = [field.corrections, added.tally(now[size:])]
             tallies += [segment.tally(-before[size:]) for segment in field.segments[1:]]
             if (now[:size] != before[:size]).any():
                 tallies.append(first.tally(now[:size] - before[:size]))
-            fields[name] = ((first, added), TermTally.total(tallies))
+            fields.append(((first, added), TermTally.total(tallies)))
         save_tombstones(folder, store, fields)
         size, new, queue = len(store), len(self._texts), writer.queue
         return Written(size, size - new, queue.embedded, len(self._gone), queue.truncated)
