@@ -131,18 +131,13 @@ def _parse_query(line: bytes) -> Query:
     return key, text
 
 
-def ask_daemon(
-    query: str,
-    settings: Settings,
-    how: dict[str, JsonValue],
-    *,
-    seconds: float = client.QUERY_SECONDS,
-) -> Answer | None:
+def ask_daemon(query: str, settings: Settings, how: dict[str, JsonValue]) -> Answer | None:
     """Have the daemon search; None if none runs, or it cannot."""
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
     place = {"index_dir": str(settings.index_dir), "refresh": settings.refresh}
     try:
+        seconds = client.QUERY_SECONDS
         answer = client.ask("search", seconds=seconds, query=query, **place, **how)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:

@@ -245,7 +245,7 @@ class SkillIndex:
         """
         options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
         options |= {"keep_missing": keep_missing, "progress": progress}
-        return self._apply("keep", options)
+        return self._apply(_change(self.folder, "keep"), options)
 
     def add_roots(
         self,
@@ -259,7 +259,8 @@ class SkillIndex:
         All are brought up to date. Roots, trust and errors are those of `from_roots`; a root that
         is held already may be named to give it another trust.
         """
-        return self._apply("add", {"progress": progress}, roots, trust)
+        change = _change(self.folder, "add", roots, trust)
+        return self._apply(change, {"progress": progress})
 
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
@@ -268,17 +269,11 @@ class SkillIndex:
 
         Raises RootError for a root that is not held, and if none would be left.
         """
-        return self._apply("remove", {"progress": progress}, roots)
+        return self._apply(_change(self.folder, "remove", roots), {"progress": progress})
 
-    def _apply(
-        self,
-        how: How,
-        options: IndexOptions,
-        roots: str | Path | Iterable[str | Path] = (),
-        trust: str | Sequence[str] = (),
-    ) -> IndexReport:
+    def _apply(self, change: RootChange, options: IndexOptions) -> IndexReport:
         """Change what the index holds, and search the result from now on."""
-        change = _change(self.folder, how, roots, trust, self.opened.settings.request())
+        change = replace(change, otherwise=self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
         usable = {model: one for model, one in loaded if model not in changed}
@@ -422,7 +417,6 @@ def _change(
     how: How,
     roots: str | Path | Iterable[str | Path] = (),
     trust: str | Sequence[str] = (),
-    otherwise: IndexRequest | None = None,
 ) -> RootChange:
     """Return a change of the index in a folder for a caller in Python; no setting counts."""
     given = tuple([roots] if isinstance(roots, str | Path) else roots)
@@ -430,4 +424,4 @@ def _change(
     settings = Settings(
         trust=said, index_dir=folder, sources={"index_dir": "flag", "trust": "flag"}
     )
-    return RootChange(given, how, settings, otherwise=otherwise)
+    return RootChange(given, how, settings)
