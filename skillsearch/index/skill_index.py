@@ -160,8 +160,7 @@ class SkillIndex:
         """
         place = Path(index_dir) if index_dir else config.load_settings().index_dir
         folder = IndexFolder(place.absolute())
-        opened = open_current(folder)
-        if opened is not None:
+        if opened := open_current(folder):
             return cls(folder, opened)
         if IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
@@ -219,10 +218,9 @@ class SkillIndex:
         """
         roots = self.opened.settings.roots
         present = {root.path for root in make_roots([root.path for root in roots])[0]}
-        there = [root for root in roots if root.path in present]
-        missing = tuple(str(root.path) for root in roots if root.path not in present)
-        detector = ChangeDetector(self.opened, self.folder, there, verify)
-        return detector.walk().report(missing)
+        gone = [root for root in roots if root.path not in present]
+        detector = ChangeDetector(self.opened, self.folder, roots, verify, gone=gone)
+        return detector.walk().report(tuple(str(root.path) for root in gone))
 
     def refresh(
         self,
@@ -421,7 +419,6 @@ def _change(
     """Return a change of the index in a folder for a caller in Python; no setting counts."""
     given = tuple([roots] if isinstance(roots, str | Path) else roots)
     said = (trust,) if isinstance(trust, str) else tuple(trust)
-    settings = Settings(
-        trust=said, index_dir=folder, sources={"index_dir": "flag", "trust": "flag"}
-    )
+    sources = dict.fromkeys(("index_dir", "trust"), "flag")
+    settings = Settings(trust=said, index_dir=folder, sources=sources)
     return RootChange(given, how, settings)

@@ -141,11 +141,6 @@ class FileReader:
         self.continued[str(file.path)] = more.files
         return digest_of(more.text) == seen.continuation_hash
 
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        """The diagnostics of the files that were read."""
-        return [one for found in self.files.values() for one in found.diagnostics]
-
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
@@ -326,8 +321,7 @@ class Snapshot:
             name = str(header["generation"])
             if generation not in (None, name):
                 return None
-            parts = map(BytesIO(rest).read, header["sizes"])
-            folders, *paths, mtimes, rows, more_rows = parts
+            folders, *paths, mtimes, rows, more_rows = map(BytesIO(rest).read, header["sizes"])
             times = np.frombuffer(mtimes, "<i8").tolist()
             seen = zip(map(_split, paths), (rows, more_rows), strict=True)
             return cls(

@@ -135,14 +135,13 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self.size = self.reused = 0
         self.queue = EmbeddingQueue(update.channels, update.progress)
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
+        self._update = update
         self._caches = [channel.cache for channel in update.channels]
-        self._with_body = update.settings.with_body
-        self._most_flat = update.limits.most_flat
         before = update.changes.index.corpus if update.changes.index else None
         self._taken_over = [field.segments for field in before.lexical] if before else []
         self.renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
-        names = lexical_names(with_body=self._with_body)
+        names = lexical_names(with_body=update.settings.with_body)
         self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
         self._chunks = ChunkWriter(folder, self._caches[0].dimensions, prefix)
         self._keys = [(bytearray(), bytearray()) for _ in self._caches]
@@ -186,7 +185,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._chunks.finish(self.size)
         for number, cache in enumerate(self._caches):
             metadata, bodies = map(_words, self._keys[number])
-            with_body = embeds_body(number, with_body=self._with_body)
+            with_body = embeds_body(number, with_body=self._update.settings.with_body)
             embedded = (metadata, bodies) if with_body else (metadata,)
             dense = DenseWriter(
                 self._folder,
@@ -195,7 +194,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 self.size,
                 with_body=with_body,
                 beside_codes=self._beside_codes,
-                flat_limit=self._most_flat,
+                flat_limit=self._update.limits.most_flat,
             )
             for begin in range(0, self.size, _VECTORS):
                 block = slice(begin, begin + _VECTORS)
@@ -301,8 +300,7 @@ class DeltaWriter:
         vectors = [DenseChannel((channel.segments[0], added)) for channel, added in pairs]
         known = self._corpus.documents
         standing = Standing(update.settings, update.place, known, renumber)
-        placed = np.array(places, np.int64)
-        store = standing.find([base, documents], vectors, self._deleted, placed)
+        store = standing.find([base, documents], vectors, self._deleted, np.array(places, np.int64))
         before, now, size = known.signs, store.signs, base.size
         fields = []
         for field, added in zip(self._corpus.lexical, lexical, strict=True):
