@@ -16,7 +16,7 @@ import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -176,18 +176,17 @@ def load_settings(
         variables = os.environ
         for name in sorted(variables.keys() - _VARIABLES):
             _warn_of_unknown(name)
-    own, project = user_file(), project_file(here)
+    own = user_file()
+    project = project_file(here) or own
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
     settings = _with_file(settings, own)
-    files, chosen = [own], [settings.profile]
-    bounded = partial(_bounded, project=own, has_index=True)
-    if project not in (None, own):
+    files, chosen, has_index = [own], [settings.profile], True
+    if project != own:
         before, settings = settings, _with_file(settings, project)
         _check_project(settings, project)
         is_elsewhere = flags.get("index_dir") or variables.get(f"{PREFIX}INDEX_DIR")
         has_index = settings.is_project_index and not is_elsewhere
-        bounded = partial(_bounded, project=project, has_index=has_index)
-        settings = bounded(settings, before)
+        settings = _bounded(settings, before, project, has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
     given = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
     for name in filter(None, dict.fromkeys([given] if given else chosen)):
@@ -196,7 +195,7 @@ def load_settings(
             source = f"{path}{_PROFILE}{name}"
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
-            settings = after if is_own else bounded(after, settings)
+            settings = after if is_own else _bounded(after, settings, project, has_index)
     named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
     lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
     settings = _with_values(settings, named | lists, here, source="environment")

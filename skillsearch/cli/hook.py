@@ -92,7 +92,7 @@ def run(
             return
         session = Session(event)
         asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
-        told = _answer(asked, session, index_dir, clock)
+        told = _answer(asked | {"index_dir": index_dir}, session, clock)
         if text := "\n".join(filter(None, told.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             known = name if name in EVENTS.values() else "UserPromptSubmit"
@@ -181,19 +181,17 @@ def _read_stdin(clock: _Clock) -> bytes:
     return bytes(data)
 
 
-def _answer(
-    asked: dict[str, JsonValue], session: Session, index_dir: str | None, clock: _Clock
-) -> dict[str, str]:
+def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dict[str, str]:
     """Return what the model is told of skills that fit and are new to it, by what to remember.
 
     If none fits a prompt that leans on what was said before, they are searched together. What that
     alone would be offered is not what the prompt asks for.
     """
-    answer = _overview(asked, index_dir, clock)
+    answer = _overview(asked, clock)
     if not answer["offers"] and (before := session.last_turns()):
         both = {"prompt": f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]}
-        answer = _overview(asked | both, index_dir, clock)
-        alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, index_dir, clock)
+        answer = _overview(asked | both, clock)
+        alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, clock)
         for key in alone["offers"]:
             answer["offers"].pop(key, None)
     new = {key: text for key, text in answer["offers"].items() if key not in session.offered}
@@ -209,13 +207,11 @@ def _answer(
     return told
 
 
-def _overview(
-    asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock
-) -> dict[str, JsonValue]:
+def _overview(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
     """Return the answer of the daemon, which may start, or else that of a new process."""
     given = variables()
     folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
-    place = {"folder": folder, "index_dir": index_dir, "variables": given}
+    place = {"folder": folder, "variables": given}
     answer = None
     try:
         if given.get("SKILLSEARCH_DAEMON") != "off":
@@ -223,25 +219,24 @@ def _overview(
             if answer is None:
                 from skillsearch.config import load_settings
 
-                if load_settings(index_dir=index_dir).daemon != "off":
+                if load_settings(index_dir=asked["index_dir"]).daemon != "off":
                     client.start(seconds=clock.left())
                     answer = client.ask("overview", seconds=clock.left(), **asked, **place)
     except DaemonError as exc:
         if exc.is_final:
             raise
     if answer is None:
-        return _search(asked, index_dir, clock)
+        return _search(asked, clock)
     for note in answer["notes"]:
         _warn(note)
     return answer
 
 
-def _search(
-    asked: dict[str, JsonValue], index_dir: str | None, clock: _Clock
-) -> dict[str, JsonValue]:
+def _search(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
     """Search in a process that can be killed when the time is up."""
     import subprocess
 
+    index_dir = asked["index_dir"]
     options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
     options += [_SWITCH] if asked["include_unvetted"] else []
     try:

@@ -88,7 +88,7 @@ def query_command(asked: Asked) -> int:
     notes = (*notes, *([f"note: {settings.limits}"] if settings.limits else ()))
     for note in notes:
         say(note)
-    _show(result, near, notes, as_json=asked.as_json)
+    _show((result, near, notes), as_json=asked.as_json)
     return 1 if asked.exit_code and not result else 0
 
 
@@ -131,19 +131,13 @@ def _parse_query(line: bytes) -> Query:
     return key, text
 
 
-def ask_daemon(
-    query: str,
-    settings: Settings,
-    how: dict[str, JsonValue],
-    *,
-    seconds: float = client.QUERY_SECONDS,
-) -> Answer | None:
+def ask_daemon(query: str, settings: Settings, how: dict[str, JsonValue]) -> Answer | None:
     """Have the daemon search; None if none runs, or it cannot."""
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
     place = {"index_dir": str(settings.index_dir), "refresh": settings.refresh}
     try:
-        answer = client.ask("search", seconds=seconds, query=query, **place, **how)
+        answer = client.ask("search", seconds=client.QUERY_SECONDS, query=query, **place, **how)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
         app.LOGGER.info("searching without the daemon: %s", exc)
@@ -173,9 +167,8 @@ def _search(
     yield from answer_queries(open_fresh(settings, tell), texts, tell, **how)
 
 
-def _show(
-    result: SearchResult, near: Sequence[str], notes: Sequence[str], *, as_json: bool
-) -> None:
+def _show(answer: Answer, *, as_json: bool) -> None:
+    result, near, notes = answer
     if as_json:
         more = {"nearest": list(near), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})

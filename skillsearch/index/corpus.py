@@ -231,7 +231,7 @@ def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
 def save_tombstones(
     folder: Path,
     documents: DocumentStore,
-    fields: Mapping[str, tuple[tuple[LexicalSegment, ...], TermTally]],
+    fields: Sequence[tuple[tuple[LexicalSegment, ...], TermTally]],
 ) -> None:
     """Write which documents do not count, and the BM25 statistics of the others.
 
@@ -239,7 +239,7 @@ def save_tombstones(
     """
     arrays = {name: getattr(documents, name) for name in _NUMBERS}
     arrays |= {name: getattr(documents.families, name) for name in _FAMILIES}
-    for name, (segments, corrections) in fields.items():
+    for name, (segments, corrections) in zip((METADATA, FULL), fields):  # noqa: B905 (maybe only metadata)
         counted = count_statistics(documents, segments, corrections)
         arrays[f"{name}-all"] = np.array(astuple(counted), np.float64)
         arrays[f"{name}-adjusted"] = corrections.hashes

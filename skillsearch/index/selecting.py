@@ -39,10 +39,9 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     if unknown := [kind for kind, *_ in key if kind not in SELECTING]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
     if key not in store.selections:
-        found = _select(store, key, roots)
         if len(store.selections) >= _MOST_KEPT:
             store.selections.clear()
-        store.selections[key] = found
+        store.selections[key] = _select(store, key, roots)
     return store.selections[key]
 
 
@@ -63,8 +62,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     if not len(numbers):
         raise SelectionError(_nothing(store, selection))
     families, gone = store.families, without(np.arange(store.size), numbers)
-    left = DocumentStore(store.segments, gone, store.places, families=families)
-    left.guard = store.guard
+    left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
     left.shadowed = shadowed_numbers(left, [str(root.path) for root in roots])
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -159,8 +160,7 @@ class SkillIndex:
         """
         place = Path(index_dir) if index_dir else config.load_settings().index_dir
         folder = IndexFolder(place.absolute())
-        opened = open_current(folder)
-        if opened is not None:
+        if opened := open_current(folder):
             return cls(folder, opened)
         if IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
@@ -190,15 +190,14 @@ class SkillIndex:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, and of its names, by path."""
-        opened: OpenedIndex | None = self.opened
+        opened = self.opened
         try:
-            reported = self.opened.diagnostics()
+            reported = opened.diagnostics()
         except CacheError:
             # This generation was removed after newer ones were written; report theirs.
-            opened = open_current(self._folder)
-            reported = opened.diagnostics() if opened else ()
-        if opened is None:
-            return reported
+            if (newer := open_current(self._folder)) is None:
+                return ()
+            opened, reported = newer, newer.diagnostics()
         with opened.guard:
             names = name_problems(opened.corpus.documents, opened.settings.root_paths)
             return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
@@ -219,10 +218,9 @@ class SkillIndex:
         """
         roots = self.opened.settings.roots
         present = {root.path for root in make_roots([root.path for root in roots])[0]}
-        there = [root for root in roots if root.path in present]
-        missing = tuple(str(root.path) for root in roots if root.path not in present)
-        detector = ChangeDetector(self.opened, self.folder, there, verify)
-        return detector.walk().report(missing)
+        gone = [root for root in roots if root.path not in present]
+        detector = ChangeDetector(self.opened, self.folder, roots, verify, gone=gone)
+        return detector.walk().report(tuple(str(root.path) for root in gone))
 
     def refresh(
         self,
@@ -245,7 +243,7 @@ class SkillIndex:
         """
         options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
         options |= {"keep_missing": keep_missing, "progress": progress}
-        return self._apply("keep", options)
+        return self._apply(_change(self.folder, "keep"), options)
 
     def add_roots(
         self,
@@ -259,7 +257,8 @@ class SkillIndex:
         All are brought up to date. Roots, trust and errors are those of `from_roots`; a root that
         is held already may be named to give it another trust.
         """
-        return self._apply("add", {"progress": progress}, roots, trust)
+        change = _change(self.folder, "add", roots, trust)
+        return self._apply(change, {"progress": progress})
 
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
@@ -268,17 +267,11 @@ class SkillIndex:
 
         Raises RootError for a root that is not held, and if none would be left.
         """
-        return self._apply("remove", {"progress": progress}, roots)
+        return self._apply(_change(self.folder, "remove", roots), {"progress": progress})
 
-    def _apply(
-        self,
-        how: How,
-        options: IndexOptions,
-        roots: str | Path | Iterable[str | Path] = (),
-        trust: str | Sequence[str] = (),
-    ) -> IndexReport:
+    def _apply(self, change: RootChange, options: IndexOptions) -> IndexReport:
         """Change what the index holds, and search the result from now on."""
-        change = _change(self.folder, how, roots, trust, self.opened.settings.request())
+        change = replace(change, otherwise=self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
         usable = {model: one for model, one in loaded if model not in changed}
@@ -387,14 +380,10 @@ class SkillIndex:
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
-        return SkillIndex(
-            self._folder,
-            self.opened,
-            self._embedders.loaded,
-            calibration=calibration,
-            device=self._device,
-            readers=self._readers,
-        )
+        other = copy(self)
+        other._calibration = calibration
+        other._embedders = QueryEmbedders(self._embedders.loaded, device=self._device)
+        return other
 
     def get(self, name: str) -> Skill:
         """Read the skill that a name means as it is on disk now.
@@ -426,12 +415,10 @@ def _change(
     how: How,
     roots: str | Path | Iterable[str | Path] = (),
     trust: str | Sequence[str] = (),
-    otherwise: IndexRequest | None = None,
 ) -> RootChange:
     """Return a change of the index in a folder for a caller in Python; no setting counts."""
     given = tuple([roots] if isinstance(roots, str | Path) else roots)
     said = (trust,) if isinstance(trust, str) else tuple(trust)
-    settings = Settings(
-        trust=said, index_dir=folder, sources={"index_dir": "flag", "trust": "flag"}
-    )
-    return RootChange(given, how, settings, otherwise=otherwise)
+    sources = dict.fromkeys(("index_dir", "trust"), "flag")
+    settings = Settings(trust=said, index_dir=folder, sources=sources)
+    return RootChange(given, how, settings)

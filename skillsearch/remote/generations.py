@@ -115,16 +115,16 @@ def find_current(server: MilvusServer, alias: str) -> Opened | None:
             f"The collection {alias!r} at {server.shown} does not belong to skillsearch; choose "
             "another name: --collection NAME."
         )
-    return Opened(generation, read_head(server, generation))
+    return Opened(generation, read_head(server, generation.terms))
 
 
-def read_head(server: MilvusServer, generation: Generation) -> Head | None:
-    """Read the head of a generation; None if this version of the package cannot."""
+def read_head(server: MilvusServer, terms: str) -> Head | None:
+    """Read the head in a collection of terms or an alias; None if this version cannot."""
     try:
-        rows = server.get(generation.terms, [packed.HEAD], ["version", "note"])
+        rows = server.get(terms, [packed.HEAD], ["version", "note"])
         return Head.from_row(rows[packed.HEAD]) if rows else None
     except (CacheError, CollectionMissingError) as exc:
-        logger.info("no usable head in %s: %s", generation.terms, exc)
+        logger.info("no usable head in %s: %s", terms, exc)
         return None
 
 
@@ -138,7 +138,7 @@ def prepare_next(
     for generation in _all(server, alias):
         if generation.number <= after:
             continue
-        head = read_head(server, generation)
+        head = read_head(server, generation.terms)
         if head is not None and head.version == 0 and are_compatible(head.settings, settings):
             return generation, head
         with suppress(CollectionMissingError), Claim(server, generation):

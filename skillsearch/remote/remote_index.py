@@ -294,17 +294,14 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         named = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
         distinct = {document_of(row).doc_id: row for row in (*rows, *named)}
         store = view.index_of(list(distinct.values())).corpus.documents
-        left_out = [
-            number for one in request.exclude if (number := store.number_of(one)) is not None
-        ]
+        numbers = map(store.number_of, request.exclude)
+        left_out = [number for number in numbers if number is not None]
         if not request.include_hidden:
             left_out += np.flatnonzero(store.hidden).tolist()
-        found = []
+        found, gone = [], np.array(left_out, np.int64)
         for hit in hits:
             number = store.number_of(hit.doc_id)
-            family = hit.family
-            if number is not None:
-                family = family_of(store, number, np.array(left_out, np.int64))
+            family = hit.family if number is None else family_of(store, number, gone)
             found.append(hit.with_family(family))
         return tuple(found)
 

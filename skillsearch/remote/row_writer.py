@@ -221,7 +221,7 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
         raise missing
     generation = current.generation
     with Claim(server, generation) as claim:
-        head = read_head(server, generation)
+        head = read_head(server, generation.terms)
         if head is None or find_current(server, alias) is None:
             raise missing
         writer = RowWriter(claim, generation, head)

@@ -7,7 +7,6 @@ documents, `index.search` gives them the scores of the whole index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,8 +26,8 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
-from skillsearch.remote.generations import Head
+from skillsearch.remote.client import MilvusServer, Row
+from skillsearch.remote.generations import Head, read_head
 from skillsearch.remote.rows import HEAD, Generation, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
 
@@ -91,12 +90,10 @@ class View:
 
         Rows are removed two versions after they ended, so one new version does no harm.
         """
-        with suppress(CollectionMissingError):
-            rows = self.server.get(self.generation.alias, [HEAD], ["version", "note"])
-            if HEAD in rows:
-                now = Head.from_row(rows[HEAD])
-                return now.number == self.head.number and now.version <= self.head.version + 1
-        return False
+        now = read_head(self.server, self.generation.alias)
+        if now is None:
+            return False
+        return now.number == self.head.number and now.version <= self.head.version + 1
 
     def index_of(self, rows: Sequence[Row]) -> OpenedIndex:
         """Return an index of rows with `fields` for one query; `CacheError` if one is damaged."""

@@ -209,7 +209,7 @@ def test_a_daemon_of_another_version_costs_no_answer(serve, indexed):
 
 @pytest.mark.parametrize("trouble", ["hanging", "full"])
 def test_a_daemon_that_does_not_answer_is_not_waited_for(
-    daemon, indexed, index_dir, runtime, trouble, capsys
+    daemon, indexed, index_dir, runtime, trouble, capsys, monkeypatch
 ):
     """The query is then searched here, in silence."""
     pid = daemon()["pid"]
@@ -232,7 +232,8 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
             for connection in asked:
                 connection.setblocking(False)
                 connection.connect_ex(str(runtime / "daemon.sock"))
-        assert ask_daemon("brew filter coffee", settings, options, seconds=0.3) is None
+        monkeypatch.setattr(client, "QUERY_SECONDS", 0.3)
+        assert ask_daemon("brew filter coffee", settings, options) is None
     finally:
         for connection in asked:
             connection.close()

@@ -89,9 +89,9 @@ def test_a_damaged_head_is_none(memory, note):
     """It cannot be read, so that a reader is told and a writer replaces it."""
     generation = Generation("skills", 1)
     memory.create(generation.terms, None, None)
-    assert generations.read_head(memory, generation) is None
+    assert generations.read_head(memory, generation.terms) is None
     memory.upsert(generation.terms, [{**COUNTED.to_row(), "note": note}])
-    assert generations.read_head(memory, generation) is None
+    assert generations.read_head(memory, generation.terms) is None
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,8 @@ def _agrees(asked: Asked) -> bool:
     if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
         return bool(asked.yes or click.confirm("Do this?", err=True))
     only = f" --only {asked.only}" if asked.only else ""
-    say(
-        "Nothing was changed. To do this: skillsearch setup --yes"
-        + only
-        + " --remove" * asked.remove
-    )
+    remove = " --remove" * asked.remove
+    say(f"Nothing was changed. To do this: skillsearch setup --yes{only}{remove}")
     return False
 
 

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from skillsearch.cli.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.errors import ConfigError, ParseError
@@ -47,13 +48,12 @@ def edit(data: bytes, entry: Entry) -> bytes:
         raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
 
 
-def read_json(data: bytes) -> dict[str, JsonValue]:
-    """Return what a host's JSON file holds; nothing if it cannot be read."""
-    try:
-        parsed: dict[str, JsonValue] = _parse("json", data.decode().removeprefix(_BOM))
-    except (ValueError, RecursionError):
-        return {}
-    return parsed
+def read_table(data: bytes, *keys: str) -> dict[str, JsonValue]:
+    """Return the table in a host's JSON file that some keys lead to; empty if there is none."""
+    table = None
+    with suppress(TypeError, ValueError, RecursionError):
+        table = _at(_parse("json", data.decode().removeprefix(_BOM)), keys)
+    return table if isinstance(table, dict) else {}
 
 
 def _edited(text: str, entry: Entry) -> str:

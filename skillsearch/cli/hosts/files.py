@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.cli.hosts.edit import EditError, edit, read_json
+from skillsearch.cli.hosts.edit import EditError, edit, read_table
 from skillsearch.cli.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
@@ -54,12 +54,8 @@ def our_plugin(client: str) -> str:
     if "plugins" not in HOSTS[client]:
         return ""
     settings = host_file(client, hook=True)
-    enabled = _table(settings).get("enabledPlugins")
-    installed = _table(settings.with_name("plugins") / HOSTS[client]["plugins"]).get("plugins")
-    states = {
-        **dict.fromkeys(installed if isinstance(installed, dict) else (), True),
-        **(enabled if isinstance(enabled, dict) else {}),
-    }
+    installed = _table(settings.with_name("plugins") / HOSTS[client]["plugins"], "plugins")
+    states = {**dict.fromkeys(installed, True), **_table(settings, "enabledPlugins")}
     return next((name for name, on in states.items() if on and name.split("@")[0] == NAME), "")
 
 
@@ -68,12 +64,10 @@ def distrust(client: str, folder: Path) -> str:
     if "trusted" not in HOSTS[client]:
         return ""
     settings = host_file(client)
-    security = _table(settings).get("security")
-    trust = security.get("folderTrust") if isinstance(security, dict) else None
     levels = _table(settings.with_name(HOSTS[client]["trusted"]))
     parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
     trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
-    is_off = isinstance(trust, dict) and trust.get("enabled") is False
+    is_off = _table(settings, "security", "folderTrust").get("enabled") is False
     if is_off or any(folder.is_relative_to(place) for place in trusted):
         return ""
     return (
@@ -82,9 +76,9 @@ def distrust(client: str, folder: Path) -> str:
     )
 
 
-def _table(path: Path) -> dict[str, JsonValue]:
+def _table(path: Path, *keys: str) -> dict[str, JsonValue]:
     with suppress(OSError, ConfigError):
-        return read_json(_read(path)[0] or b"")
+        return read_table(_read(path)[0] or b"", *keys)
     return {}
 
 

@@ -301,9 +301,7 @@ class Builder:
             diagnostics = self._diagnostics(update.changes)
             save_diagnostics(folder, diagnostics)
 
-        def announce(name: str) -> None:
-            self.request.save(self.folder.path, name, self._held)
-
+        announce = partial(self.request.save, self.folder.path, before=self._held)
         shared, settings = before if kept else None, update.settings.to_dict()
         try:
             name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)

@@ -116,10 +116,8 @@ class FileChanges:
             if seen and not is_kept and (again is None or again.seen[1:] != seen[1:]):
                 changed.append(path)
         added = set(self._paths) - self.known.keys()
-        lost = tuple(f"{root}/" for root in missing_roots)
-        removed = (path for path in self._gone if not path.startswith(lost))
         return Changes(
-            tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(removed)), missing_roots
+            tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(self._gone)), missing_roots
         )
 
     @cached_property
@@ -133,7 +131,7 @@ class FileChanges:
     def diagnostics(self, before: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
         """Yield what was found, and of the run before what still holds: of all that is not read."""
         yield from self.discovery.diagnostics
-        yield from self.reader.diagnostics
+        yield from chain.from_iterable(read.diagnostics for read in self.reader.files.values())
         kept = set(compress(self._paths, self.is_kept))
         is_inside = inside(self.scopes) if self.scopes is not None else None
         for diagnostic in before:

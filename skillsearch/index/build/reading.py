@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,11 +141,6 @@ class FileReader:
         self.continued[str(file.path)] = more.files
         return digest_of(more.text) == seen.continuation_hash
 
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        """The diagnostics of the files that were read."""
-        return [one for found in self.files.values() for one in found.diagnostics]
-
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
@@ -217,6 +213,11 @@ class SeenFiles(Mapping[str, SeenFile]):
             if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
                 yield path
 
+    def joined(self, kept: list[int], newer: SeenFiles) -> SeenFiles:
+        """Return the files in some rows, and newer ones behind them."""
+        paths = [*(self.paths[at] for at in kept), *newer]
+        return SeenFiles(paths, np.concatenate([self.rows[kept], newer.rows]))
+
     def without_racy(self, seen_at_ns: int) -> SeenFiles:
         """Return these files with unknown stats for what changed just before `seen_at_ns`."""
         rows = self.rows.copy()
@@ -287,22 +288,18 @@ class Snapshot:
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
         is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
         kept = [at for at, one in enumerate(paths) if one not in replaced and not is_gone(one)]
-        rows = np.concatenate([self.files.rows[kept], newer.files.rows])
-        files = SeenFiles([*(paths[at] for at in kept), *newer.files], rows)
+        files = self.files.joined(kept, newer.files)
         left = {path.rpartition("/")[0] for path in files.paths[: len(kept)]}
-        continued = self.continued
-        owners = [next(self.folders_of_skills(path), "") for path in continued.paths]
+        owners = [next(self.folders_of_skills(path), "") for path in self.continued]
         kept = [at for at, owner in enumerate(owners) if owner in left]
-        rows = np.concatenate([continued.rows[kept], newer.continued.rows])
-        continued = SeenFiles([*(continued.paths[at] for at in kept), *newer.continued], rows)
+        continued = self.continued.joined(kept, newer.continued)
         return Snapshot(newer.generation, folders | dict(newer.folders), files, continued)
 
     def save(self, folder: Path) -> None:
         """Replace the snapshot of an index folder; if that fails, the next run takes longer."""
+        names = map("\0".join, (self.folders, self.files, self.continued))
         parts = (
-            "\0".join(self.folders).encode("utf-8", "surrogatepass"),
-            "\0".join(self.files).encode("utf-8", "surrogatepass"),
-            "\0".join(self.continued).encode("utf-8", "surrogatepass"),
+            *(joined.encode("utf-8", "surrogatepass") for joined in names),
             np.array(list(self.folders.values()), "<i8").tobytes(),
             self.files.rows.tobytes(),
             self.continued.rows.tobytes(),
@@ -324,11 +321,7 @@ class Snapshot:
             name = str(header["generation"])
             if generation not in (None, name):
                 return None
-            parts = []
-            for size in header["sizes"]:
-                parts.append(rest[:size])
-                rest = rest[size:]
-            folders, *paths, mtimes, rows, more_rows = parts
+            folders, *paths, mtimes, rows, more_rows = map(BytesIO(rest).read, header["sizes"])
             times = np.frombuffer(mtimes, "<i8").tolist()
             seen = zip(map(_split, paths), (rows, more_rows), strict=True)
             return cls(

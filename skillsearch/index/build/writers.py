@@ -25,7 +25,7 @@ from skillsearch.index.corpus import (
     load_segment,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseWriter
+from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
@@ -135,14 +135,13 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self.size = self.reused = 0
         self.queue = EmbeddingQueue(update.channels, update.progress)
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
+        self._update = update
         self._caches = [channel.cache for channel in update.channels]
-        self._with_body = update.settings.with_body
-        self._most_flat = update.limits.most_flat
         before = update.changes.index.corpus if update.changes.index else None
         self._taken_over = [field.segments for field in before.lexical] if before else []
         self.renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
-        names = lexical_names(with_body=self._with_body)
+        names = lexical_names(with_body=update.settings.with_body)
         self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
         self._chunks = ChunkWriter(folder, self._caches[0].dimensions, prefix)
         self._keys = [(bytearray(), bytearray()) for _ in self._caches]
@@ -186,7 +185,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._chunks.finish(self.size)
         for number, cache in enumerate(self._caches):
             metadata, bodies = map(_words, self._keys[number])
-            with_body = embeds_body(number, with_body=self._with_body)
+            with_body = embeds_body(number, with_body=self._update.settings.with_body)
             embedded = (metadata, bodies) if with_body else (metadata,)
             dense = DenseWriter(
                 self._folder,
@@ -195,7 +194,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 self.size,
                 with_body=with_body,
                 beside_codes=self._beside_codes,
-                flat_limit=self._most_flat,
+                flat_limit=self._update.limits.most_flat,
             )
             for begin in range(0, self.size, _VECTORS):
                 block = slice(begin, begin + _VECTORS)
@@ -298,21 +297,19 @@ class DeltaWriter:
         renumber = np.concatenate([np.arange(base.size), kept])
         renumber[self._deleted] = -1
         pairs = zip(self._corpus.dense, dense, strict=True)
-        vectors = [[channel.segments[0], added] for channel, added in pairs]
+        vectors = [DenseChannel((channel.segments[0], added)) for channel, added in pairs]
         known = self._corpus.documents
         standing = Standing(update.settings, update.place, known, renumber)
-        gone, placed = self._deleted, np.array(places, np.int64)
-        store = standing.find([base, documents], vectors, gone, placed)
-        names = lexical_names(with_body=with_body)
-        before, now, size = self._corpus.documents.signs, store.signs, base.size
-        fields = {}
-        for name, field, added in zip(names, self._corpus.lexical, lexical, strict=True):
+        store = standing.find([base, documents], vectors, self._deleted, np.array(places, np.int64))
+        before, now, size = known.signs, store.signs, base.size
+        fields = []
+        for field, added in zip(self._corpus.lexical, lexical, strict=True):
             first = field.segments[0]
             tallies = [field.corrections, added.tally(now[size:])]
             tallies += [segment.tally(-before[size:]) for segment in field.segments[1:]]
             if (now[:size] != before[:size]).any():
                 tallies.append(first.tally(now[:size] - before[:size]))
-            fields[name] = ((first, added), TermTally.total(tallies))
+            fields.append(((first, added), TermTally.total(tallies)))
         save_tombstones(folder, store, fields)
         size, new, queue = len(store), len(self._texts), writer.queue
         return Written(size, size - new, queue.embedded, len(self._gone), queue.truncated)
