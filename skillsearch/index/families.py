@@ -9,8 +9,8 @@ Two documents are near-copies if their metadata says the same and one has most o
 or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
 if a dense channel that knows both finds so, or if one description has nearly all words of the other
 in their order. Similar metadata is not enough, since authors make skills for different things from
-one template. Skills whose bodies say next to nothing are near-copies if their descriptions are equal
-and, in one root, their names.
+one template. Skills whose bodies say next to nothing are near-copies if their descriptions are
+equal and, in one root, their names.
 """
 
 from __future__ import annotations

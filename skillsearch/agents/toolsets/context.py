@@ -71,12 +71,19 @@ class SkillMetadata(BaseModel):
 
     @classmethod
     def of(cls, library: SkillLibrary, found: Document | Hit) -> SkillMetadata:
-        """Return the metadata of a skill that a library found; a `SkillMatch` if it has copies."""
+        """Return what a list or a search says of a skill; a `SkillMatch` if it has copies.
+
+        Its name is one that loads this skill alone.
+        """
         handle = library.handle(found)
         name = found.name if handle == one_line(found.name) else handle
-        metadata = cls(name=name, description=found.description, path=Path(found.path))
+        metadata = _metadata_of(found).model_copy(update={"name": name})
         also = family_of(found) if isinstance(found, Hit) else ""
         return SkillMatch(**dict(metadata), also=also) if also else metadata
+
+
+def _metadata_of(found: Document | Hit) -> SkillMetadata:
+    return SkillMetadata(name=found.name, description=found.description, path=Path(found.path))
 
 
 class SkillMatch(SkillMetadata):
@@ -135,7 +142,7 @@ class SkillsLoader:
     def load_skill_metadata(self, skill_name: str) -> SkillMetadata | None:
         """Return the metadata of a skill, or None if there is no such skill."""
         self.reload()
-        return self._load(partial(SkillMetadata.of, self.library), skill_name)
+        return self._load(_metadata_of, skill_name)
 
     def load_all_metadata(self) -> list[SkillMetadata]:
         """Return the metadata of all skills that models may be offered, by name."""
@@ -163,7 +170,7 @@ class SkillsLoader:
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
             content, seen = read_skill_text(Path(document.path))
-            skill = Skill(**dict(SkillMetadata.of(self.library, document)), content=content)
+            skill = Skill(**dict(_metadata_of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill
         while len(self._kept) > self._room:
