@@ -1,5 +1,6 @@
 """The answers of an index in Milvus and of a local one over the same skills."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,11 @@ def skills(tmp_path_factory):
             name = f"{skill.name}-{number}" if number else skill.name
             place = root / name / "SKILL.md"
             place.parent.mkdir()
+            # Words between those of the description, so that no variants are near-copies.
             about = " ".join(skill.description.split())
-            about = f"{about.replace(chr(39), chr(8217))} {f'{words} ' * 12}"  # so no near-copies
+            if words:
+                about = f" {words} ".join(re.findall(r"[^\0-\u2e7f]{1,2}|[!-\u2e7f]{1,12}", about))
+            about = about.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
             head = f"---\nname: {name}\ndescription: '{about}'"
             place.write_text(f"{head}\n---\n{skill.body}\n\n{words}\n" * 1, encoding="utf-8")
         descriptions.append(skill.description)
