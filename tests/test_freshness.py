@@ -787,6 +787,36 @@ def test_what_another_process_wrote_is_searched_with_the_models_that_are_loaded(
     assert [*index._embedders.loaded.values()] == [embedder]
 
 
+# Folders beside what an index holds.
+
+
+@pytest.mark.parametrize("kind", ["library", pytest.param("mcp", marks=pytest.mark.slow)])
+def test_folders_are_served_beside_all_that_their_index_holds(disk, clock, request, kind, tmp_path):
+    """Also what another process adds to it meanwhile, and nothing is dropped from it."""
+    own, others = disk.base / "own", tmp_path / "others"
+    disk.write(own, "fold-paper", "Fold a paper crane.", "Crease it")
+    if kind == "mcp":
+        door = by_stdio(disk, request, own, "--index-dir", disk.index_dir)
+    else:
+        library = SkillLibrary.from_roots(own, index_dir=disk.index_dir, **HASHING)
+        door = Library(library)
+    soon(clock, door, lambda: door.find("fold a paper crane") == ["fold-paper"])
+    assert door.find("steep green tea at the right temperature") == ["steep-tea"]
+    disk.write(others, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+    assert request.getfixturevalue("cli")("index", others).exit_code == 0
+    soon(clock, door, lambda: door.find("mull red wine with cinnamon") == ["mull-wine"])
+    disk.write(own, "sew-button", "Sew a button on a shirt.", "Thread it")
+    soon(clock, door, lambda: door.find("sew a button on a shirt") == ["sew-button"])
+    assert "Do not boil" in door.load("mull-wine")
+    assert IndexRequest.load(disk.index_dir).named == (*disk.roots, own, others)
+    if kind == "library":
+        generation = library._source.index().generation
+        anew = SkillIndex.from_roots(
+            (*disk.roots, own, others), index_dir=tmp_path / "anew", **HASHING
+        )
+        assert anew.generation == generation
+
+
 # A root that is gone.
 
 

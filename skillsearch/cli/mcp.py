@@ -27,7 +27,6 @@ from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.index.request import IndexRequest, join_roots
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.text.provenance import VOUCH
@@ -65,7 +64,8 @@ def mcp_command(asked: Asked) -> None:
     """Serve search and skills to agents over MCP.
 
     MCP is the Model Context Protocol. Serves the skills below the ROOTs, or else those of the
-    index, as they are on disk when a client calls. Over stdio it ends with its client. A server
+    index, as they are on disk when a client calls. With ROOTs and --index-dir, those of the index
+    too: the ROOTs are added to it. Over stdio it ends with its client. A server
     without skills starts too: its tools say what to do.
     """
     _check(asked)
@@ -88,7 +88,7 @@ def mcp_command(asked: Asked) -> None:
 
 
 def _check(asked: Asked) -> None:
-    languages, index_dir = asked.flags["languages"], asked.flags["index_dir"]
+    languages = asked.flags["languages"]
     refuse(
         asked.address is None and (asked.allow_remote or asked.token_file),
         "--allow-remote and --token-file are for a server with --http.",
@@ -111,15 +111,6 @@ def _check(asked: Asked) -> None:
         from skillsearch.embedders.multilingual.source import require_weights
 
         require_weights()
-    if asked.roots and index_dir is not None:
-        request = IndexRequest.load(index_dir.absolute())
-        held = request.named if request else ()
-        if len(join_roots(asked.roots, held)) > len(join_roots(asked.roots)):
-            raise ConfigError(
-                f"The index in {index_dir.absolute()} holds other folders, which these would "
-                "replace. Leave out --index-dir to serve these from a separate index, or ROOT to "
-                "serve that index."
-            )
 
 
 def _listen(asked: Asked) -> Listener:

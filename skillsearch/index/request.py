@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
@@ -22,6 +22,9 @@ from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Language
 logger = logging.getLogger(__name__)
 
 REQUEST_FILE = "request.json"
+Missing = Literal["refuse", "keep", "leave"]
+"""What becomes of a root that cannot be read: an error; its skills stay as they were indexed, if
+the root was; its skills are left out until it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class IndexRequest:
         return self.sources or self.roots
 
     def applied_to(
-        self, held: IndexRequest | None, *, unpack: bool = True, keep_missing: bool = False
+        self, held: IndexRequest | None, *, unpack: bool = True, missing: Missing = "refuse"
     ) -> IndexRequest:
         """Return itself, whatever is held; see `RootChange.applied_to`."""
         return self
@@ -114,7 +117,11 @@ class IndexRequest:
 
 def key_of(root: Path | str) -> str:
     """Return the real path of the folder of a root, the same for all its spellings."""
-    return os.path.realpath(place_of(root))
+    folder = place_of(root)
+    try:
+        return os.path.realpath(folder)
+    except ValueError:  # No system can name it.
+        return str(folder)
 
 
 def trust_by_root(given: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:

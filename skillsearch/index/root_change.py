@@ -13,6 +13,7 @@ from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.index.request import (
     IndexRequest,
+    Missing,
     join_roots,
     key_of,
     replace_command,
@@ -55,18 +56,31 @@ class RootChange:
     examples: bool = False
     otherwise: IndexRequest | None = None
 
+    @classmethod
+    def adding(cls, request: IndexRequest) -> RootChange:
+        """Return the change that adds the roots of a request, in an index made as it says."""
+        trust = tuple(f"{root}={level}" for root, level in request.trust.items())
+        settings = Settings(
+            model=request.model,
+            languages=request.languages,
+            fields="full" if request.with_body else "metadata",
+            trust=trust,
+            sources=dict.fromkeys(_MADE_WITH, "flag"),
+        )
+        return cls(request.named, "add", settings)
+
     def applied_to(
-        self, held: IndexRequest | None, *, unpack: bool = True, keep_missing: bool = False
+        self, held: IndexRequest | None, *, unpack: bool = True, missing: Missing = "refuse"
     ) -> IndexRequest:
         """Return what the index is to hold, given what it holds.
 
         Without `unpack`, archives and URLs are taken as they were last unpacked. A RootError for a
-        root that cannot be indexed, unless it is held and `keep_missing` allows that, and a
-        ConfigError if nothing would be held, say what to do.
+        root that cannot be indexed, unless `missing` allows that, and a ConfigError if nothing
+        would be held, say what to do.
         """
         held, settings = held or self.otherwise, self.settings
         named = self.named(held)
-        roots = self._folders(named, held, unpack=unpack, keep_missing=keep_missing)
+        roots = self._folders(named, held, unpack=unpack, missing=missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
         made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
         made["with_body"] = settings.fields == "full"
@@ -140,7 +154,7 @@ class RootChange:
         return trust, tuple(key for key in keys if key in found)
 
     def _folders(
-        self, named: Roots, held: IndexRequest | None, *, unpack: bool, keep_missing: bool
+        self, named: Roots, held: IndexRequest | None, *, unpack: bool, missing: Missing
     ) -> tuple[Path, ...]:
         folders: list[Path] = []
         problems: dict[Path | str, RootError] = {}
@@ -148,7 +162,8 @@ class RootChange:
             is_seen = held is None or self.how in ("add", "replace") or root in self.roots
             try:
                 folders.append((local_root if unpack and is_seen else sources.place_of)(root))
-                if not (keep_missing and held and root in held.named):
+                is_held = held is not None and root in held.named
+                if missing == "refuse" or (missing == "keep" and not is_held):
                     resolve_roots(folders[-1:])
             except RootError as exc:
                 problems[root] = exc

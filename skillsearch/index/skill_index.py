@@ -100,7 +100,8 @@ class SkillIndex:
         Args:
             roots: One folder, or several in order of precedence; each may be an archive, or the
                 URL of one or of a SKILL.md, which is fetched anew each time.
-            index_dir: Folder of the index; by default one for these roots in the user's cache.
+            index_dir: Folder of the index, which will hold nothing else; by default one for these
+                roots in the user's cache.
             model: Model spec: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
             languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
@@ -242,8 +243,8 @@ class SkillIndex:
         and how many there are. It fails as `from_roots` does, and the index stays as it is.
         """
         options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
-        options |= {"keep_missing": keep_missing, "progress": progress}
-        return self._apply(_change(self.folder, "keep"), options)
+        options |= {"missing": "keep" if keep_missing else "refuse", "progress": progress}
+        return self.apply(_change(self.folder, "keep"), **options)
 
     def add_roots(
         self,
@@ -258,7 +259,7 @@ class SkillIndex:
         is held already may be named to give it another trust.
         """
         change = _change(self.folder, "add", roots, trust)
-        return self._apply(change, {"progress": progress})
+        return self.apply(change, progress=progress)
 
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
@@ -267,10 +268,10 @@ class SkillIndex:
 
         Raises RootError for a root that is not held, and if none would be left.
         """
-        return self._apply(_change(self.folder, "remove", roots), {"progress": progress})
+        return self.apply(_change(self.folder, "remove", roots), progress=progress)
 
-    def _apply(self, change: RootChange, options: IndexOptions) -> IndexReport:
-        """Change what the index holds, and search the result from now on."""
+    def apply(self, change: RootChange, **options: Unpack[IndexOptions]) -> IndexReport:
+        """Change what the index holds as `build` does, and search the result from now on."""
         change = replace(change, otherwise=self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()

@@ -81,10 +81,10 @@ class SkillLibrary:
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
-        Takes the arguments of `SkillIndex.from_roots`, and the reader of searches. The first
-        search makes the index, or brings it up to date; with an `executor` searches use the
-        previous one until then, or words alone. A missing folder becomes a diagnostic, and
-        `refresh` looks for it again.
+        Takes the arguments of `SkillIndex.from_roots`, and the reader of searches. What an index in
+        `index_dir` holds besides stays there, and is served too. The first search makes the index,
+        or brings it up to date; with an `executor` searches use the previous one until then, or
+        words alone. A missing folder becomes a diagnostic, and `refresh` looks for it again.
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """

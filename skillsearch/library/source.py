@@ -25,6 +25,7 @@ from skillsearch.index.opening import (
     is_free,
 )
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.indexing import Indexer, WordIndex
@@ -166,7 +167,10 @@ class IndexSource:
 
 
 class ScannedSource:
-    """The skills of some folders; the `indexer` makes their index when it is first asked for."""
+    """The skills of some folders; the `indexer` makes their index when it is first asked for.
+
+    Whatever else the index holds by then, or other processes add to it later, is served too.
+    """
 
     def __init__(
         self, request: IndexRequest, index_dir: Path | None, executor: Executor | None
@@ -174,25 +178,39 @@ class ScannedSource:
         """Scan the roots; without an `index_dir` the index lies in the user's cache."""
         self._request, self._index_dir = request, index_dir
         self._private: Path | None = None
+        self._wanted = request
         self._scan, self._timer = _NOTHING, LookTimer()
         self.indexer = Indexer(executor)
         self._read(*request.roots)
 
     def _read(self, *roots: Path) -> None:
         self._timer.is_due(0)
-        before, self._scan = self._scan, scan(roots, self._scan)
+        self._request = replace(self._request, roots=roots)
+        self._wanted = self._joined()
+        before, self._scan = self._scan, scan(self._wanted.roots, self._scan)
         is_same = before.roots == self._scan.roots
         if is_same and not differences(before.documents, self._scan.documents):
             self._scan = replace(self._scan, documents=before.documents)  # nothing to index
-        self._request = replace(self._request, roots=roots)
         self.documents = self._scan.documents
-        self.roots = self._request.with_trust(self._scan.roots)
+        self.roots = self._wanted.with_trust(self._scan.roots)
         self.diagnostics = self._scan.diagnostics
+
+    @property
+    def _folder(self) -> Path:
+        return self._index_dir or config.index_dir_for(self._request.roots, self._request.model)
+
+    def _joined(self) -> IndexRequest:
+        """Return what the index is to hold, given what it holds."""
+        if not self._request.roots:
+            return self._request
+        held = IndexRequest.load(self._folder)
+        return RootChange.adding(self._request).applied_to(held, unpack=False, missing="leave")
 
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was scanned."""
         has_come = any(path.is_dir() for path in self._scan.missing)
-        return not has_come and self._scan.snapshot.is_current()
+        is_scanned = not has_come and self._joined() == self._wanted
+        return is_scanned and self._scan.snapshot.is_current()
 
     @property
     def problem(self) -> str:
@@ -214,22 +232,18 @@ class ScannedSource:
         """Return an index, at first one of words; None without roots. May raise IndexingError."""
         if not self.roots:
             return None
-        named, request = self._request.roots, self._request
-        request = replace(request, roots=tuple(root.path for root in self._scan.roots))
-        index_dir = self._index_dir or config.index_dir_for(named, request.model)
+        change, index_dir = RootChange.adding(self._request), self._folder
         last, at_once = self.indexer.last, False
         if last and isinstance(last[0], DocumentStore) and not self.indexer.is_busy:
             is_little = len(differences(last[0], self.documents)) <= MAX_REFRESHED_FILES
             at_once = last[0] is not self.documents and is_little and is_free(index_dir)
 
         def make(progress: Progress | None) -> SkillIndex:
-            if last and at_once and IndexRequest.load(index_dir) == request:
-                last[1].refresh(keep_channels=self.indexer.executor is not None)
-                return last[1]
-            index = SkillIndex.build(request, index_dir, progress=progress)[0]
-            if self._scan.missing:
-                self._request.save(index_dir)  # else the index would forget them
-            return index
+            if not (last and at_once and last[1].folder == index_dir):
+                return SkillIndex.build(change, index_dir, missing="leave", progress=progress)[0]
+            keep_channels = self.indexer.executor is not None
+            last[1].apply(change, missing="leave", keep_channels=keep_channels)
+            return last[1]
 
         count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
         return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)

@@ -98,16 +98,3 @@ def test_a_token_may_come_from_a_pipe():
     os.close(writing)
     assert mcp_token(Path(f"/dev/fd/{reading}")) == "correct-horse-battery-staple"
     os.close(reading)
-
-
-def test_roots_do_not_take_the_place_of_those_of_another_index(cli, drinks, tmp_path, make_skill):
-    """A server of its own roots never touches yours."""
-    pytest.importorskip("mcp")
-    make_skill(tmp_path / "mine", "mine-skill")
-    cli("index", tmp_path / "mine", "--index-dir", "i", "--model", "hashing")
-    result = cli("mcp", drinks, "--index-dir", "i")
-    assert result.exit_code == 2
-    assert "The index in " in result.stderr
-    assert " holds other folders, which these would replace" in result.stderr
-    listed = json.loads(cli("list", "--index-dir", "i", "--json").stdout)
-    assert [skill["name"] for skill in listed["skills"]] == ["mine-skill"]

@@ -49,7 +49,7 @@ from skillsearch.index.dense.channels import (
     possible_models,
 )
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import make_roots
@@ -63,7 +63,7 @@ class IndexOptions(TypedDict, total=False):
 
     verify: bool
     keep_channels: bool
-    keep_missing: bool
+    missing: Missing
     only: Sequence[Path]
     device: str | None
     embedders: Mapping[str, Embedder]
@@ -92,7 +92,7 @@ class Builder:
     change: IndexRequest | RootChange
     verify: bool = False
     keep_channels: bool = False
-    keep_missing: bool = False
+    missing: Missing = "refuse"
     only: Sequence[Path] = ()
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
@@ -111,20 +111,18 @@ class Builder:
 
     def _decide(self, held: IndexRequest | None, *, unpack: bool = True) -> None:
         self._held = held
-        is_missing_fine = self.keep_missing and self.folder.exists()
-        self.request = self.change.applied_to(held, unpack=unpack, keep_missing=is_missing_fine)
+        missing = "refuse" if self.missing == "keep" and not self.folder.exists() else self.missing
+        self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.device)
         usable, problems = make_roots(self.request.roots)
         is_missing = any(one.severity == "error" for one in problems)
-        before = open_current(self.folder) if self.keep_missing and is_missing else None
-        if before:
-            paths = {root.path for root in usable}
-            self._roots = before.settings.roots
-            self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
-            self._gone = tuple(root for root in self._roots if root.path not in paths)
-        else:
-            roots, self._root_diagnostics = resolve_roots(self.request.roots)
-            self._roots, self._gone = self.request.with_trust(roots), ()
+        before = open_current(self.folder) if self.missing == "keep" and is_missing else None
+        if not before and not (self.missing == "leave" and usable):
+            resolve_roots(self.request.roots)
+        paths = {root.path for root in usable}
+        self._roots = before.settings.roots if before else self.request.with_trust(usable)
+        self._gone = tuple(root for root in self._roots if root.path not in paths)
+        self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
