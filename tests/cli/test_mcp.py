@@ -1,7 +1,6 @@
 """Tests of ``skillsearch mcp``: what it refuses before it serves."""
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
