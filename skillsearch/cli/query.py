@@ -248,7 +248,7 @@ def prompt_command(asked: Asked) -> None:
     )
     index = open_fresh(asked.settings, say)
     text = app.request_text(asked.words)
-    library, found, unvetted = _offer(index, asked, text)
+    library, found, fits, unvetted = _offer(index, asked, text)
     skills = [prompts.offered(library, one) for one in found]
     bodies = [_body(library, name) for name in _names(library, asked)]
     overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
@@ -256,7 +256,7 @@ def prompt_command(asked: Asked) -> None:
     if asked.as_json:
         record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
         offers = prompts.render_offers(library, found)
-        emit_json({**record, "offers": offers, "unvetted": unvetted})
+        emit_json({**record, "offers": offers, "fits": fits, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
@@ -267,8 +267,8 @@ def prompt_command(asked: Asked) -> None:
 
 def _offer(
     index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[Document | Hit], int]:
-    """Return the skills to offer, and how many were left out because nobody vouches for them."""
+) -> tuple[SkillLibrary, Sequence[Document | Hit], bool, int]:
+    """Return the skills to offer, if any fits, and how many were left out as not vouched for."""
     from skillsearch.library.skill_library import SkillLibrary
 
     keys = ("n", "threshold", "reader", "selection")
@@ -284,7 +284,7 @@ def _offer(
         is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
         is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
         found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
-    return library, found, unvetted
+    return library, found, any(answers), unvetted
 
 
 def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:

@@ -147,8 +147,8 @@ class Answers:
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
         from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
-        ``offers`` as `render_offers` does; how many ``unvetted`` skills were left out; and
-        ``notes`` for the user.
+        ``offers`` as `render_offers` does; whether any of them ``fits``; how many ``unvetted``
+        skills were left out; and ``notes`` for the user.
         """
         asked = _check(arguments, _OVERVIEW)
         theirs, ours = asked["variables"], variables()
@@ -178,7 +178,8 @@ class Answers:
                 face="prompt",
             )
             offers = render_offers(warm.library, found.shown)
-        return {"offers": offers, "unvetted": found.unvetted, "notes": notes}
+        told = {"offers": offers, "fits": bool(found), "unvetted": found.unvetted}
+        return told | {"notes": notes}
 
     def status(self) -> dict[str, JsonValue]:
         """Describe this daemon; never waits for a search."""

@@ -291,7 +291,7 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
     given = {**variables(), "SKILLSEARCH_THRESHOLD": "0"}
     answer = answers.overview(prompt(variables=given))
-    assert answer.keys() == {"offers", "unvetted", "notes"}
+    assert answer.keys() == {"offers", "fits", "unvetted", "notes"}
     assert (answer["unvetted"], answer["notes"]) == (0, [])
     overview = "\n".join(["<available_skills>", *answer["offers"].values(), "</available_skills>"])
     assert overview == render_overview(expected)
