@@ -9,7 +9,13 @@ from typing import Any, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill, load_note, record_of
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    as_list,
+    find_skill,
+    load_note,
+    record_of,
+)
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
@@ -56,9 +62,14 @@ class SkillsManager:
         skills_root: str | Path | None = None,
         *,
         library: SkillLibrary | None = None,
+        threshold: float | None = None,
         **options: Unpack[LibraryOptions],
     ) -> None:
-        """Look at a folder, by default at the roots of the settings, or take a library."""
+        """Look at a folder, by default at the roots of the settings, or take a library.
+
+        The threshold is the lowest accepted score of a search.
+        """
+        self._threshold = threshold
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
             self.library = library
@@ -100,13 +111,15 @@ class SkillsManager:
         return self._text(skill_name, read)
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
-        """Find the skills that fit a request: name and description of each, best first."""
-        hits: list[dict[str, str]] = self._search(query, n)["skills"]
-        return hits
+        """Find the skills for a request: name and description of each, best first.
+
+        Those that only may fit come last, and have a ``state``: *perhaps*.
+        """
+        return as_list(self._search(query, n))
 
     def _search(self, query: str, n: int) -> dict[str, JsonValue]:
         self.library.refresh()
-        return record_of(self.library.search(query, n), _shown)
+        return record_of(self.library.search(query, n, self._threshold), _shown)
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
