@@ -10,18 +10,16 @@ import threading
 from contextlib import suppress
 
 from skillsearch.agents.default_tools import load_note
-from skillsearch.errors import MissingDependencyError, SkillError
+from skillsearch.errors import SkillError, importing
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import JsonValue
 
-try:
+with importing("google-adk", "adk", "The ADK adapter"):
     from google.adk.skills import SkillRegistry
     from google.adk.skills.models import Frontmatter, Resources, Script, Skill
-except ImportError as exc:
-    raise MissingDependencyError("google-adk", "adk", "The ADK adapter") from exc
 
 MAX_RESOURCES_BYTES = 16 * 1024 * 1024
 """The most that ADK copies to a sandbox; it wants all files of a skill at once."""
