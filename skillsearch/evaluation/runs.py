@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from skillsearch.errors import EvaluationError, importing
+from skillsearch.errors import EvaluationError, explained, importing
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
@@ -96,7 +96,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     asked = {query.query_id for query in (*collection.queries, *collection.negatives)}
     known = asked | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
-    try:
+    with explained(EvaluationError, f"{path} cannot be read: %s", str):
         for number, line in lines.numbered_lines(path):
             try:
                 query_id, doc_id, score = _read_line(line, known, documents)
@@ -106,8 +106,6 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
                 runs[query_id][doc_id] = score
             except ValueError as exc:
                 raise lines.line_error(path, number, str(exc)) from exc
-    except OSError as exc:
-        raise EvaluationError(f"{path} cannot be read: {exc}") from exc
 
     def in_order(scores: Mapping[str, float]) -> Ranking:
         pairs = sorted(scores.items(), key=lambda pair: (np.float32(pair[1]), pair[0]))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder, Role, embed
-from skillsearch.errors import TrainingError, require_installed
+from skillsearch.errors import TrainingError, explained, require_installed
 from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import (
     BertWeights,
@@ -146,16 +146,12 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
 def make_work_dir(out: Path) -> Path:
     """Make or take over the folder beside `out` for a run; TrainingError if it cannot be used."""
     work_dir = out.with_name(f".{out.name}.unfinished")
-    try:
+    with explained(TrainingError, f"{out} cannot be written: %s; name another folder."):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise TrainingError(f"{out} already exists; name a folder that is new or empty.")
         work_dir.mkdir(parents=True, exist_ok=True)
         if not os.access(work_dir, os.W_OK):
             raise PermissionError(13, "Permission denied")
-    except OSError as exc:
-        raise TrainingError(
-            f"{out} cannot be written: {exc.strerror or exc}; name another folder."
-        ) from exc
     return work_dir
 
 
