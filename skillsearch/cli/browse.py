@@ -314,12 +314,12 @@ def _show_budget(report: BudgetReport) -> None:
     tables: dict[str, list[tuple[_Cell, ...]]] = {
         "level": list(_level_rows(report)),
         "claim": [
-            (one.name, one.figure, one.claimed, one.measured, words[one.holds], one.compares)
-            for one in report.claims
+            (each.name, each.figure, each.claimed, each.measured, words[each.holds], each.compares)
+            for each in report.claims
         ],
         "host": [
-            (one.host, one.limit, one.unit, one.needed, *map(len, one.fates.values()))
-            for one in report.listings
+            (each.host, each.limit, each.unit, each.needed, *map(len, each.fates.values()))
+            for each in report.listings
         ],
     }
     cuts = [
