@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_type_hints
 
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, explained
 from skillsearch.types import LANGUAGES, SELECTING, JsonValue, Languages, Selection
 
 logger = logging.getLogger(__name__)
@@ -167,11 +167,9 @@ def load_settings(
     default; ``SKILLS_ROOT`` names a root if nothing else does. Flags that are None are not given.
     If a file cannot be read, or a setting is unknown or unusable, `ConfigError` is raised.
     """
-    try:
+    gone = "The folder that this runs in is gone (%s); change to another one."
+    with explained(ConfigError, gone):
         here = (folder or Path.cwd()).absolute()
-    except OSError as exc:
-        message = f"The folder that this runs in is gone ({exc.strerror}); change to another one."
-        raise ConfigError(message) from exc
     if variables is None:
         variables = os.environ
         for name in sorted(variables.keys() - _VARIABLES):

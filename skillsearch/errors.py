@@ -18,11 +18,14 @@ A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 from __future__ import annotations
 
 import errno
+from contextlib import contextmanager
 
 from skillsearch.environ import install_extra
 
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from skillsearch.types import IndexProgress
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -231,6 +234,29 @@ class MissingDependencyError(SkillSearchError, ImportError):
     def __init__(self, module: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {module}: {install_extra(extra)}")
         self.module, self.extra = module, extra
+
+
+@contextmanager
+def explained(
+    kind: type[SkillSearchError],
+    message: str,
+    why: Callable[[OSError], object] = lambda exc: exc.strerror or exc,
+) -> Iterator[None]:
+    """Turn an `OSError` within into another kind, with the reason for the last ``%s``."""
+    try:
+        yield
+    except OSError as exc:
+        before, _, after = message.rpartition("%s")
+        raise kind(f"{before}{why(exc)}{after}") from exc
+
+
+@contextmanager
+def importing(module: str, extra: str, purpose: str) -> Iterator[None]:
+    """Import an optional library within; MissingDependencyError if it cannot be imported."""
+    try:
+        yield
+    except ImportError as exc:
+        raise MissingDependencyError(module, extra, purpose) from exc
 
 
 def require_installed(extra: str, purpose: str, *packages: str) -> None:

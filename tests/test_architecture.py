@@ -56,7 +56,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.own_skills",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.mcp", "cli.ui", "mcp_server"},
+    "anyio": {"cli.interactive", "cli.mcp", "mcp_server"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
     "filelock": {"files.locks"},

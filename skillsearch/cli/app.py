@@ -39,11 +39,11 @@ _MAX_STDIN_BYTES = 4 << 20
 COMMANDS = {
     "index": "index",
     "query": "query",
-    "find": "shell",
+    "find": "interactive",
     "list": "browse",
     "families": "browse",
     "show": "browse",
-    "ui": "ui",
+    "ui": "interactive",
     "run": "run",
     "status": "upkeep",
     "doctor": "upkeep",
@@ -60,7 +60,7 @@ COMMANDS = {
     "budget": "browse",
     "eval": "eval",
     "tune": "eval",
-    "completion": "shell",
+    "completion": "interactive",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""
 _KEPT = dict.fromkeys(("eval", "index", "watch"), "; embedded texts are kept")

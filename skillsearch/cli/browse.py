@@ -284,7 +284,7 @@ def budget_command(asked: Asked) -> None:
     elif not skills:
         say("There are no skills to measure.")
     else:
-        _show_measured(report, COUNTED_BY)
+        _show_budget(report)
     if problems:
         _show_unmeasured(problems)
 
@@ -307,24 +307,19 @@ def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
     say(f"not measured: {unread:,} skills or folders, {len(problems) - unread:,} documents")
 
 
-def _show_measured(report: BudgetReport, counted_by: str) -> None:
-    _show_budget(report)
-    say(f"tokens are counted by {counted_by}; another model's differ by some tens of percent")
-    for listing in (listing for listing in report.listings if listing.is_over):
-        say(f"assuming that {listing.host} fills its listing by {listing.order}")
-
-
 def _show_budget(report: BudgetReport) -> None:
+    from skillsearch.embedders.embedder import COUNTED_BY
+
     words = {True: "yes", False: "no", None: "nothing to compare"}
     tables: dict[str, list[tuple[_Cell, ...]]] = {
         "level": list(_level_rows(report)),
         "claim": [
-            (one.name, one.figure, one.claimed, one.measured, words[one.holds], one.compares)
-            for one in report.claims
+            (each.name, each.figure, each.claimed, each.measured, words[each.holds], each.compares)
+            for each in report.claims
         ],
         "host": [
-            (one.host, one.limit, one.unit, one.needed, *map(len, one.fates.values()))
-            for one in report.listings
+            (each.host, each.limit, each.unit, each.needed, *map(len, each.fates.values()))
+            for each in report.listings
         ],
     }
     cuts = [
@@ -333,16 +328,19 @@ def _show_budget(report: BudgetReport) -> None:
         for fate, names in each.fates.items()
         if names and fate != "whole"
     ]
-    if not is_terminal():
+    if is_terminal():
+        for kind, rows in tables.items():
+            show_rows([tuple(map(_pretty, row)) for row in rows], HEADS[kind])
+            click.echo()
+        shown = [(host, fate, listed(names, _SHOWN)) for _, host, fate, *names in cuts]
+        show_rows(shown, ("host", "fate", "skills"))
+    else:
         for kind, rows in tables.items():
             emit_rows((kind, *map(_plain, row)) for row in rows)
         emit_rows(cuts)
-        return
-    for kind, rows in tables.items():
-        show_rows([tuple(map(_pretty, row)) for row in rows], HEADS[kind])
-        click.echo()
-    shown = [(host, fate, listed(names, _SHOWN)) for _, host, fate, *names in cuts]
-    show_rows(shown, ("host", "fate", "skills"))
+    say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
+    for listing in (listing for listing in report.listings if listing.is_over):
+        say(f"assuming that {listing.host} fills its listing by {listing.order}")
 
 
 def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:

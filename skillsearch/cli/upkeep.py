@@ -134,16 +134,10 @@ def validate_command(asked: Asked) -> int:
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
     errors.
     """
-    from skillsearch.reports.health import count_severities, validate_paths
+    from skillsearch.reports.health import validate_paths
 
-    checked, found = validate_paths(asked.paths)
-    counts = count_severities(found)
-    if asked.as_json:
-        diagnostics = [item.to_dict() for item in found]
-        output.emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
-    else:
-        output.emit_rows((output.describe(item),) for item in found)
-        say(f"skills checked: {checked}; {_in_words(counts)}")
+    checked, findings = validate_paths(asked.paths)
+    counts = _report(findings, findings, checked, as_json=asked.as_json)
     return INVALID if counts["error"] else 0
 
 
@@ -169,24 +163,33 @@ def audit_command(asked: Asked) -> int:
     instructs-agent        metadata that tells the agent what to use
     """  # noqa: D301 - click reads the control character, not its escape
     from skillsearch.reports.audit import audit
-    from skillsearch.reports.health import count_severities
 
     with output.progress_bars() as bars:
         index = _index_to_audit(asked, bars)
-        found = audit(index, bars)
-    counts = count_severities(found)
-    if asked.as_json:
-        diagnostics = [item.to_dict() for item in found]
-        output.emit_json({"checked": len(index), **counts, "diagnostics": diagnostics})
-    else:
-        shown = found if asked.everything else _first_of_each_kind(found)
-        output.emit_rows((output.describe(item),) for item in shown)
-        more = Counter(item.code for item in found) - Counter(item.code for item in shown)
-        left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
-        say(f"more: {left_out} (--all prints all)" if left_out else "")
-        say(f"skills checked: {len(index)}; {_in_words(counts)}")
+        findings = audit(index, bars)
+    shown = findings if asked.everything else _first_of_each_kind(findings)
+    counts = _report(findings, shown, len(index), as_json=asked.as_json)
     is_bad = counts["error"] or (asked.strict and counts["warning"])
     return INVALID if is_bad else 0
+
+
+def _report(
+    findings: Sequence[Diagnostic], shown: Sequence[Diagnostic], checked: int, *, as_json: bool
+) -> dict[str, int]:
+    """Print findings, all as JSON or the shown ones as lines; return how many of each severity."""
+    from skillsearch.reports.health import count_severities
+
+    counts = count_severities(findings)
+    if as_json:
+        diagnostics = [item.to_dict() for item in findings]
+        output.emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
+    else:
+        output.emit_rows((output.describe(item),) for item in shown)
+        more = Counter(item.code for item in findings) - Counter(item.code for item in shown)
+        left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
+        say(f"more: {left_out} (--all prints all)" if left_out else "")
+        say(f"skills checked: {checked}; {_in_words(counts)}")
+    return counts
 
 
 def _index_to_audit(asked: Asked, progress: Progress) -> SkillIndex:
@@ -202,10 +205,10 @@ def _index_to_audit(asked: Asked, progress: Progress) -> SkillIndex:
     return open_fresh(settings, say)
 
 
-def _first_of_each_kind(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return the first findings with each code, fewer with the same message: of one family."""
     shown, seen = [], Counter[tuple[str, ...]]()
-    for item in found:
+    for item in findings:
         code, message = (item.code,), (item.code, item.message)
         if seen[code] < _SHOWN_OF_CODE and seen[message] < _SHOWN_OF_FAMILY:
             seen.update((code, message))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillsearch.environ import install_again
-from skillsearch.errors import EmbedderError
+from skillsearch.errors import EmbedderError, explained
 
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
@@ -77,11 +77,9 @@ class ModelConfig:
 
 def sha256_of(path: Path, expected: str | None = None) -> str:
     """Return the sha256 of a file, hexadecimal; an EmbedderError if it is not the expected one."""
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as exc:
-        raise EmbedderError(f"{path} cannot be read: {exc}; reinstall the model") from exc
+    unread = explained(EmbedderError, f"{path} cannot be read: %s; reinstall the model", str)
+    with unread, path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
     if expected not in (None, found):
         raise EmbedderError(
             f"{path} is damaged or was changed: sha256 {found}, expected {expected}; reinstall "

@@ -19,7 +19,7 @@ from skillsearch.embedders.model_files import (
 )
 from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
 from skillsearch.environ import forbid_telemetry
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.errors import EmbedderError, importing
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
 # a third more time with all-MiniLM-L6-v2), 256 on other devices, which a small batch leaves idle.
@@ -101,11 +101,9 @@ def _load(kind: str, name_or_path: str, device: str, role: str) -> tuple[Path, A
         require_safetensors(folder)
     purpose = f"The {role} 'st:{name_or_path}'"
     forbid_telemetry()
-    try:
+    with importing("sentence-transformers", "st", purpose):
         import_torch("st", purpose)  # before anything that imports it in its own way
         import sentence_transformers
-    except ImportError as exc:
-        raise MissingDependencyError("sentence-transformers", "st", purpose) from exc
     if device != "auto":
         require_torch_device(device)
     if not folder.is_dir():

@@ -6,7 +6,7 @@ from typing import Any
 
 from skillsearch.config import cache_dir
 from skillsearch.environ import forbid_telemetry, set_defaults
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.errors import EmbedderError, importing
 
 
 def import_torch(extra: str, purpose: str) -> Any:
@@ -14,10 +14,8 @@ def import_torch(extra: str, purpose: str) -> Any:
     forbid_telemetry()
     # torch makes this folder when its compiler is imported: with torch, or by the first optimizer.
     set_defaults(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch"))
-    try:
+    with importing("torch", extra, purpose):
         import torch
-    except ImportError as exc:
-        raise MissingDependencyError("torch", extra, purpose) from exc
     return torch
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import EvaluationError
+from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
 from skillsearch.evaluation.types import (
     ANSWERABLE,
@@ -87,10 +87,8 @@ def load_collection(folder: Path, split: str = "test") -> Collection:
     Half a surrogate pair in a text becomes U+FFFD. The judgments of `split` are read from
     ``qrels/`` if there is no ``qrels.tsv``. An EvaluationError names the file, the line, the cure.
     """
-    try:
+    with explained(EvaluationError, f"{folder} cannot be read: %s", str):
         return _load(folder, split)
-    except OSError as exc:
-        raise EvaluationError(f"{folder} cannot be read: {exc}") from exc
 
 
 def _load(folder: Path, split: str) -> Collection:
@@ -229,7 +227,7 @@ def save_collection(collection: Collection, folder: Path) -> None:
         "qrels.tsv": ["\t".join(map(str, row)) for row in (_QRELS, *graded) if graded],
         "ignore.tsv": ["\t".join(row) for row in (_IGNORE, *ignored) if ignored],
     }
-    try:
+    with explained(EvaluationError, f"{folder} cannot be written: %s", str):
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise EvaluationError(f"{folder} is not empty; name a folder that is not there yet.")
@@ -237,8 +235,6 @@ def save_collection(collection: Collection, folder: Path) -> None:
             if lines:
                 data = "".join(f"{line}\n" for line in lines)
                 (folder / name).write_bytes(data.encode("utf-8", "replace"))
-    except OSError as exc:
-        raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
 
 
 def _json_lines(records: Iterable[JudgedDocument | JudgedQuery]) -> list[str]:

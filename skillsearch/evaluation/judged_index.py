@@ -23,7 +23,7 @@ from typing import Self
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
-from skillsearch.errors import StorageError
+from skillsearch.errors import StorageError, explained
 from skillsearch.evaluation.collection import digest, query_languages
 from skillsearch.evaluation.lines import file_name, shown
 from skillsearch.evaluation.types import (
@@ -79,7 +79,9 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     def is_complete() -> bool:
         return all((place / file).is_file() for file in files)
 
-    try:
+    problem = f"The skills of {collection.name} cannot be written to {folder}: %s."
+    cure = "Free some space or choose another folder (--work)."
+    with explained(StorageError, f"{problem} {cure}"):
         if not is_complete():
             folder.mkdir(parents=True, exist_ok=True)
             with (
@@ -94,11 +96,6 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
                     if place.exists():
                         place.rename(Path(temporary) / "old")
                     new.rename(place)
-    except OSError as exc:
-        raise StorageError(
-            f"The skills of {collection.name} cannot be written to {folder}: "
-            f"{exc.strerror or exc}. Free some space or choose another folder (--work)."
-        ) from exc
     ids = {f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)}
     return SkillFolders(folder, (place,), ids)
 

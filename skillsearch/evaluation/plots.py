@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
-from skillsearch.errors import MissingDependencyError
+from skillsearch.errors import importing
 from skillsearch.evaluation.report import counted, score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.text.safe_text import one_line
@@ -242,13 +242,11 @@ def _percent(figures: Iterable[tuple[SystemReport, str]]) -> Iterator[NDArray[np
 def _figure(height: float, **grid: Any) -> Iterator[tuple[Figure, Any]]:
     """Give a figure so many inches high with its empty axes, and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
-    try:
-        # At the import it lists the fonts, as does fontconfig, and both cache their list.
-        with Variables(MPLCONFIGDIR=folder, XDG_CACHE_HOME=folder):
-            from matplotlib import style
-            from matplotlib.figure import Figure
-    except ImportError as exc:
-        raise MissingDependencyError("matplotlib", "eval", "Plotting") from exc
+    # At the import it lists the fonts, as does fontconfig, and both cache their list.
+    cached = Variables(MPLCONFIGDIR=folder, XDG_CACHE_HOME=folder)
+    with importing("matplotlib", "eval", "Plotting"), cached:
+        from matplotlib import style
+        from matplotlib.figure import Figure
     with style.context(["default", _STYLE]), warnings.catch_warnings():
         # Text stays text in the SVG, and the reader's fonts show it; only its width is a guess.
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)

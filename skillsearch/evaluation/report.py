@@ -287,13 +287,9 @@ def against_baseline(report: Report, system: str) -> str:
     """Return a main difference such as ``+3.2, better``; empty for the baseline."""
     if system == report.systems[0].name:
         return ""
-    compared = _main_comparison(report, system)
+    main = (each for each in report.comparisons if each.measure == MAIN_MEASURE)
+    compared = next((each for each in main if each.system == system), None)
     return f"{points(compared.difference)}, {verdict(compared)}" if compared else "too few queries"
-
-
-def _main_comparison(report: Report, system: str) -> Comparison | None:
-    main = (one for one in report.comparisons if one.measure == MAIN_MEASURE)
-    return next((one for one in main if one.system == system), None)
 
 
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:

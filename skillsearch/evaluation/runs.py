@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from skillsearch.errors import EvaluationError, MissingDependencyError
+from skillsearch.errors import EvaluationError, explained, importing
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
@@ -53,10 +53,8 @@ def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
             found = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
             cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
             raise EvaluationError(f"{found}; {cure}.")
-    try:
+    with importing("ir_measures", "eval", "Measuring"):
         import ir_measures as library  # type: ignore[import-untyped, unused-ignore]
-    except ImportError as exc:
-        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
     # Ids do not survive C unchanged: a NUL cuts one, and a lone surrogate is a crash.
     number = defaultdict[str, str](map(str, count()).__next__)
 
@@ -98,7 +96,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     asked = {query.query_id for query in (*collection.queries, *collection.negatives)}
     known = asked | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
-    try:
+    with explained(EvaluationError, f"{path} cannot be read: %s", str):
         for number, line in lines.numbered_lines(path):
             try:
                 query_id, doc_id, score = _read_line(line, known, documents)
@@ -108,8 +106,6 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
                 runs[query_id][doc_id] = score
             except ValueError as exc:
                 raise lines.line_error(path, number, str(exc)) from exc
-    except OSError as exc:
-        raise EvaluationError(f"{path} cannot be read: {exc}") from exc
 
     def in_order(scores: Mapping[str, float]) -> Ranking:
         pairs = sorted(scores.items(), key=lambda pair: (np.float32(pair[1]), pair[0]))

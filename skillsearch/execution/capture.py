@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from skillsearch.errors import ExecutorError
+from skillsearch.errors import ExecutorError, explained
 from skillsearch.execution.types import Finished, Program
 from skillsearch.text.safe_text import visible
 
@@ -153,7 +153,7 @@ def _start(
     numbers: tuple[float, ...], descriptors: Sequence[int], has_input: bool
 ) -> subprocess.Popen[bytes]:
     """Start the supervisor without our environment, controlled by the first number's descriptor."""
-    try:
+    with explained(ExecutorError, f"No supervisor can be started by {sys.executable!r}: %s."):
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, numbers)],
             stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
@@ -165,10 +165,6 @@ def _start(
             pass_fds=(int(numbers[0]), *descriptors),
             start_new_session=True,
         )
-    except OSError as error:
-        raise ExecutorError(
-            f"No supervisor can be started by {sys.executable!r}: {error.strerror}."
-        ) from error
 
 
 def _exchange(

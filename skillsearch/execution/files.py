@@ -10,12 +10,13 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from operator import attrgetter
+from functools import partial
 from typing import NamedTuple
 
+from skillsearch import errors
 from skillsearch.errors import UnsafePathError, WorkspaceError
 from skillsearch.files.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
 from skillsearch.files.paths import confine, is_utf8, shown
@@ -54,6 +55,7 @@ class CopyLimits(NamedTuple):
 
 
 COPY_LIMITS = CopyLimits()
+explained = partial(errors.explained, WorkspaceError)
 
 
 @dataclass(slots=True)
@@ -102,18 +104,6 @@ def open_plain(folder: int, parts: Sequence[str], owner: int) -> int:
 def reason(error: OSError) -> str:
     """Return why a file could not be opened, as the end of a sentence."""
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
-
-
-@contextmanager
-def explained(
-    message: str, why: Callable[[OSError], str] = attrgetter("strerror")
-) -> Iterator[None]:
-    """Turn an `OSError` into a `WorkspaceError`, with the reason in place of the last ``%s``."""
-    try:
-        yield
-    except OSError as error:
-        before, _, after = message.rpartition("%s")
-        raise WorkspaceError(f"{before}{why(error)}{after}") from error
 
 
 def chunks_of(fd: int, limit: int) -> Iterator[bytes]:

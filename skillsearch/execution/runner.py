@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError
+from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError, explained
 from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.capture import stream_text
@@ -163,12 +163,9 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         exec_id, cmd = program.workspace.name, command_name(request.command)
         cwd = str(program.cwd.relative_to(program.workspace))
         with span("workspace.run", exec_id=exec_id, cmd=cmd, cwd=cwd) as tell:
-            try:
+            failed = f"The executor {self._executor.name!r} cannot be used: %s."
+            with explained(ExecutorError, failed):
                 finished = self._executor.run(program)
-            except OSError as exc:
-                raise ExecutorError(
-                    f"The executor {self._executor.name!r} cannot be used: {exc.strerror}."
-                ) from exc
             tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
             return finished
 

@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, explained
 from skillsearch.files.atomic_files import written_beside
 
 PREFIX = "own-"
@@ -30,7 +30,8 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     needed; if it cannot be stored, or others can read it, `ConfigError` is raised.
     """
     path = cache / _FILE
-    try:
+    failed = f"{path}, the key to indexes that project files place, cannot be kept: %s."
+    with explained(ConfigError, f"{failed} Choose a folder for the index: --index-dir"):
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as whole:
@@ -42,11 +43,6 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(handle, "rb") as file:
             status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
-    except OSError as exc:
-        raise ConfigError(
-            f"{path}, the key to indexes that project files place, cannot be kept: "
-            f"{exc.strerror}. Choose a folder for the index: --index-dir"
-        ) from exc
     others = hasattr(os, "geteuid") and (
         status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077
     )

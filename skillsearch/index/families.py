@@ -24,7 +24,7 @@ import numpy as np
 
 from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
-from skillsearch.index.storage.numbering import NOTHING, Numbers, repeats
+from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from skillsearch.index.dense.vectors import DenseChannel
     from skillsearch.index.storage.document_store import DocumentStore
 
-    Floats = NDArray[np.float32]
     Sketches = NDArray[np.uint32]
-    Flags = NDArray[np.bool_]
 
 # Up to this many documents each is compared with every leader; of more, only with what lies in the
 # same cells.

@@ -13,7 +13,7 @@ from threading import Event
 from types import ModuleType
 from typing import TypeAlias
 
-from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.errors import SkillSearchError, importing
 from skillsearch.skills.discovery import is_skipped
 
 _MAX_WAIT_MS = 10_000
@@ -27,10 +27,8 @@ logger = logging.getLogger(__name__)
 
 def require_watchfiles() -> ModuleType:
     """Import watchfiles; raises MissingDependencyError if it is not installed."""
-    try:
+    with importing("watchfiles", "watch", "Watching folders"):
         import watchfiles
-    except ImportError as exc:
-        raise MissingDependencyError("watchfiles", "watch", "Watching folders") from exc
     return watchfiles
 
 

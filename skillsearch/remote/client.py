@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from skillsearch.environ import Variables
-from skillsearch.errors import ConfigError, MissingDependencyError, RemoteError
+from skillsearch.errors import ConfigError, RemoteError, importing
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
 
@@ -207,11 +207,9 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 def import_pymilvus() -> Any:
     """Import pymilvus, quietly and without the .env file of a surrounding project."""
-    try:
-        with Variables(PYTHON_DOTENV_DISABLED="1"):
-            import pymilvus
-    except ImportError as exc:
-        raise MissingDependencyError("pymilvus", "milvus", "An index in Milvus") from exc
+    without_file = Variables(PYTHON_DOTENV_DISABLED="1")
+    with importing("pymilvus", "milvus", "An index in Milvus"), without_file:
+        import pymilvus
     for name in ("pymilvus", "pymilvus.milvus_client"):
         # It logs every error with its traceback, even those that we expect and handle.
         logging.getLogger(name).setLevel(logging.CRITICAL)

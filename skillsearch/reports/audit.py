@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from skillsearch.errors import SkillError
 from skillsearch.index.documents import KNOWN, Document, name_hash
 from skillsearch.index.names import name_problems, skill_of
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text
 from skillsearch.text.languages import language_of
 from skillsearch.text.markdown import sections
@@ -24,11 +25,6 @@ from skillsearch.text.requests import blocks, requests
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Diagnostic, Progress, Skill
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
 
 # Shares of the words of a description that the body has, and cosines with the body: both are
 # lower in 98 % of mismatched pairs, and in 0.4 % of real skills; AUC of the cosine .999.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from skillsearch.errors import ParseError, SkillError
+from skillsearch.errors import ParseError, SkillError, explained
 from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, open_folder, using
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
 from skillsearch.types import FileContent
@@ -171,13 +171,10 @@ def read_with_status(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> tuple[bytes, os.stat_result]:
     """Read as `read_file` does; return also the status of the opened file."""
-    with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
-        try:
-            status = os.fstat(fd)
-            data = _read_up_to(fd, status, limit)
-        except OSError as error:
-            message = f"The file {shown(relative)} cannot be read: {error.strerror}."
-            raise SkillError(message) from error
+    unread = explained(SkillError, f"The file {shown(relative)} cannot be read: %s.")
+    with using(open_in_skill(skill_dir, relative, folders=folders)) as fd, unread:
+        status = os.fstat(fd)
+        data = _read_up_to(fd, status, limit)
     if data is None:
         raise SkillError(f"The file {shown(relative)} is larger than {limit} bytes; split it up.")
     return data, status
@@ -273,22 +270,19 @@ def list_files(
     files: list[str] = []
     is_cut = False
     waiting: list[tuple[str, ...]] = [()]
-    try:
-        with using(os.open(skill_dir, FOLDER_FLAGS)) as top:
-            while waiting and len(files) <= limit and max_entries >= 0:
-                parts = waiting.pop()
-                kinds = _kinds(top, parts, max_entries)
-                max_entries -= len(kinds)
-                names = sorted(kinds)
-                found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
-                files += [file for file in found if file.lower() != "skill.md"]
-                inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
-                is_deep = len(parts) == _MAX_LIST_DEPTH
-                waiting += [] if is_deep else inner
-                is_cut |= "unlisted" in kinds.values() or (is_deep and inner != [])
-    except OSError as error:
-        message = f"The folder {printable(skill_dir)!r} cannot be read: {error.strerror}."
-        raise SkillError(message) from error
+    unread = explained(SkillError, f"The folder {printable(skill_dir)!r} cannot be read: %s.")
+    with unread, using(os.open(skill_dir, FOLDER_FLAGS)) as top:
+        while waiting and len(files) <= limit and max_entries >= 0:
+            parts = waiting.pop()
+            kinds = _kinds(top, parts, max_entries)
+            max_entries -= len(kinds)
+            names = sorted(kinds)
+            found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
+            files += [file for file in found if file.lower() != "skill.md"]
+            inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
+            is_deep = len(parts) == _MAX_LIST_DEPTH
+            waiting += [] if is_deep else inner
+            is_cut |= "unlisted" in kinds.values() or (is_deep and inner != [])
     return tuple(sorted(files[:limit])), is_cut or len(files) > limit
 
 

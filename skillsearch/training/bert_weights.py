@@ -21,7 +21,7 @@ from skillsearch.embedders.embedder import PACKAGED, PACKAGED_MODEL
 from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.onnx_embedder import load_tokenizer
-from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
+from skillsearch.errors import EmbedderError, TrainingError, explained, importing
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.readers.reader import HEAD, HEAD_NUMBERS, HEAD_VECTORS, Pair, encode_pairs
 from skillsearch.readers.reader import MAX_TOKENS as PAIR_TOKENS
@@ -163,7 +163,7 @@ def export(
 
     texts = {"LICENSE": licence, "NOTICE": notice}
     limit = PAIR_TOKENS if weights.is_reader else MAX_TOKENS
-    try:
+    with explained(TrainingError, f"{folder} cannot be written: %s; name a new folder", str):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as scratch:
             fresh = Path(scratch) / "model"
@@ -190,8 +190,6 @@ def export(
             manifest.write_bytes((json.dumps(record, indent=2) + "\n").encode())
             digest = sha256_of(manifest)
             fresh.replace(folder)
-    except OSError as exc:
-        raise TrainingError(f"{folder} cannot be written: {exc}; name a new folder") from exc
     return digest
 
 
@@ -237,10 +235,8 @@ def _with_tokenizer(
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
     """Read the tensors of the encoder and a head in float32; integers are not weights."""
-    try:
+    with importing("safetensors", "train", f"Reading {path}"):
         from safetensors import safe_open
-    except ImportError as exc:
-        raise MissingDependencyError("safetensors", "train", f"Reading {path}") from exc
     with errors_of("safetensors", path), safe_open(path, framework="numpy") as file:
         names = file.keys()
         kept = [name for name in names if name.startswith(("embeddings.", "encoder.", HEAD))]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Role, head_of
-from skillsearch.errors import TrainingError
+from skillsearch.errors import TrainingError, explained
 from skillsearch.training.bert_weights import MAX_TOKENS, WORDS, BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
 from skillsearch.training.torch_bert import build_bert, torch
@@ -178,16 +178,12 @@ def batch_loss(cosines: Any, same: Any, settings: TrainingSettings, teacher: Any
 def save_checkpoint(folder: Path, key: str, arrays: Arrays) -> None:
     """Replace the checkpoint of a run in one step; TrainingError if it cannot be written."""
     fresh = folder / f"{_FILE}.new"
-    try:
+    failed = f"The checkpoint {folder / _FILE} cannot be written: %s; free some space."
+    with explained(TrainingError, failed):
         folder.mkdir(parents=True, exist_ok=True)
         with fresh.open("wb") as file:
             np.savez(file, key=np.array(key), **arrays)  # type: ignore[arg-type]  # taken for options
         fresh.replace(folder / _FILE)
-    except OSError as exc:
-        raise TrainingError(
-            f"The checkpoint {folder / _FILE} cannot be written: {exc.strerror or exc}; free some "
-            "space."
-        ) from exc
 
 
 def load_checkpoint(folder: Path, key: str) -> dict[str, NDArray[Any]] | None:

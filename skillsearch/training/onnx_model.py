@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.onnx_embedder import KNOWN_INPUTS, open_session, write_quantised
-from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.errors import TrainingError, importing
 from skillsearch.readers.reader import (
     BEYOND,
     HEAD,
@@ -29,12 +29,10 @@ from skillsearch.readers.reader import (
 )
 from skillsearch.types import JsonValue
 
-try:
+with importing("onnx", "train", "Reading or exporting a model"):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     from onnx.external_data_helper import set_external_data
-except ImportError as exc:
-    raise MissingDependencyError("onnx", "train", "Reading or exporting a model") from exc
 
 DATA_SUFFIX = "_data"  # suffix of the file of large weights, as Hugging Face names it
 ALIGNMENT = 16 * 1024

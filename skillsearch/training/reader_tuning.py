@@ -47,6 +47,7 @@ from skillsearch.training.tuning import (
     LOOKS,
     SHARES,
     Tuned,
+    Work,
     best_share,
     export_tuned,
     unfinished,
@@ -154,7 +155,7 @@ def tune_reader(
     """
     with unfinished(options.out) as work_dir:
         try:
-            return _ReaderTuning(options, settings, work_dir, progress, tell).run()
+            return _ReaderTuning(options, settings, Work(work_dir, progress, tell)).run()
         except SkillSearchError:
             shutil.rmtree(work_dir, ignore_errors=True)
             raise
@@ -250,23 +251,16 @@ class _Searched:
 
 
 class _ReaderTuning:
-    def __init__(
-        self,
-        options: ReaderOptions,
-        settings: ReaderSettings,
-        work_dir: Path,
-        progress: Progress,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, options: ReaderOptions, settings: ReaderSettings, work: Work) -> None:
         """Read the reader and the requests, and search for what it is to read."""
         self._started = time.monotonic()
         self._options, self._settings = options, replace(settings, seed=options.seed)
-        self._work_dir, self._progress, self._tell = work_dir, progress, tell
+        self._folder, self._progress, self._tell = work
         self._begin, self._old = begin_reader(options.reader), load_reader(options.reader)
-        library = read_library(options.roots, progress)
+        library = read_library(options.roots, work.progress)
         self._skills = len(library)
         self._requests = Requests.gather(options.queries, library, options.seed)
-        self._searched = _Searched(options, work_dir / "index", self._old.scripts, progress)
+        self._searched = _Searched(options, work.folder / "index", self._old.scripts, work.progress)
         chance = random.Random(options.seed)
         self._learned = self._searched.groups(self._requests.learned, chance)
         self._watched = self._searched.groups(self._requests.watched)
@@ -282,7 +276,7 @@ class _ReaderTuning:
             lambda weights: self._value(TorchReader(weights).read),
         )
         if gains or options.keep:
-            fresh = self._work_dir / "model"
+            fresh = self._folder / "model"
             export_tuned(
                 self._begin,
                 trained,

@@ -8,14 +8,12 @@ from typing import Any
 
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.embedders.torch_runtime import import_torch
-from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.errors import TrainingError, importing
 from skillsearch.training.bert_weights import BertWeights
 
 torch = import_torch("train", "Training a model")
-try:
+with importing("transformers", "train", "Training a model"):
     from transformers import BertConfig, BertModel
-except ImportError as exc:
-    raise MissingDependencyError("transformers", "train", "Training a model") from exc
 
 
 def build_bert(

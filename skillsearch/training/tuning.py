@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder, Role, embed
-from skillsearch.errors import TrainingError, require_installed
+from skillsearch.errors import TrainingError, explained, require_installed
 from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import (
     BertWeights,
@@ -67,6 +67,14 @@ class TuneOptions:
     keep: bool = False
 
 
+class Work(NamedTuple):
+    """The folder that a tuning works in, and what it calls with its stages and its sentences."""
+
+    folder: Path
+    progress: Progress
+    tell: Callable[[str], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """The result of a tuning: the folder of the model, if one was written, and how it came.
@@ -111,7 +119,7 @@ def tune(
     """
     folder_of(options.model)
     with unfinished(options.out) as work_dir:
-        return _Tuning(options, settings, work_dir, progress, tell).run()
+        return _Tuning(options, settings, Work(work_dir, progress, tell)).run()
 
 
 @contextlib.contextmanager
@@ -146,16 +154,12 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
 def make_work_dir(out: Path) -> Path:
     """Make or take over the folder beside `out` for a run; TrainingError if it cannot be used."""
     work_dir = out.with_name(f".{out.name}.unfinished")
-    try:
+    with explained(TrainingError, f"{out} cannot be written: %s; name another folder."):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise TrainingError(f"{out} already exists; name a folder that is new or empty.")
         work_dir.mkdir(parents=True, exist_ok=True)
         if not os.access(work_dir, os.W_OK):
             raise PermissionError(13, "Permission denied")
-    except OSError as exc:
-        raise TrainingError(
-            f"{out} cannot be written: {exc.strerror or exc}; name another folder."
-        ) from exc
     return work_dir
 
 
@@ -200,19 +204,12 @@ def export_tuned(
 
 
 class _Tuning:
-    def __init__(
-        self,
-        options: TuneOptions,
-        settings: TrainingSettings,
-        work_dir: Path,
-        progress: Progress,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, options: TuneOptions, settings: TrainingSettings, work: Work) -> None:
         """Read the skills and the model, and embed the skills with it."""
         self._started = time.monotonic()
         self._options, self._settings = options, replace(settings, seed=options.seed)
-        self._work_dir, self._progress, self._tell = work_dir, progress, tell
-        library = read_library(options.roots, progress)
+        self._folder, self._progress, self._tell = work
+        library = read_library(options.roots, work.progress)
         chosen, self._lost = read_judged(options.queries, library) if options.queries else ([], 0)
         self._embedder = load_embedder(options.model)
         scripts = self._embedder.scripts
@@ -221,7 +218,7 @@ class _Tuning:
         texts = [skill.metadata() for skill in self._material.skills]
         began = time.monotonic()
         self._vectors = embed(
-            self._embedder, texts, progress=lambda done: progress("embed", done, len(texts))
+            self._embedder, texts, progress=lambda done: work.progress("embed", done, len(texts))
         )
         self._seconds_per_text = (time.monotonic() - began) / len(texts)
         self._teacher = learn_from(options.teacher) if options.teacher else None
@@ -232,7 +229,7 @@ class _Tuning:
         share, gains = best_share(self._begin, trained.weights, self._gain)
         measured: dict[str, Measured] = {}
         if gains or options.keep:
-            fresh, work = self._work_dir / "model", self._work_dir / "measured"
+            fresh, work = self._folder / "model", self._folder / "measured"
             base, old, learned = options.model, self._embedder, {"skills": len(material.skills)}
             export_tuned(self._begin, trained, share, fresh, model=base, old=old, learned=learned)
             models, languages = (options.model, f"onnx:{fresh}"), options.languages
@@ -260,7 +257,7 @@ class _Tuning:
         """Return how many steps there is time for, after a trial, or an interrupted tuning did."""
         from skillsearch.training.contrastive import train
 
-        options, skills, planned = self._options, self._material.skills, self._work_dir / _PLANNED
+        options, skills, planned = self._options, self._material.skills, self._folder / _PLANNED
         decisive = (self._material, model_identity(options.model), options.seed, options.teacher)
         key = hashlib.sha256(repr(decisive).encode("utf-8", "replace")).hexdigest()
         steps = 0
@@ -299,7 +296,7 @@ class _Tuning:
             teacher=self._teacher,
             check=material.gain,
             deadline=time.monotonic() + self._time_left(0),
-            checkpoints=self._work_dir / "checkpoints",
+            checkpoints=self._folder / "checkpoints",
             progress=self._progress,
         )
 

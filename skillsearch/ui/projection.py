@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillsearch.index.dense.vectors import DenseChannel
+    from skillsearch.index.storage.numbering import Floats, Numbers
 
-    Floats = NDArray[np.float32]
-    Numbers = NDArray[np.int64]
     Points = NDArray[np.complex64]
 
 NEIGHBOURS = 15

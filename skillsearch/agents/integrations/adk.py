@@ -8,20 +8,19 @@ import logging
 import re
 import threading
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 
 from skillsearch.agents.default_tools import load_note
-from skillsearch.errors import MissingDependencyError, SkillError
+from skillsearch.errors import SkillError, importing
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import JsonValue
 
-try:
+with importing("google-adk", "adk", "The ADK adapter"):
     from google.adk.skills import SkillRegistry
     from google.adk.skills.models import Frontmatter, Resources, Script, Skill
-except ImportError as exc:
-    raise MissingDependencyError("google-adk", "adk", "The ADK adapter") from exc
 
 MAX_RESOURCES_BYTES = 16 * 1024 * 1024
 """The most that ADK copies to a sandbox; it wants all files of a skill at once."""
@@ -31,28 +30,21 @@ _BLANKS = re.compile(r"[\s_]+")
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class SkillSearchRegistry(SkillRegistry):
-    """A library as a registry for ADK's ``SkillToolset``.
+    """A library as a registry for ADK's ``SkillToolset``: `n` skills an answer, by a threshold.
 
     ADK accepts only names of lower-case letters, digits and single hyphens. A name that differs
     from that form in case, blanks or underscores is shown in it; a skill that no such name finds is
-    left out of the answers, and logged.
+    left out of the answers, and logged. Files beyond `max_bytes` of a skill are left out too.
     """
 
-    def __init__(
-        self,
-        library: SkillLibrary,
-        *,
-        n: int = 5,
-        threshold: float | None = None,
-        max_bytes: int = MAX_RESOURCES_BYTES,
-    ) -> None:
-        """Take a library, how many skills a search returns, and the bytes of a skill's files."""
-        self._library = library
-        self._n = n
-        self._threshold = threshold
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+    library: SkillLibrary
+    _: KW_ONLY
+    n: int = 5
+    threshold: float | None = None
+    max_bytes: int = MAX_RESOURCES_BYTES
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     async def search_skills(self, *, query: str) -> list[Frontmatter]:
         """Find the skills that fit a task, then those that may; `QueryError` for a bad query."""
@@ -77,7 +69,7 @@ class SkillSearchRegistry(SkillRegistry):
     def _search(self, query: str) -> list[Frontmatter]:
         skills = []
         with self._lock:
-            for hit in self._library.search(query, self._n, self._threshold).shown:
+            for hit in self.library.search(query, self.n, self.threshold).shown:
                 if name := self._name_for(hit.doc_id, hit.name):
                     about = one_line(f"{source_tag(hit)} {hit.description}", MAX_DESCRIPTION_CHARS)
                     skills.append(Frontmatter(name=name, description=about))
@@ -85,7 +77,7 @@ class SkillSearchRegistry(SkillRegistry):
 
     def _read(self, name: str) -> Skill:
         with self._lock:
-            loaded = self._library.load(name)
+            loaded = self.library.load(name)
             adk_name = self._name_for(loaded.document.doc_id, loaded.skill.name)
             if adk_name is None:
                 raise SkillError(
@@ -106,7 +98,7 @@ class SkillSearchRegistry(SkillRegistry):
             frontmatter = Frontmatter.model_validate(fields | extra)
         except ValueError:  # metadata that ADK does not understand
             frontmatter = Frontmatter.model_validate(fields)
-        body = load_note(self._library, loaded.skill) + visible(loaded.skill.body)
+        body = load_note(self.library, loaded.skill) + visible(loaded.skill.body)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:
@@ -114,14 +106,14 @@ class SkillSearchRegistry(SkillRegistry):
         adk_name = _BLANKS.sub("-", one_line(name)).lower()
         with suppress(SkillError, ValueError):  # pydantic's error is a ValueError
             Frontmatter(name=adk_name, description="-")
-            if self._library.find(adk_name).doc_id == doc_id:
+            if self.library.find(adk_name).doc_id == doc_id:
                 return adk_name
         logger.warning("ADK cannot be given the skill %s: no name that it accepts means it", doc_id)
         return None
 
     def _resources(self, doc_id: str, files: tuple[str, ...]) -> Resources:
         """Read the files in the three folders that ADK knows."""
-        left = self._max_bytes
+        left = self.max_bytes
         found: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
         for path in files:
             folder, _, rest = path.partition("/")
@@ -129,7 +121,7 @@ class SkillSearchRegistry(SkillRegistry):
                 continue
             file = None
             with suppress(SkillError):  # too large or unreadable
-                file = self._library.read(doc_id, path)
+                file = self.library.read(doc_id, path)
             if file is None or file.size > left:
                 logger.warning("ADK is not given %s of the skill %s", path, doc_id)
                 continue

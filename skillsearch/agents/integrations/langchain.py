@@ -7,12 +7,10 @@ from functools import partial
 from typing import Any
 
 from skillsearch.agents.tool import Toolset, arguments_schema
-from skillsearch.errors import MissingDependencyError
+from skillsearch.errors import importing
 
-try:
+with importing("langchain-core", "langchain", "The LangChain adapter"):
     from langchain_core.tools import StructuredTool
-except ImportError as exc:
-    raise MissingDependencyError("langchain-core", "langchain", "The LangChain adapter") from exc
 
 
 def as_tools(toolset: Toolset) -> list[StructuredTool]:

@@ -7,14 +7,11 @@ from functools import partial
 from typing import Any
 
 from skillsearch.agents.tool import Toolset, arguments_schema
-from skillsearch.errors import MissingDependencyError
+from skillsearch.errors import importing
 
-try:
+with importing("pydantic-ai-slim", "pydantic-ai", "The pydantic-ai adapter"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.toolsets import AbstractToolset, DynamicToolset
-except ImportError as exc:
-    purpose = "The pydantic-ai adapter"
-    raise MissingDependencyError("pydantic-ai-slim", "pydantic-ai", purpose) from exc
 
 
 def as_toolset(toolset: Toolset, *, toolset_id: str | None = None) -> AbstractToolset[Any]:

@@ -18,7 +18,7 @@ from skillsearch.agents.default_tools import (
 )
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
-from skillsearch.errors import RootError, SkillError, SkillNotFoundError
+from skillsearch.errors import RootError, SkillError, SkillNotFoundError, explained
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
@@ -81,15 +81,11 @@ class SkillsManager:
     def create_root(self) -> Path:
         """Create the folder with a README, unless they exist; `RootError` if that fails."""
         readme = self.roots[0] / "README.md"
-        try:
-            with suppress(FileExistsError):
-                self.roots[0].mkdir(parents=True, exist_ok=True)
-                with readme.open("x", encoding="utf-8") as file:
-                    file.write(_README)
-        except OSError as exc:
-            raise RootError(
-                f"{self.roots[0]} cannot be created: {exc.strerror}; choose another folder."
-            ) from exc
+        failed = f"{self.roots[0]} cannot be created: %s; choose another folder."
+        with explained(RootError, failed), suppress(FileExistsError):
+            self.roots[0].mkdir(parents=True, exist_ok=True)
+            with readme.open("x", encoding="utf-8") as file:
+                file.write(_README)
         return readme
 
     def list_skills(self) -> list[str]:

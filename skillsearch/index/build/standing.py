@@ -14,8 +14,7 @@ from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.storage.arrivals import note_arrivals
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
-
-Numbers = NDArray[np.int64]
+from skillsearch.index.storage.numbering import Numbers
 
 
 @dataclass(frozen=True, slots=True)

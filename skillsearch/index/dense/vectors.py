@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array
-from skillsearch.index.storage.numbering import NOTHING, Numbers, numbered, within, without
+from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Rows = NDArray[Any]
+Rows = NDArray[Any]
 
 # Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
 FLAT_LIMIT = 5_000

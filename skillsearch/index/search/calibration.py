@@ -16,19 +16,16 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from skillsearch.errors import ConfigError
 from skillsearch.index.documents import DENSE_CHANNELS
+from skillsearch.index.storage.numbering import Values
 from skillsearch.types import JsonValue
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Names = tuple[str, ...]
-    Values = NDArray[np.float64]
+Names = tuple[str, ...]
 
 # Order of the columns of every feature matrix.
 # bm25_metadata, bm25_full: BM25 of the metadata, and of metadata and body together, as the share of

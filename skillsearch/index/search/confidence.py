@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,7 @@ from skillsearch.index.search.calibration import (
 )
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.search.ranker import Judged, Ranked, best_first
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
+from skillsearch.index.storage.numbering import Values
 
 
 def judge(

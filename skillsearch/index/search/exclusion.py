@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.storage.numbering import Numbers
+from skillsearch.index.storage.numbering import Numbers, Values
 from skillsearch.text.tokenizer import document_terms
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
 
 # Records are read of this many of the nearest skills that exclude something; one takes 20 µs.
 _MOST_READ = 20

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DENSE_CHANNELS
@@ -21,15 +22,17 @@ from skillsearch.index.search.calibration import (
 from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import NOTHING, Numbers, find_sorted, union, without
+from skillsearch.index.storage.numbering import (
+    NOTHING,
+    Numbers,
+    Values,
+    find_sorted,
+    union,
+    without,
+)
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
 _MIN_CANDIDATES = 50

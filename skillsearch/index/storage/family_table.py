@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.storage.numbering import NOTHING, Numbers, find_sorted, union, without
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Flags = NDArray[np.bool_]
+from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Places in arrays: documents numbered through segments, look-ups, runs; pure."""
+"""Arrays of numbers: documents numbered through segments, look-ups, runs; pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 """Numbers of documents, or their places in an array."""
+Floats = NDArray[np.float32]
+"""Vectors, one a row, and what is computed of them."""
+Values = NDArray[np.float64]
+"""Features and scores, of a document each."""
+Flags = NDArray[np.bool_]
 NOTHING: Numbers = np.zeros(0, np.int64)
 
 
