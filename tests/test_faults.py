@@ -460,7 +460,7 @@ def test_rot_is_healed_by_the_runs_that_follow(root, folder, rot):
     """Each run reads some parts again, whatever else it finds; a few do for a small index."""
     generation = build(root, folder).generation
     trust(folder)
-    part = IndexFolder(folder).open().folder / "dense-0-metadata.npy"
+    part = IndexFolder(folder).open().folder / "dense-0-metadata.faiss"
     whole = part.read_bytes()
     rot(part)
     assert SkillIndex.open(folder).refresh().healed == (part.name,)

@@ -133,8 +133,8 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
     skills.settle()
     index = build(skills.root, languages="all")
     assert has_delta(index)
-    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.npy")]
-    assert sorted(bodies) == ["delta-dense-1-body.npy", "dense-1-body.npy"]
+    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.faiss")]
+    assert sorted(bodies) == ["delta-dense-1-body.faiss", "dense-1-body.faiss"]
     new = build(skills.root, index_dir="new", languages="all")
     assert answers(index) == answers(new)
     for query in ("密钥", "视频 tea kettle"):
