@@ -8,12 +8,13 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,23 @@ def home(homes, monkeypatch):
 def default_reader(home, monkeypatch):
     """Have skills read as by default, or by what a test asks for."""
     monkeypatch.delenv("SKILLSEARCH_READER", raising=False)
+
+
+@pytest.fixture
+def count_saved():
+    """Count the vectors in the user's cache, while others write to it too."""
+    from skillsearch.config import cache_dir
+    from skillsearch.embedders.embedding_cache import FILE, FOLDER
+
+    def count():
+        path = cache_dir() / FOLDER / FILE
+        if not path.exists():
+            return 0
+        with closing(sqlite3.connect(path, timeout=60)) as file, suppress(sqlite3.OperationalError):
+            return file.execute("SELECT count(*) FROM vectors").fetchone()[0]
+        return 0  # it has no tables yet
+
+    return count
 
 
 @pytest.fixture

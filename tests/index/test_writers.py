@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skillsearch.config import cache_dir
 from skillsearch.index.build.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -250,19 +251,23 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
-def test_a_lost_vector_of_a_changed_skill_is_made_anew(skills, build, files_of):
-    """All is written as one segment, byte for byte as if it were new."""
+def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
+    """Those of skills that changed before are taken from the delta before, to the bit."""
     build(skills.root)
     skills.write("s07")
     skills.settle()
-    index = build(skills.root)
-    for part in index.folder.glob("embeddings-*"):
-        part.unlink()
+    build(skills.root)
+    shutil.rmtree(cache_dir())
     skills.write("s08")
     skills.settle()
-    index, new = build(skills.root), build(skills.root, index_dir="new")
-    assert not has_delta(index)
-    assert files_of(index.opened.folder) == files_of(new.opened.folder)
+    index = build(skills.root)
+    assert has_delta(index)
+    shutil.rmtree(cache_dir())
+    skills.write("s09")
+    skills.settle()
+    whole = limited(least_documents=10_000)
+    one, new = build(skills.root, kind=whole), build(skills.root, index_dir="new", kind=whole)
+    assert files_of(one.opened.folder) == files_of(new.opened.folder)
 
 
 def test_a_small_corpus_stays_one_segment(skills, build):

@@ -146,15 +146,20 @@ class DenseChannel:
         ]
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def vectors_of(self, numbers: Numbers) -> Floats:
-        """Return the metadata vectors of some documents, in any order; or IndexError."""
+    def is_coarser(self, writer: DenseWriter) -> bool:
+        """Return whether vectors are rounded here and not by a writer."""
+        rounded = any(one.fields[0].dtype == np.float16 for one in self.segments)
+        return rounded and not writer.is_rounding
+
+    def vectors_of(self, numbers: Numbers, field: int = 0) -> Floats:
+        """Return the vectors of some documents in a field, in any order; or IndexError."""
         size = sum(segment.size for segment in self.segments)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
             raise IndexError(numbers)
         found = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
         for first, segment in numbered(self.segments):
             is_here = (numbers >= first) & (numbers < first + segment.size)
-            found[is_here] = as_floats(segment.fields[0][numbers[is_here] - first])
+            found[is_here] = as_floats(segment.fields[field][numbers[is_here] - first])
         return found
 
 
@@ -177,7 +182,8 @@ class DenseWriter:
         self._path = _codes_file(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
-        self._type = np.float16 if self._has_codes or beside_codes else np.float32
+        self.is_rounding = self._has_codes or beside_codes
+        self._type = np.float16 if self.is_rounding else np.float32
         self._writers = [
             FaissWriter(path, self._type, dimensions)
             for path in _files(folder, name, with_body=with_body)
