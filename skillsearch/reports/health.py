@@ -45,7 +45,7 @@ PACKAGES = tuple(
 )
 EXTRAS = {
     "adk": "google.adk",
-    "eval": "ir_measures",
+    "eval": "matplotlib",
     "find": "prompt_toolkit",
     "langchain": "langchain_core",
     "mcp": "mcp",

@@ -431,7 +431,15 @@ def test_an_unreadable_run_is_named_with_its_line(evaluate, drinks_collection, t
     assert result.stderr.startswith(f"Error: {path}:2: the score is 'high'")
 
 
-@pytest.mark.parametrize("module", ["ir_measures", "matplotlib", "jinja2"])
+def test_without_the_extra_all_is_measured(parsed, drinks_collection, monkeypatch):
+    """Intervals and tests of differences too; what it adds are plots and a page."""
+    for module in ("ir_measures", "scipy", "matplotlib", "jinja2"):
+        monkeypatch.setitem(sys.modules, module, None)
+    found = parsed(drinks_collection, "--system", "hybrid", "--system", "bm25")
+    assert set(MEASURES) - {"Judged@10"} <= set(found["systems"]["hybrid"])
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
 def test_a_missing_extra_is_named_before_anything_is_indexed(
     evaluate, drinks_collection, tmp_path, monkeypatch, module
 ):
