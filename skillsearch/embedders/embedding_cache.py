@@ -50,6 +50,7 @@ _PRUNE = f"""DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER
 _OF_MACHINE = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
     *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_PROTOCOL),
 }
 
 logger = logging.getLogger(__name__)
@@ -167,4 +168,7 @@ def _sealed(name: bytes, row: bytes) -> bytes:
 @cache
 def _tell(path: Path, problem: str) -> None:
     """Log a problem, once in a process."""
-    logger.warning("The cache of embedded texts, %s, cannot be used: %s", path, problem)
+    cure = (
+        "Check the permissions and the disk of its folder, or remove it: skillsearch cache --clear"
+    )
+    logger.warning("The cache of embedded texts, %s, cannot be used: %s. %s", path, problem, cure)

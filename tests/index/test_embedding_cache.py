@@ -290,6 +290,18 @@ def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
     assert (cache_dir() / FOLDER).read_text(encoding="utf-8") == "a file"
 
 
+def test_a_cache_that_is_cleared_meanwhile_is_begun_anew_by_the_next(path, caplog):
+    """Who had it open goes on without, whose vectors are in no other file then."""
+    with open_cache() as cache:
+        cache.put({key(1): vector(1)})
+        path.unlink()
+        fill(2)
+        for _ in range(2):
+            cache.put({key(3): vector(3)})
+    assert caplog.text.count("cannot be used") == 1
+    assert kept(1, 2, 3) == [2]
+
+
 def test_what_cannot_be_written_can_still_be_read(path, caplog, pass_time):
     """As on a full disk; root may write any file, but not one of a later version of the format."""
     fill(1)

@@ -270,6 +270,24 @@ def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
     assert files_of(one.opened.folder) == files_of(new.opened.folder)
 
 
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, files_of, is_cached):
+    """Its vectors were rounded, so they are taken from the cache or made anew, to the bit."""
+    kind = limited(least_documents=10_000, most_flat=28)
+    assert build(skills.root, kind=kind).opened.corpus.dense[0].segments[0].codes is not None
+    for name in ("s03", "s04"):
+        skills.remove(name)
+    skills.settle()
+    if not is_cached:
+        shutil.rmtree(cache_dir())
+    index = build(skills.root, kind=kind)
+    assert len(index) == 28
+    assert index.opened.corpus.dense[0].segments[0].codes is None
+    shutil.rmtree(cache_dir())
+    new = build(skills.root, index_dir="new", kind=kind)
+    assert files_of(index.opened.folder) == files_of(new.opened.folder)
+
+
 def test_a_small_corpus_stays_one_segment(skills, build):
     """It is written anew in no time."""
     kind = limited(least_documents=31)

@@ -171,6 +171,9 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
 
     def finish(self) -> None:
         """Write the rest; a CacheError if vectors of the index before are less exact than ours."""
+        is_rounding = self._beside_codes or self.size > self._update.limits.most_flat
+        if self.reused and self._before and self._before.dense[0].is_rounded and not is_rounding:
+            raise CacheError("the vectors of so few skills are kept as they are, not rounded")
         self.queue.finish()
         self._documents.finish()
         for number, writer in enumerate(self._fields):
@@ -193,8 +196,6 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 beside_codes=self._beside_codes,
                 flat_limit=self._update.limits.most_flat,
             )
-            if self.reused and self._before and self._before.dense[channel].is_coarser(dense):
-                raise CacheError("the vectors of so few skills are kept as they are, not rounded")
             for fields in zip(*(self._vectors(channel, n) for n in range(1 + with_body))):  # noqa: B905
                 dense.add(*fields)
             dense.finish()

@@ -146,10 +146,10 @@ class DenseChannel:
         ]
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def is_coarser(self, writer: DenseWriter) -> bool:
-        """Return whether vectors are rounded here and not by a writer."""
-        rounded = any(one.fields[0].dtype == np.float16 for one in self.segments)
-        return rounded and not writer.is_rounding
+    @property
+    def is_rounded(self) -> bool:
+        """Whether these are the vectors of a large corpus."""
+        return self.segments[0].fields[0].dtype == np.float16
 
     def vectors_of(self, numbers: Numbers, field: int = 0) -> Floats:
         """Return the vectors of some documents in a field, in any order; or IndexError."""
@@ -182,8 +182,7 @@ class DenseWriter:
         self._path = _codes_file(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
-        self.is_rounding = self._has_codes or beside_codes
-        self._type = np.float16 if self.is_rounding else np.float32
+        self._type = np.float16 if self._has_codes or beside_codes else np.float32
         self._writers = [
             FaissWriter(path, self._type, dimensions)
             for path in _files(folder, name, with_body=with_body)
