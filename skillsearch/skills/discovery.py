@@ -62,8 +62,11 @@ def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
             found[Path(real)] = None
     kept: list[Path] = []
     for root in found:
-        around = (one for one in found if one != root and root.is_relative_to(one))
-        outer = next((one for one in around if _is_walked(root.relative_to(one))), None)
+        around = set(root.parents) & found.keys()
+        outer = next(
+            (other for other in found if other in around and _is_walked(root.relative_to(other))),
+            None,
+        )
         if outer is None:
             kept.append(root)
         else:

@@ -25,7 +25,7 @@ BATCH = 2_048
 """Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
 FLUSHED = 32
 """Vectors that are put into the cache at once, so that a kill loses no more."""
-_IN_MEMORY = 8 << 20
+_IN_MEMORY = 1 << 20
 """Bytes of new vectors beyond which they are kept in a file."""
 
 
