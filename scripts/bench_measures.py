@@ -14,7 +14,7 @@ from typing import Any
 
 COLD_RUNS = 5
 WARM_ROUNDS = 5
-PARTS = ("documents", "lexical", "dense", "chunk", "snapshot", "embeddings")
+PARTS = ("documents", "lexical", "dense", "chunk", "snapshot")
 """For each part of an index, the prefixes of its files' names."""
 
 Record = dict[str, Any]

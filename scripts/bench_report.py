@@ -110,15 +110,10 @@ ROWS = (
         ),
     ),
     Row(
-        "disk: index, cached vectors",
+        "disk",
         lambda r: (
-            ", ".join(
-                digits(size / 1e6)
-                for size in (
-                    sum(r["disk_bytes"].values()) - r["disk_bytes"]["embeddings"],
-                    r["disk_bytes"]["embeddings"],
-                )
-            )
+            # Earlier versions kept the saved vectors in the folder of the index.
+            digits((sum(r["disk_bytes"].values()) - r["disk_bytes"].get("embeddings", 0)) / 1e6)
             + " MB"
         ),
     ),

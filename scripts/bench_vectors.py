@@ -1,4 +1,4 @@
-"""Corpora whose vectors are in the cache of their index, so that no model has to embed them.
+"""Corpora whose vectors are in the user's cache, so that no model has to embed them.
 
 A made skill has the mean of its originals' vectors, by their shares, with noise. They are kept
 under the keys of its own texts, as if it had been embedded.
@@ -53,19 +53,13 @@ def make_corpus(
     made = work / f"made-{size}{kind}"
     of = hashlib.sha256(json.dumps([originals, NOISE, SHARES]).encode()).hexdigest()
     if not made.exists() or made.read_text(encoding="ascii") != of:
-        for folder in (root, index_dir):
-            shutil.rmtree(folder, ignore_errors=True)
-        index_dir.mkdir(parents=True)
+        shutil.rmtree(root, ignore_errors=True)
         write_skills(
             str(root), (skill.text for skill in mixtures(originals, size, with_body=with_body))
         )
-        fill_cache(originals, mixtures(originals, size, with_body=False), index_dir)
+        fill_cache(originals, mixtures(originals, size, with_body=False))
         made.write_text(of, encoding="ascii")
-    for path in index_dir.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif not path.name.startswith("embeddings-"):
-            path.unlink()
+    shutil.rmtree(index_dir, ignore_errors=True)
     return root, index_dir
 
 
@@ -80,17 +74,17 @@ def unit(rows: Rows) -> Rows:
     return shortened
 
 
-def fill_cache(originals: Sequence[Text], made: Iterator[Mixture], index_dir: Path) -> None:
-    """Put the vectors of made skills into the cache of their index."""
+def fill_cache(originals: Sequence[Text], made: Iterator[Mixture]) -> None:
+    """Put the vectors of made skills into the cache."""
     embedder = load_embedder("onnx")
     vectors = embed(embedder, [embedded_text(text, embedder) for text in originals])
     rng = np.random.default_rng(0)
-    with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
+    with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
         while block := list(itertools.islice(made, _BLOCK)):
             sources = vectors[np.array([skill.sources for skill in block])]
             rows = noisy(np.einsum("s,nsd->nd", np.array(SHARES, np.float32), sources), rng)
-            for skill, row in zip(block, rows, strict=True):
-                cache.add(text_key(embedded_text(skill.text, embedder)), row)
+            keys = (text_key(embedded_text(skill.text, embedder)) for skill in block)
+            cache.put(dict(zip(keys, rows, strict=True)))
 
 
 def embedded_text(text: Text, embedder: Embedder) -> str:

@@ -1,4 +1,4 @@
-"""Embed skills on Ray: many processes or machines fill the embedding cache of an index.
+"""Embed skills on Ray: many processes or machines fill the user's cache of saved vectors.
 
 Usage: python scripts/embed_ray.py [ROOT]... --index-dir D [--workers 2]
        python scripts/embed_ray.py --listing FILE --index-dir D --address auto --workers 64

@@ -100,7 +100,7 @@ class Embedding:
         """Describe a channel and open the cache of its vectors."""
         channel = self._fleet.describe(model)
         if channel not in self._caches:
-            cache = EmbeddingCache(self._folder.path, channel.fingerprint, channel.dimensions)
+            cache = EmbeddingCache(channel.fingerprint, channel.dimensions)
             self._caches[channel] = self._stack.enter_context(cache)
             self._pending[channel] = set()
         return channel
@@ -110,9 +110,7 @@ class Embedding:
         told = time.monotonic()
         for shard, vectors in self._fleet.embed(self._shards(channels)):
             cache = self._caches[shard.channel]
-            for key, vector in zip(shard.texts, vectors, strict=True):
-                cache.add(key, vector)
-            cache.flush()
+            cache.put(dict(zip(shard.texts, vectors, strict=True)))
             self._pending[shard.channel].difference_update(shard.texts)
             self.tally.embedded += len(shard.texts)
             if time.monotonic() - told >= POLL_S:
@@ -146,11 +144,9 @@ class Embedding:
     def _lacking(self, channel: Channel, texts: Mapping[bytes, str]) -> dict[bytes, str]:
         """Return the texts that the cache of a channel lacks and that are not on their way."""
         pending = self._pending[channel]
-        is_there = self._caches[channel].has(list(texts))
+        cached = self._caches[channel].get(texts)
         found = {
-            key: text
-            for (key, text), is_known in zip(texts.items(), is_there, strict=True)
-            if not is_known and key not in pending
+            key: text for key, text in texts.items() if key not in cached and key not in pending
         }
         pending.update(found)
         return found

@@ -8,12 +8,13 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,6 +148,23 @@ def fits_from(monkeypatch):
         monkeypatch.setattr(states, "NEAR", 0.0)
 
     return fits_from
+
+
+@pytest.fixture
+def count_saved():
+    """Count the vectors in the user's cache, while others write to it too."""
+    from skillsearch.config import cache_dir
+    from skillsearch.embedders.embedding_cache import FILE, FOLDER
+
+    def count():
+        path = cache_dir() / FOLDER / FILE
+        if not path.exists():
+            return 0
+        with closing(sqlite3.connect(path, timeout=60)) as file, suppress(sqlite3.OperationalError):
+            return file.execute("SELECT count(*) FROM vectors").fetchone()[0]
+        return 0  # it has no tables yet
+
+    return count
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ import pytest
 
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
-from skillsearch.config import Settings
+from skillsearch.config import Settings, cache_dir
+from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
 from skillsearch.index.request import IndexRequest
@@ -63,7 +64,7 @@ import shutil
 shutil.rmtree = deadly(shutil.rmtree)
 from skillsearch.files.arrays import ArrayWriter
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-EmbeddingCache.add = deadly(EmbeddingCache.add)
+EmbeddingCache.put = deadly(EmbeddingCache.put)
 EmbeddingCache.close = deadly(EmbeddingCache.close)
 ArrayWriter.append = deadly(ArrayWriter.append)
 ArrayWriter.close = deadly(ArrayWriter.close)
@@ -307,10 +308,9 @@ def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
 
 
 def test_a_flipped_bit_beside_the_parts_costs_only_time(root, folder):
-    """In the snapshot or the vectors: the next run finds it and comes to the same index."""
+    """In the snapshot or the saved vectors: the next run comes to the same index."""
     generation = build(root, folder).generation
-    (embeddings,) = folder.glob("embeddings-*.vectors")
-    for path in (folder / "snapshot.bin", embeddings):
+    for path in (folder / "snapshot.bin", cache_dir() / FOLDER / FILE):
         flipped(path)
         index = build(root, folder)
         assert index.generation == generation
@@ -394,30 +394,6 @@ def test_rot_is_not_carried_over_into_the_next_generation(root, folder, tmp_path
     assert content(folder) == content(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize(
-    ("kind", "place"), [("keys", 0), ("keys", 8), ("keys", 16), ("vectors", 0), ("vectors", -1)]
-)
-def test_a_damaged_saved_vector_is_told_by_doctor_and_made_again(root, tmp_path, kind, place, rot):
-    """In its key, its digest or itself: one text is embedded, the index stays as it is."""
-    folder = tmp_path / "index"
-    request = build(root, folder).opened.settings.request()
-    generation = IndexFolder(folder).current()
-
-    def told():
-        found = {check.name: check for check in check_index(Settings(index_dir=folder))}
-        return found["index"].verdict, found["saved vectors"]
-
-    (saved,) = folder.glob(f"embeddings-*.{kind}")
-    rot(saved, place)
-    verdict, check = told()
-    assert (verdict, check.verdict) == ("ok", "warning")
-    assert check.detail.startswith("1 skills ")
-    assert "skillsearch index --verify" in check.detail
-    _, report = SkillIndex.build(request, folder, verify=True)
-    assert (report.generation, report.embedded, report.healed) == (generation, 1, ())
-    assert told()[1].verdict == "ok"
-
-
 @pytest.mark.parametrize("name", ["CURRENT", "request.json", "snapshot.bin"])
 def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, folder, name, cli):
     """Even the record of what was indexed: the index knows it too."""
@@ -460,7 +436,7 @@ def test_rot_is_healed_by_the_runs_that_follow(root, folder, rot):
     """Each run reads some parts again, whatever else it finds; a few do for a small index."""
     generation = build(root, folder).generation
     trust(folder)
-    part = IndexFolder(folder).open().folder / "dense-0-metadata.npy"
+    part = IndexFolder(folder).open().folder / "dense-0-metadata.faiss"
     whole = part.read_bytes()
     rot(part)
     assert SkillIndex.open(folder).refresh().healed == (part.name,)

@@ -144,8 +144,6 @@ def _check(asked: Asked) -> list[tuple[str, float]]:
         asked.header and asked.confusables,
         "--header names the columns of figures, and --confusables prints others; use --json.",
     )
-    if not asked.compare:
-        require_installed("eval", "Measuring", "ir_measures")
     if asked.html:
         require_installed("eval", "--html", "matplotlib", "jinja2")
     if asked.save_runs:

@@ -1,213 +1,174 @@
-"""Vectors by the text that they embed, in append-only files per embedder.
+"""Vectors by the text that they embed: one cache of a user, for all indexes and models.
 
-``embeddings-FINGERPRINT-N.keys`` has the key of each text and the digest of its vector, the file
-``.vectors`` beside it the vectors in the same order. A torn or damaged vector is only a miss, and
-an interrupted run keeps all that was flushed. Compaction writes the files of the next number, the
-keys last: the highest number that has keys counts. Only who holds the index lock appends.
+It only saves embedding again: an index holds its own vectors, so what is missing here, damaged or
+pruned is nobody's loss. It is an SQLite file, which several processes read and write at once, and
+of which a kill loses what was not put yet. There are no texts in it, only hashes of them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import itertools
+import hashlib
 import logging
-import re
-from collections.abc import Sequence
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from skillsearch.files.atomic_files import write_atomically
+from skillsearch.config import cache_dir
+from skillsearch.files.own_folder import other_owner
 
-Keys = Sequence[bytes] | NDArray[np.uint64]
-"""Keys of texts, as `text_key` or as `key_array` gives them."""
+Row = NDArray[np.float32]
+
+FOLDER, FILE = "embeddings", "vectors.db"
+# Bytes from which on the vectors unused for longest are removed, so many of a hundred at a time.
+LIMIT = 2 << 30
+_PRUNED = 10
+# Seconds to wait for other writers, each of which takes milliseconds.
+_TIMEOUT = 60.0
+_DAY = 86_400
+# Five vectors of the packaged model fit into a page. What a crash of the machine leaves of a cache
+# that was not synced is found as any damage is.
+_PREPARE = (
+    "PRAGMA page_size = 8192",
+    "PRAGMA synchronous = OFF",
+    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, day INTEGER, vector BLOB)",
+    "CREATE INDEX IF NOT EXISTS by_day ON vectors (day)",
+)
+_READ = "SELECT day, vector FROM vectors WHERE key = ?"
+_WRITE = "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)"
+_USE = "UPDATE vectors SET day = ? WHERE key = ?"
+_PRUNE = f"""DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY day, rowid
+    LIMIT (SELECT 1 + count(*) * {_PRUNED} / 100 FROM vectors))"""
+
+# Errors that tell of the machine; all others tell of a damaged file, which is made anew.
+_OF_MACHINE = {
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+    *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
+    *(sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_PROTOCOL),
+}
 
 logger = logging.getLogger(__name__)
 
-# Vectors that are held in memory at a time.
-_BLOCK = 1 << 12
-# Rewrite the files once they hold this many times the vectors in use, and some slack.
-_COMPACT_FACTOR = 2
-_COMPACT_SLACK = 2_000
-# Words of 64 bits in a record: two of the key, one of the digest.
-_WORDS = 3
-# Added keys that a dictionary finds, before they are sorted in among the others.
-_RECENT = 1 << 16
-_FILE_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-
 
 class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
-    """The saved vectors of one embedder; a context manager that closes the files.
+    """The saved vectors of one embedder; a context manager that closes the file.
 
-    Records of keys and digests take 40 bytes each, and no Python object: those that were there are
-    found in a sorted array, those added since in a dictionary. Damaged rows are never found.
+    If the file cannot be read or written, that is logged once, and nothing is known or kept.
     """
 
     def __init__(
-        self, folder: Path, fingerprint: str, dimensions: int, *, recent: int = _RECENT
+        self, fingerprint: str, dimensions: int, folder: Path | None = None, *, limit: int = LIMIT
     ) -> None:
-        """Open the cache of an embedder in an index folder, empty if there is none."""
-        self._folder, self._most_recent = folder, recent
-        self._name = f"embeddings-{fingerprint[:16]}"
-        self.dimensions = dimensions
-        self._number = max((number for number, _ in self._files("keys")), default=0)
-        self._appending: list[io.BufferedWriter] = []
-        self._damaged: set[int] = set()
-        records = np.zeros((0, _WORDS), np.uint64)
-        with contextlib.suppress(FileNotFoundError):
-            # Only what was written whole counts.
-            words = np.fromfile(self._path("keys", self._number), "<u8")
-            size = self._path("vectors", self._number).stat().st_size
-            whole = min(len(words) // _WORDS, size // (4 * dimensions))
-            records = words[: whole * _WORDS].reshape(-1, _WORDS)
-        self._sort(records)
+        """Name the embedder; the file is opened, or made, when it is first needed."""
+        self._path = (folder or cache_dir() / FOLDER) / FILE
+        self._salt = f"{fingerprint} {dimensions} ".encode()
+        self._bytes, self._limit = 4 * dimensions, limit
+        self._file: sqlite3.Connection | None = None
+        self._is_readable = self._is_writable = True
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        return self._size - len(self._damaged)
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
-    def rows_of(self, keys: Keys) -> NDArray[np.int64]:
-        """Return the last row of each key, -1 for none, without reading the vectors."""
-        wanted = key_array(keys)
-        found = np.full(len(wanted), -1, np.int64)
-        # All records with the same first word are compared: a key has two if one was damaged.
-        begins = np.searchsorted(self._heads, wanted[:, 0])
-        counts = np.searchsorted(self._heads, wanted[:, 0], "right") - begins
-        asked = np.repeat(np.arange(len(wanted)), counts)
-        places = np.arange(len(asked)) + np.repeat(begins + counts - np.cumsum(counts), counts)
-        rows = self._order[places]
-        fits = self._records[rows, 1] == wanted[asked, 1]
-        if self._damaged:
-            fits &= ~np.isin(rows, list(self._damaged))
-        np.maximum.at(found, asked[fits], rows[fits])
-        if self._recent:
-            for place, key in enumerate(wanted):
-                found[place] = self._recent.get(key.tobytes(), found[place])
-        return found
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, Row]:
+        """Return the intact vectors of some texts, by the `text_key` of each."""
+        today = int(time.time()) // _DAY
+        vectors: dict[bytes, Row] = {}
+        used: list[tuple[int, bytes]] = []
 
-    def has(self, keys: Keys) -> NDArray[np.bool_]:
-        """Return for which keys there is an intact vector, by reading them."""
-        rows = self.rows_of(keys)
-        blocks = [self._read(rows[at : at + _BLOCK])[1] for at in range(0, len(rows), _BLOCK)]
-        return np.concatenate([np.zeros(0, np.bool_), *blocks])
+        def read(file: sqlite3.Connection) -> None:
+            for key in keys:
+                name = self._name(key)
+                day, data = file.execute(_READ, (name,)).fetchone() or (today, None)
+                row = data[: self._bytes] if isinstance(data, bytes) else b""
+                if row and data == _sealed(name, row):
+                    vectors[key] = np.frombuffer(row, "<f4")
+                    used.extend([(today, name)] if day != today else [])
 
-    def matrix(self, keys: Keys) -> NDArray[np.float32]:
-        """Return the vectors of keys, one row each; a KeyError if one is missing."""
-        wanted = key_array(keys)
-        vectors, are_intact = self._read(self.rows_of(wanted))
-        if not are_intact.all():
-            raise KeyError(wanted[np.argmin(are_intact)].tobytes())
+        if self._is_readable:
+            self._try(read)
+        if used and self._is_writable:
+            self._try(lambda file: file.executemany(_USE, used), writes=True)
         return vectors
 
-    def add(self, key: bytes, vector: NDArray[np.float32]) -> None:
-        """Keep a vector under its text's key; it outlives the process from the next `flush` on."""
-        data = np.asarray(vector, "<f4")
-        head, tail = key_array([key])[0].tolist()
-        record = np.array([head, tail, _digest(head, data)], "<u8")
-        if not self._appending:
-            self._remove_outdated()
-            for kind, size in (("vectors", 4 * self.dimensions), ("keys", 8 * _WORDS)):
-                file = self._path(kind, self._number).open("ab")
-                self._appending.append(file)
-                file.truncate(self._size * size)  # Go on behind the last whole vector.
-        for file, array in zip(self._appending, (data, record), strict=True):
-            file.write(array.tobytes())
-        self._recent[key] = self._size
-        self._records[self._size] = record
-        self._size += 1
-        if self._size == len(self._records):
-            self._sort(self._records)
+    def put(self, vectors: Mapping[bytes, Row]) -> None:
+        """Keep vectors by the `text_key` of each; they outlive the process from then on."""
+        today = int(time.time()) // _DAY
+        names = ((self._name(key), np.asarray(row, "<f4")) for key, row in vectors.items())
+        rows = [(name, today, _sealed(name, row.tobytes())) for name, row in names]
 
-    def flush(self) -> None:
-        """Hand what was added to the system, so that a kill does not lose it."""
-        for file in self._appending:
-            file.flush()
+        def write(file: sqlite3.Connection) -> None:
+            file.executemany(_WRITE, rows)
+            for name, *row in rows:
+                if file.execute(_READ, (name,)).fetchone() != tuple(row):
+                    raise sqlite3.DatabaseError("what was written is not there")
+            names = ("page_size", "page_count", "freelist_count")
+            size, count, free = (file.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+            if size * (count - free) > self._limit:
+                file.execute(_PRUNE)
 
-    def close(self) -> None:
-        """Write out what is buffered and close the files."""
-        with contextlib.ExitStack() as stack:
-            for file in self._appending:
-                stack.callback(file.close)
-            self._appending = []
+        if rows and self._is_writable:
+            self._try(write, writes=True)
 
-    def compact(self, keys: Keys, *, slack: int = _COMPACT_SLACK) -> None:
-        """Drop vectors that are not among the keys in use, once they outweigh those that are."""
-        rows, first = np.unique(self.rows_of(keys), return_index=True)
-        if len(self) <= _COMPACT_FACTOR * len(rows) + slack:
-            return
-        rows = rows[np.argsort(first)]
-        records = self._records[rows]
-        with self._path("vectors", self._number + 1).open("wb") as file:
-            for begin in range(0, len(rows), _BLOCK):
-                file.write(self._read(rows[begin : begin + _BLOCK])[0].data)
-        write_atomically(self._path("keys", self._number + 1), records.astype("<u8").tobytes())
-        self.close()
-        self._number += 1
-        self._damaged = set()
-        self._sort(records)
-        self._remove_outdated()
+    def _name(self, key: bytes) -> bytes:
+        """Return the key of a text for this embedder alone."""
+        return hashlib.sha256(self._salt + key).digest()[: len(key)]
 
-    def _path(self, kind: str, number: int) -> Path:
-        return self._folder / f"{self._name}-{number}.{kind}"
+    def _try(self, work: Callable[[sqlite3.Connection], object], *, writes: bool = False) -> None:
+        """Do something in one transaction; if that fails, do without from then on."""
+        for is_last in (False, True):
+            try:
+                self._file = self._file or self._open()
+                with self._file:
+                    work(self._file)
+                return
+            except (sqlite3.DatabaseError, UnicodeDecodeError, OSError) as exc:
+                # Messages about a damaged file hold what stands there.
+                self.close()
+                code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the details
+                if isinstance(exc, OSError) or code in _OF_MACHINE or is_last:
+                    self._is_writable = False
+                    self._is_readable &= writes
+                    _tell(self._path, str(exc))
+                    return
+            logger.warning("%s is damaged and will be made anew", self._path)
+            for path in (self._path, self._path.with_name(f"{FILE}-journal")):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
-    def _files(self, kind: str) -> list[tuple[int, Path]]:
-        paths = self._folder.glob(f"{self._name}-*.{kind}")
-        named = ((path.stem.rpartition("-")[2], path) for path in paths)
-        return [(int(number), path) for number, path in named if re.fullmatch(_FILE_NUMBER, number)]
-
-    def _remove_outdated(self) -> None:
-        """Remove what compactions left, killed ones too."""
-        for number, path in (*self._files("keys"), *self._files("vectors")):
-            if number != self._number:
-                path.unlink(missing_ok=True)
-
-    def _sort(self, records: NDArray[np.uint64]) -> None:
-        """Take records, and make room for more behind them."""
-        self._size = len(records)
-        self._records = np.concatenate([records, np.zeros((self._most_recent, _WORDS), np.uint64)])
-        self._order = np.argsort(records[:, 0])
-        self._heads = records[self._order, 0]
-        self._recent: dict[bytes, int] = {}
-
-    def _read(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return vectors, and which are as they were written; a row of -1 is not."""
-        vectors = np.zeros((len(rows), self.dimensions), np.float32)
-        are_intact = np.zeros(len(rows), np.bool_)
-        places = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
-        if not len(places):
-            return vectors, are_intact
-        self.flush()
-        wanted = rows[places]  # in the order of the file
-        found = np.zeros((len(wanted), self.dimensions), "<f4")
-        begins = np.flatnonzero(np.diff(wanted, prepend=-2) != 1).tolist()
-        with self._path("vectors", self._number).open("rb") as file:
-            # Adjacent vectors in one go; a mapping would count twice as much memory.
-            for begin, end in itertools.pairwise([*begins, len(wanted)]):
-                file.seek(int(wanted[begin]) * 4 * self.dimensions)
-                file.readinto(found[begin:end].data)
-        records = self._records[wanted].tolist()
-        for place, row, vector, (head, _, digest) in zip(
-            places.tolist(), wanted.tolist(), found, records, strict=True
-        ):
-            are_intact[place] = _digest(head, vector) == digest
-            if not are_intact[place] and row not in self._damaged:
-                self._damaged.add(row)
-                logger.warning("%s: vector %d is damaged and will be made again", self._name, row)
-        vectors[places] = found
-        return vectors, are_intact
+    def _open(self) -> sqlite3.Connection:
+        folder = self._path.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (owner := other_owner(folder)) is not None:
+            raise PermissionError(f"it belongs to user {owner}")
+        # One thread uses it at a time, but not always the same.
+        file = sqlite3.connect(self._path, timeout=_TIMEOUT, check_same_thread=False)
+        file.text_factory = bytes  # so that no damage is an error of decoding
+        for statement in _PREPARE:
+            file.execute(statement)
+        return file
 
 
-def _digest(head: int, vector: NDArray[np.float32]) -> int:
-    return xxhash.xxh3_64_intdigest(vector.data, seed=head)
+def _sealed(name: bytes, row: bytes) -> bytes:
+    """Return the bytes of a vector with a digest of them and of what they are kept under."""
+    return row + xxhash.xxh3_64_digest(name + row)
 
 
-def key_array(keys: Keys) -> NDArray[np.uint64]:
-    """Return keys as an array of two words each, shape (keys, 2)."""
-    if isinstance(keys, np.ndarray):
-        return keys
-    return np.frombuffer(b"".join(keys), "<u8").reshape(-1, 2)
+@cache
+def _tell(path: Path, problem: str) -> None:
+    """Log a problem, once in a process."""
+    cure = (
+        "Check the permissions and the disk of its folder, or remove it: skillsearch cache --clear"
+    )
+    logger.warning("The cache of embedded texts, %s, cannot be used: %s. %s", path, problem, cure)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import logging
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,8 +42,6 @@ from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
 from skillsearch.types import Languages, Progress, System
-
-logger = logging.getLogger(__name__)
 
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
@@ -133,19 +129,6 @@ def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> Ski
 
 def _short_hash(texts: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()[:16]
-
-
-def _share_vectors(work: Path, place: Path) -> None:
-    """Give a new index the saved vectors of the other indexes of the same skills."""
-    if place.exists():
-        return
-    try:
-        for source in sorted(work.glob("index-*/embeddings-*")):
-            place.mkdir(exist_ok=True)
-            if not (place / source.name).exists():
-                shutil.copyfile(source, place / source.name)
-    except OSError as exc:
-        logger.warning("vectors of other indexes in %s were not taken over: %s", work, exc)
 
 
 class QueryEmbedder:
@@ -238,7 +221,6 @@ class JudgedIndex:
         place = folders.work / f"index-{_short_hash(settings)}"
         with_body = spec.fields == "full"
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
-        _share_vectors(folders.work, place)
         built, _ = SkillIndex.build(request, place, progress=progress)
         opened = built.opened
         channels = {one.model: embedders[one.model] for one in opened.settings.channels}

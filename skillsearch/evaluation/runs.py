@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
 
-from skillsearch.errors import EvaluationError, explained, importing
+from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
 
-_T = TypeVar("_T")
-
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
-"""Names as in ir_measures. Judged@10 describes the judgments, not the system."""
+"""Names as in ir_measures, with whose values ours are tested. Judged@10 is of the judgments."""
+_DEPTH = 10
+"""No measure looks further."""
 
-MAX_GRADE = 9_999  # trec_eval allocates memory by the highest grade, and crashes on a huge one
+MAX_GRADE = 9_999  # trec_eval, which may read our runs, crashes on a huge one
 
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
 """White space separates the columns of a line; a leading byte order mark may vanish."""
@@ -53,21 +51,33 @@ def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
             found = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
             cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
             raise EvaluationError(f"{found}; {cure}.")
-    with importing("ir_measures", "eval", "Measuring"):
-        import ir_measures as library  # type: ignore[import-untyped, unused-ignore]
-    # Ids do not survive C unchanged: a NUL cuts one, and a lone surrogate is a crash.
-    number = defaultdict[str, str](map(str, count()).__next__)
-
-    def numbered(table: Mapping[str, Mapping[str, _T]]) -> dict[str, dict[str, _T]]:
-        return {number[q]: {number[d]: of for d, of in row.items()} for q, row in table.items()}
-
-    queries = {number[query]: query for query in judged}
-    values = {name: dict.fromkeys(judged, 0.0) for name in MEASURES}
-    run = as_run({query: answers[query] for query in judged if answers.get(query)})
-    measures = map(library.parse_measure, MEASURES)
-    for metric in library.iter_calc(measures, numbered(judged), numbered(run)) if run else ():
-        values[str(metric.measure)][queries[metric.query_id]] = float(metric.value)
+    values: dict[str, dict[str, float]] = {name: {} for name in MEASURES}
+    for query, grades in judged.items():
+        ranked = list(dict.fromkeys(doc_id for doc_id, _ in answers.get(query, ())))
+        for name, value in zip(MEASURES, _measures(grades, ranked[:_DEPTH]), strict=True):
+            values[name][query] = value
     return values
+
+
+def _measures(grades: Mapping[str, int], ranked: Sequence[str]) -> tuple[float, ...]:
+    """Return the `MEASURES` of the first documents of a ranking; a grade below 0 counts as 0."""
+    gains = [max(grades.get(doc_id, 0), 0) for doc_id in ranked]
+    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    right = [gain > 0 for gain in gains]
+    return (
+        _discounted(gains) / _discounted(ideal[:_DEPTH]),
+        sum(right[:5]) / len(ideal),
+        sum(right) / len(ideal),
+        float(any(right[:1])),
+        float(any(right[:5])),
+        1 / (1 + right.index(True)) if any(right) else 0.0,
+        sum(doc_id in grades for doc_id in ranked) / max(len(ranked), 1),
+    )
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    """Return the discounted cumulative gain (Järvelin and Kekäläinen, TOIS 2002, as trec_eval)."""
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
 def parse_minimum(text: str) -> tuple[str, float]:
@@ -165,18 +175,6 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         for source, of in system.unanswerable.items():
             answers |= {} if source in (FOREIGN, DROPPED_GOLD) else of
         write_run(folder / f"{name}.trec", answers, system.name)
-
-
-def as_run(answers: Answers) -> dict[str, dict[str, float]]:
-    """Return answers as a run of BEIR's form, with scores that say nothing but the order.
-
-    The last document scores 1, each before it 1 more; a repeated one keeps its first place.
-    """
-    run = {}
-    for query_id, ranking in answers.items():
-        doc_ids = dict.fromkeys(doc_id for doc_id, _ in ranking)
-        run[query_id] = {doc_id: float(len(doc_ids) - i) for i, doc_id in enumerate(doc_ids)}
-    return run
 
 
 def _lines(answers: Answers, tag: str) -> Iterator[str]:

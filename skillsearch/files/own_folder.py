@@ -23,6 +23,15 @@ _KEY_BYTES = 32
 _NAME_BYTES = 16
 
 
+def other_owner(path: Path) -> int | None:
+    """Return who else a file or folder belongs to, neither us nor root; None if it is missing."""
+    if hasattr(os, "geteuid"):
+        with suppress(OSError):
+            owner = path.stat().st_uid
+            return owner if owner not in (os.geteuid(), 0) else None
+    return None
+
+
 def own_folder(index_dir: Path, cache: Path) -> Path:
     """Return the user's own subfolder of a folder that a project file names; it may not exist.
 

@@ -71,6 +71,10 @@ class ChunkIndex(ArrayTable):
         rows = range(*self.starts[document : document + 2].tolist())
         return [self.terms[slice(*self.term_starts[row : row + 2].tolist())] for row in rows]
 
+    def vectors_of(self, document: int) -> NDArray[np.float16]:
+        """Return the vectors of the chunks of a document."""
+        return self.vectors[slice(*self.starts[document : document + 2].tolist())]
+
     @classmethod
     def find(cls, folder: Path, prefix: str = "") -> ChunkIndex | None:
         """Map what a `ChunkWriter` wrote; None if it had no chunks."""
@@ -104,8 +108,8 @@ class ChunkWriter:
             self._lengths.append(len(terms))
             self._terms.append(terms)
 
-    def add_vectors(self, rows: NDArray[np.float32]) -> None:
-        """Write the vectors of the next chunks, float32, (chunks, dimensions)."""
+    def add_vectors(self, rows: NDArray[np.float32 | np.float16]) -> None:
+        """Write the vectors of the next chunks, (chunks, dimensions)."""
         self._vectors.append(rows.astype(np.float16))
 
     def close(self) -> None:

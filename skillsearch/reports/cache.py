@@ -36,8 +36,12 @@ _FOR_GOOD = {
 """Folders that are never removed here, with their purpose."""
 _MEMBERS = {"roots": "archive", "models": "model", "evaluation": "evaluation", "maps": "map"}
 """Folders in which each member is an entry, and its kind."""
-_SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}
-"""Folders that libraries keep, with their content."""
+_SHARED = {
+    "embeddings": ("vectors", "embedded texts, for all indexes"),
+    "matplotlib": ("library", "matplotlib: fonts that it found"),
+    "torch": ("library", "torch: its compiler"),
+}
+"""Folders that are removed as a whole, with their kind and content."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +50,9 @@ logger = logging.getLogger(__name__)
 class CacheEntry:
     """A file or folder in the cache that is removed as a whole, if nothing needs it.
 
-    Its kind is ``index``, ``archive``, ``model``, ``evaluation``, ``map``, ``library``,
-    ``leftover`` of a removal that was cut short, ``kept`` if it is never removed here, ``other``
-    if it is not ours.
+    Its kind is ``index``, ``archive``, ``model``, ``evaluation``, ``map``, ``vectors``,
+    ``library``, ``leftover`` of a removal that was cut short, ``kept`` if it is never removed here,
+    ``other`` if it is not ours.
     """
 
     kind: str
@@ -124,7 +128,8 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
     elif path.name.startswith(_REMOVED):
         yield _entry("leftover", path, "of an interrupted removal")
     elif path.name in _SHARED:
-        yield _entry("library", path, f"{path.name}: {_SHARED[path.name]}")
+        kind, about = _SHARED[path.name]
+        yield _entry(kind, path, about)
     else:
         kind, about = "other", "not of skillsearch"
         if request := _request(path):

@@ -21,7 +21,6 @@ from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.build.changes import Changes
-from skillsearch.index.build.embedding import count_lost
 from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
@@ -46,7 +45,7 @@ PACKAGES = tuple(
 )
 EXTRAS = {
     "adk": "google.adk",
-    "eval": "ir_measures",
+    "eval": "matplotlib",
     "find": "prompt_toolkit",
     "langchain": "langchain_core",
     "mcp": "mcp",
@@ -186,7 +185,6 @@ def check_index(settings: Settings) -> Iterator[Check]:
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
-    yield _check_vectors(index)
     yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)
     changed = index.differences()
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
@@ -206,18 +204,6 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
         rebuilt = "of another version; the next index or query rebuilds it"
         return Check("index", "error", rebuilt)
     return Check("index", "warning", config.no_index(folder.path, settings))
-
-
-def _check_vectors(index: SkillIndex) -> Check:
-    """Read the cached vectors of all texts, which no search needs but the next indexing does."""
-    good = "those of all skills are good"
-    try:
-        count = count_lost(index.opened, index.folder)
-    except OSError as exc:
-        return Check("saved vectors", "error", f"{exc.filename} cannot be read: {exc.strerror}")
-    lost = f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
-    lost += f"intact. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
-    return Check.of("saved vectors", good, lost if count else "")
 
 
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SHARES = (1.0, 0.75, 0.5)
 """Shares of the tuned weights that are tried, the rest being the original ones."""
-_NEEDED = ("sentence-transformers", "onnx", "ir-measures")  # the first brings torch
+_NEEDED = ("sentence-transformers", "onnx")  # the first brings torch
 _PLANNED = "planned.json"
 LOOKS = 5  # validations of a training
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256

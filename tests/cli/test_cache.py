@@ -110,6 +110,7 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
         ("map", "a.json"),
         ("evaluation", "c"),
         ("library", "matplotlib"),
+        ("vectors", "embeddings"),
         ("kept", "artifacts"),
         ("other", "foreign"),
     }
@@ -146,7 +147,7 @@ def test_rows_are_for_programs_and_tables_for_people(
 
 @pytest.mark.parametrize(("days", "is_kept"), [(29.9, True), (30.1, False)])
 def test_what_nothing_needs_is_pruned_after_thirty_days(cache, pack, drinks, index, days, is_kept):
-    """An archive, an index of other roots, a model, a collection, a library's folder."""
+    """An archive, an index of other roots, its vectors, a model, a collection, a library's."""
     local_root(pack("tea.zip"))
     other = index_dir_for([drinks], "hashing")
     index(drinks, "--index-dir", other)
@@ -154,7 +155,7 @@ def test_what_nothing_needs_is_pruned_after_thirty_days(cache, pack, drinks, ind
         write(cache_dir() / name)
     age(cache_dir(), days)
     before = kinds(cache()["entries"])
-    assert len(before) == 5
+    assert len(before) == 6
     found = cache("--prune")
     assert kinds(found["entries"]) == (before if is_kept else [])
     assert kinds(found["removed"]) == ([] if is_kept else before)
@@ -181,7 +182,7 @@ def test_an_index_that_cannot_be_read_may_need_an_archive(index, cache, pack, tm
     """As long as its folder is there."""
     index(pack("tea.zip"), "--index-dir", tmp_path / "elsewhere")
     write(tmp_path / "elsewhere" / "request.json")
-    assert kinds(cache("--clear")["removed"]) == []
+    assert kinds(cache("--clear")["removed"]) == [("vectors", "embeddings")]
     shutil.rmtree(tmp_path / "elsewhere")
     assert [kind for kind, _ in kinds(cache("--clear")["removed"])] == ["archive"]
 
@@ -212,6 +213,7 @@ def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, 
         ("index", other.name),
         ("archive", place_of(coffee).parent.name),
         ("model", "a.bin"),
+        ("vectors", "embeddings"),
     }
     assert set(kinds(found["entries"])) == {
         ("index", "default"),

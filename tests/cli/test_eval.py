@@ -336,7 +336,7 @@ def test_a_second_run_embeds_no_document(evaluate, drinks_collection, tmp_path):
     evaluate(drinks_collection, "--system", "hybrid")
     (index,) = (tmp_path / "evaluations").glob("drinks-*/index-*")
     files = _times(index)
-    assert any(path.name.startswith("embeddings-") for path in files)
+    assert any(path.suffix == ".faiss" for path in files)
     evaluate(drinks_collection, "--system", "hybrid", "--system", "bm25")
     assert _times(index) == files
     assert list((tmp_path / "evaluations").glob("drinks-*/index-*")) == [index]
@@ -431,7 +431,15 @@ def test_an_unreadable_run_is_named_with_its_line(evaluate, drinks_collection, t
     assert result.stderr.startswith(f"Error: {path}:2: the score is 'high'")
 
 
-@pytest.mark.parametrize("module", ["ir_measures", "matplotlib", "jinja2"])
+def test_without_the_extra_all_is_measured(parsed, drinks_collection, monkeypatch):
+    """Intervals and tests of differences too; what it adds are plots and a page."""
+    for module in ("ir_measures", "scipy", "matplotlib", "jinja2"):
+        monkeypatch.setitem(sys.modules, module, None)
+    found = parsed(drinks_collection, "--system", "hybrid", "--system", "bm25")
+    assert set(MEASURES) - {"Judged@10"} <= set(found["systems"]["hybrid"])
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
 def test_a_missing_extra_is_named_before_anything_is_indexed(
     evaluate, drinks_collection, tmp_path, monkeypatch, module
 ):

@@ -149,7 +149,7 @@ def test_a_folder_for_the_model_is_needed(cli, drinks):
 @pytest.mark.slow
 def test_too_few_skills_are_told_in_a_line(cli, drinks, tmp_path):
     """Two skills with a description of some length are no library; nothing is written."""
-    for name in ("sentence_transformers", "onnx", "ir_measures"):
+    for name in ("sentence_transformers", "onnx"):
         pytest.importorskip(name)
     result = cli("tune", drinks, "--out", tmp_path / "out")
     assert result.exit_code == 1

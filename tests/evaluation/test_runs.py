@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.runs import as_run, read_run, write_run
+from skillsearch.evaluation.runs import read_run, write_run
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 IDS = st.text(
@@ -284,25 +284,3 @@ def test_a_run_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(EvaluationError, match="cannot be written"):
         write_run(tmp_path / "run", {"\ud83d": (("a", 1.0),)}, "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
-
-
-@given(st.dictionaries(IDS, st.lists(IDS, unique=True, max_size=5), max_size=3))
-def test_a_run_for_a_library_keeps_the_order_and_has_no_ties(rankings):
-    """Scores fall by one from rank to rank, down to 1."""
-    answers = {key: tuple((doc_id, 0.5) for doc_id in ids) for key, ids in rankings.items()}
-    found = as_run(answers)
-    assert {key: list(scores) for key, scores in found.items()} == rankings
-    for key, scores in found.items():
-        assert list(scores.values()) == list(range(len(rankings[key]), 0, -1))
-
-
-def test_a_document_that_comes_twice_keeps_its_first_place_for_a_library():
-    """The others move up, and the last one scores 1 as ever."""
-    ranking = (("a", 0.9), ("b", 0.8), ("a", 0.7), ("c", 0.6), ("b", 0.5))
-    assert as_run({"q": ranking}) == {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
-
-
-def test_trec_eval_sees_the_order_of_a_run_for_a_library():
-    """Though all scores were equal and the ids rise."""
-    answers = {"q": (("a", 0.5), ("b", 0.5), ("c", 0.5))}
-    assert trec_eval_order(as_run(answers)["q"]) == ["a", "b", "c"]

@@ -9,7 +9,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.errors import EvaluationError, MissingDependencyError
+from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.runs import (
     MAX_GRADE,
     MEASURES,
@@ -154,12 +154,18 @@ def test_a_grade_that_trec_eval_cannot_bear_is_refused(grade):
     assert measure({"q": {"a": MAX_GRADE}}, {"q": ranking("a")})["R@5"] == {"q": 1.0}
 
 
-def test_without_ir_measures_the_extra_is_named(monkeypatch):
-    """The error says how to install it."""
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingDependencyError, match=r"Measuring needs .*\[eval\]") as e:
-        measure({"q": {"a": 1}}, {"q": ranking("a")})
-    assert (e.value.module, e.value.extra) == ("ir_measures", "eval")
+def test_a_document_that_comes_twice_keeps_its_first_place():
+    """The others move up."""
+    answers = {"q": ranking("a", "b", "a", "c", "b", "d", "e")}
+    found = measure({"q": {"d": 1, "e": 1}}, answers)
+    assert (found["RR@10"]["q"], found["R@5"]["q"], found["Judged@10"]["q"]) == (1 / 4, 1, 2 / 5)
+
+
+def test_all_is_measured_without_any_library(monkeypatch):
+    """The extra is for plots and pages."""
+    for name in ("ir_measures", "pytrec_eval", "scipy", "matplotlib", "jinja2"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert measure({"q": {"a": 1}}, {"q": ranking("a")})["nDCG@10"] == {"q": 1.0}
 
 
 @pytest.mark.parametrize("name", MEASURES)

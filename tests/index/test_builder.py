@@ -4,15 +4,17 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
-import numpy as np
 import pytest
 
-from skillsearch.embedders.embedding import HashingEmbedder, text_key
-from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.config import cache_dir
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import documents
 from skillsearch.index.build.builder import Builder
@@ -107,14 +109,13 @@ def test_a_file_of_another_size_is_opened_once(root, run, disk):
     assert disk.opened == ["sql-tuning", "tea-timer", "pdf-forms", "tea-timer"]
 
 
-@pytest.mark.parametrize("block", [1, 2, 3])
-def test_files_are_gone_through_in_blocks_of_any_size(root, run, fresh, add_skill, block):
+def test_files_are_gone_through_in_one_order(root, run, fresh, add_skill):
     """With the same result, kept, changed, new and broken ones mixed."""
     run(root)
     add_skill(root / "plants", "plants", "Water the plants.")
     edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
     spoil(root)
-    report = run(root, block=block)
+    report = run(root)
     assert summary(report) == (5, 2, 3, 1, 1)
     assert report.generation == fresh(root).generation
 
@@ -324,42 +325,48 @@ def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
         assert (report.indexed, report.skipped) == (built.indexed, built.skipped)
 
 
-def test_a_lost_embedding_cache_is_made_again(root, run, tmp_path):
-    """With the same result."""
+def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
+    """Its own ones are enough, whatever became of the cache; only what is new is embedded."""
+    run(root)
+    shutil.rmtree(cache_dir())
+    add_skill(root / "plants", "plants", "Water the plants.")
+    edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
+    report = run(root)
+    assert (report.indexed, report.embedded, report.reused) == (6, 2, 4)
+    assert summary(run(root, verify=True)) == (6, 0, 6, 0, 0)
+    shutil.rmtree(cache_dir())
+    assert report.generation == fresh(root).generation
+
+
+def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
+    """Wherever it lies, and whatever else it holds: all share the vectors of the user."""
     first = run(root)
-    for file in (tmp_path / "index").glob("embeddings-*.vectors"):
-        file.unlink()
-    second = run(root, verify=True)
-    assert summary(second) == (5, 5, 0, 0, 0)
+    shutil.copytree(root / "pdf-forms", tmp_path / "other" / "copy")
+    second = run(root, index_dir="second")
+    third = run(root, tmp_path / "other", index_dir="third")
+    assert [one.embedded for one in (first, second, third)] == [5, 0, 0]
     assert second.generation == first.generation
+    assert not list((tmp_path / "index").glob("embeddings*"))
 
 
-def test_a_damaged_vector_is_embedded_again(root, run, tmp_path):
-    """It alone."""
+def test_a_damaged_saved_vector_is_embedded_again(root, run):
+    """It alone; the first index stays as it is."""
     first = run(root)
-    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
-    data = bytearray(file.read_bytes())
-    data[30] ^= 1
-    file.write_bytes(data)
-    second = run(root, verify=True)
+    with closing(sqlite3.connect(cache_dir() / FOLDER / FILE)) as file, file:
+        file.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 3")
+    assert summary(run(root, verify=True)) == (5, 0, 5, 0, 0)
+    second = run(root, index_dir="second")
     assert (second.embedded, second.generation) == (1, first.generation)
 
 
-def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path):
-    """Once they outweigh those in use, by two thousand."""
+def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
+    """They lay beside each index."""
     run(root)
-    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
-    size = file.stat().st_size
-    embedder = HashingEmbedder()
-    with EmbeddingCache(tmp_path / "index", embedder.fingerprint, 512) as cache:
-        for number in range(2_000):
-            cache.add(text_key(f"gone {number}"), np.zeros(512, np.float32))
-    for name in ("pdf-forms", "video-trim", "sql-tuning"):
-        shutil.rmtree(root / name)
+    for kind in ("keys", "vectors"):
+        (tmp_path / "index" / f"embeddings-0123456789abcdef-0.{kind}").write_bytes(b"old")
+    edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
     run(root)
-    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
-    assert file.stat().st_size == size * 2 // 5
-    assert summary(run(root, verify=True)) == (2, 0, 2, 0, 0)
+    assert not list((tmp_path / "index").glob("embeddings*"))
 
 
 def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
@@ -627,12 +634,10 @@ def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, ca
     assert SkillIndex.open(tmp_path / "index").generation == first.generation
 
 
-@pytest.mark.parametrize("name", ["request.json", "embeddings"])
-def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path, name):
+def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path):
     """The index before is unchanged."""
     first = run(root)
-    (embeddings,) = (tmp_path / "index").glob("embeddings-*.vectors")
-    path = embeddings if name == "embeddings" else tmp_path / "index" / name
+    path = tmp_path / "index" / "request.json"
     path.unlink()
     path.mkdir()
     edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import faiss
 import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
+from skillsearch.index.dense.faiss_files import FaissWriter
 from skillsearch.index.dense.vectors import (
     BODY_SHARE,
     DenseChannel,
@@ -50,6 +52,31 @@ def brute(metadata, body, query, k, excluded=()):
     near = metadata @ query + (0 if body is None else BODY_SHARE * (body @ query))
     order = [number for number in np.argsort(-near, kind="stable") if number not in excluded]
     return sorted(order[:k])
+
+
+@pytest.mark.parametrize(
+    ("size", "kinds"),
+    [
+        (1, {"d-metadata.faiss": "IndexFlatIP", "d-body.faiss": "IndexFlatIP"}),
+        (10, {"d-metadata.faiss": "IndexFlatIP", "d-body.faiss": "IndexFlatIP"}),
+        (
+            11,
+            {
+                "d-metadata.faiss": "IndexScalarQuantizer",
+                "d-body.faiss": "IndexScalarQuantizer",
+                "d-codes.faiss": "IndexPQFastScan",
+            },
+        ),
+    ],
+)
+def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size, kinds):
+    """From the first skill on: both fields, and above the limit the codes of both."""
+    writer = DenseWriter(tmp_path, "d", 64, size, with_body=True, **CODED)
+    writer.add(clustered(size), clustered(size, seed=8))
+    writer.finish()
+    indexes = {path.name: faiss.read_index(str(path)) for path in tmp_path.iterdir()}
+    assert {name: type(index).__name__ for name, index in indexes.items()} == kinds
+    assert {(index.ntotal, index.d) for index in indexes.values()} == {(size, 64)}
 
 
 @pytest.mark.parametrize("with_body", [True, False])
@@ -159,7 +186,7 @@ def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
         assert nearest_to(first, query, 7).tolist() == nearest_to(second, query, 7).tolist()
 
 
-@pytest.mark.parametrize("name", ["d-metadata.npy", "d-body.npy"])
+@pytest.mark.parametrize("name", ["d-metadata.faiss", "d-body.faiss"])
 def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
     """Any of them."""
     writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True)
@@ -170,17 +197,22 @@ def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
         DenseFields.load(tmp_path, "d", with_body=True)
 
 
-@pytest.mark.parametrize(
-    "change", [lambda v: v[:-1], lambda v: v[:, :-1], lambda v: v.astype(np.float64)]
-)
-def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered, change):
-    """Too few, too short, of another type."""
-    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=False, flat_limit=10)
-    writer.add(clustered(20))
+@pytest.mark.parametrize("change", [lambda v: v[:-1], lambda v: v[:, :-1]])
+@pytest.mark.parametrize("name", ["d-metadata.faiss", "d-body.faiss"])
+@pytest.mark.parametrize("flat_limit", [10, 20])
+def test_vectors_that_do_not_fit_the_index_are_a_cache_error(
+    tmp_path, clustered, change, name, flat_limit
+):
+    """Too few, too short: for their codes, or for those of the other field."""
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True, flat_limit=flat_limit)
+    writer.add(clustered(20), clustered(20))
     writer.finish()
-    np.save(tmp_path / "d-metadata.npy", change(clustered(20)))
+    rows = change(clustered(20))
+    other = FaissWriter(tmp_path / name, np.float32, rows.shape[1])
+    other.append(rows)
+    other.close()
     with pytest.raises(CacheError, match="do not fit"):
-        DenseFields.load(tmp_path, "d", with_body=False)
+        DenseFields.load(tmp_path, "d", with_body=True)
 
 
 def test_two_segments_are_searched_as_one(fields, clustered):

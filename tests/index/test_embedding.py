@@ -8,13 +8,13 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build.embedding import Channel, EmbeddingQueue, keys_of
+from skillsearch.index.build import embedding as building
+from skillsearch.index.build.embedding import Channel, EmbeddingQueue, NewVectors
 from skillsearch.index.documents import field_texts
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 120
 CHUNKED = "Intro.\n<chunk id=a description=A>One.</chunk>"
-OTHER = CHUNKED.replace("One", "Two")
 
 
 class Recorder:
@@ -53,6 +53,11 @@ def texts_of(name, body="", channels=1):
     return field_texts(skill, [None] * channels)
 
 
+def keys_of(document):
+    """Return the keys of what the first channel embeds of a document."""
+    return [bytes.fromhex(key) for key in (document.keys[0][0], *(c[2] for c in document.chunks))]
+
+
 @pytest.fixture
 def embedder():
     """An embedder that keeps what it was asked for."""
@@ -60,9 +65,9 @@ def embedder():
 
 
 @pytest.fixture
-def channel(embedder, tmp_path):
+def channel(embedder):
     """A channel of that embedder."""
-    with EmbeddingCache(tmp_path, embedder.fingerprint, embedder.dimensions) as cache:
+    with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
         yield Channel("recorder", embedder, cache)
 
 
@@ -73,9 +78,10 @@ def steps():
 
 
 @pytest.fixture
-def start(channel, steps):
+def start(channel, steps, tmp_path):
     """Begin to embed for the channel."""
-    return lambda **sizes: EmbeddingQueue([channel], lambda *step: steps.append(step), **sizes)
+    how = (lambda *step: steps.append(step)), tmp_path
+    return lambda **sizes: EmbeddingQueue([channel], *how, **sizes)
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
@@ -86,12 +92,16 @@ def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, s
             for number, one in enumerate(texts, 1):
                 embedding.add(one, number / 3)
             embedding.finish()
+            wanted = [one.embedded[0].metadata for one in texts]
+            found = embedding.vectors[0].matrix(map(text_key, wanted))
+            vectors = [one.vector for one in HashingEmbedder(32).embed_stream(wanted)]
+            assert found.tolist() == [one.tolist() for one in vectors]
         assert embedding.embedded == expected
     (asked,) = embedder.asked
-    assert sorted(asked) == sorted({one.embedded[0].metadata for one in texts})
-    for text in asked:
-        (vector,) = HashingEmbedder(32).embed_stream([text])
-        assert channel.cache.matrix([text_key(text)])[0].tolist() == vector.vector.tolist()
+    assert sorted(asked) == sorted(set(wanted))
+    cached = channel.cache.get(map(text_key, wanted))
+    for text, vector in zip(wanted, vectors, strict=True):
+        assert cached[text_key(text)].tolist() == vector.tolist()
     assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 
 
@@ -103,7 +113,7 @@ def test_chunks_are_embedded_too(start, embedder):
         embedding.finish()
     (asked,) = embedder.asked
     assert sorted(asked) == sorted([texts.embedded[0].metadata, texts.chunks[0].head])
-    assert sorted(map(text_key, asked)) == sorted(keys_of(texts.document, 0))
+    assert sorted(map(text_key, asked)) == sorted(keys_of(texts.document))
 
 
 def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_path):
@@ -112,12 +122,14 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
         "tee", f"Grüner Tee wird nicht mit kochendem Wasser gebrüht. {CHUNKED}", channels=2
     )
     other = Recorder()
-    with EmbeddingCache(tmp_path, "other", other.dimensions) as cache:
+    with EmbeddingCache("other", other.dimensions) as cache:
         channels = [channel, Channel("other", other, cache)]
-        with EmbeddingQueue(channels, lambda *step: None) as embedding:
+        with EmbeddingQueue(channels, lambda *step: None, tmp_path) as embedding:
             embedding.add(texts, 1.0)
             embedding.finish()
-            assert embedding.lacking([texts.document]) == [False]
+            bodies = [bytes.fromhex(texts.document.keys[1][1])]
+            (head,) = HashingEmbedder(32).embed_stream([texts.embedded[1].body_head])
+            assert embedding.vectors[1].matrix(bodies)[0].tolist() == head.vector.tolist()
     metadata = texts.embedded[0].metadata
     assert sorted(embedder.asked[0]) == sorted([metadata, texts.chunks[0].head])
     assert sorted(other.asked[0]) == sorted([metadata, texts.embedded[1].body_head])
@@ -173,7 +185,7 @@ def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
         embedding.add(texts, 1.0)
         with pytest.raises(EmbedderError, match="cannot be embedded"):
             embedding.finish()
-    assert channel.cache.has(keys_of(texts.document, 0)).tolist() == [False, True]
+    assert list(channel.cache.get(keys_of(texts.document))) == keys_of(texts.document)[1:]
 
 
 def test_leaving_stops_what_is_under_way(start, embedder):
@@ -193,11 +205,31 @@ def test_leaving_stops_what_is_under_way(start, embedder):
     assert embedding.embedded <= 1
 
 
-def test_documents_that_lack_a_vector_are_told(start, channel):
-    """In any channel, whichever of their texts it is."""
-    texts = [texts_of("tea", CHUNKED), texts_of("pdf"), texts_of("sql", OTHER)]
-    for key in (*keys_of(texts[0].document, 0), *keys_of(texts[2].document, 0)[:1]):
-        channel.cache.add(key, [0.0] * 32)
-    with start() as embedding:
-        assert embedding.lacking([one.document for one in texts]) == [False, True, True]
-        assert embedding.lacking([]) == []
+def test_without_a_cache_the_vectors_are_there_all_the_same(start, embedder, home, caplog):
+    """They are only embedded again by the next run."""
+    (home / "cache").write_text("a file", encoding="utf-8")
+    texts = texts_of("tea", CHUNKED)
+    for _ in range(2):
+        with start() as embedding:
+            embedding.add(texts, 1.0)
+            embedding.finish()
+            assert len(embedding.vectors[0].matrix(keys_of(texts.document))) == 2
+        assert embedding.embedded == 2
+    assert caplog.text.count("cannot be used") == 1
+
+
+@pytest.mark.parametrize("in_memory", [1 << 20, 100, 1])
+def test_new_vectors_are_read_in_any_order(tmp_path, monkeypatch, in_memory):
+    """From memory or from a file, of which nothing is left in its folder."""
+    monkeypatch.setattr(building, "_IN_MEMORY", in_memory)
+    vectors = NewVectors(tmp_path, 3)
+    rows = {text_key(str(number)): [number, 0, -number] for number in range(20)}
+    for key, row in rows.items():
+        vectors.add(key, row)
+    assert text_key("7") in vectors
+    assert text_key("70") not in vectors
+    keys = [*reversed(rows), *rows]
+    assert vectors.matrix(keys).tolist() == [rows[key] for key in keys]
+    assert vectors.matrix([]).shape == (0, 3)
+    vectors.close()
+    assert list(tmp_path.iterdir()) == []

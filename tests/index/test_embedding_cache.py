@@ -1,29 +1,45 @@
-"""Vectors kept by the text that they embed."""
+"""Vectors kept by the text that they embed, for all indexes of a user."""
 
-import tempfile
-from pathlib import Path
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.config import cache_dir
+from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedding import text_key
-from skillsearch.embedders.embedding_cache import EmbeddingCache, key_array
+from skillsearch.embedders.embedding_cache import FILE, FOLDER, EmbeddingCache
 
 DIMENSIONS = 8
-SIZES = {"keys": 16 + 8, "vectors": 4 * DIMENSIONS}
-FINGERPRINT = "0123456789abcdef0123"
+FINGERPRINT = "0123456789abcdef"
+DAY = 86_400
+
+WRITER = """
+import sys
+import numpy as np
+from skillsearch.embedders.embedding import text_key
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+
+first, last = map(int, sys.argv[1:])
+with EmbeddingCache("0123456789abcdef", 8) as cache:
+    for number in range(first, last):
+        cache.put({text_key(f"text {number}"): np.arange(number, number + 8, dtype=np.float32)})
+        print(number, flush=True)
+"""
 
 
-def open_cache(folder, fingerprint=FINGERPRINT, dimensions=DIMENSIONS, **options):
-    """Open a cache of short vectors."""
-    return EmbeddingCache(folder, fingerprint, dimensions, **options)
-
-
-def vector(number):
+def vector(number, dimensions=DIMENSIONS):
     """Return a vector that differs from others."""
-    return np.arange(number, number + DIMENSIONS, dtype=np.float32)
+    return np.arange(number, number + dimensions, dtype=np.float32)
 
 
 def key(number):
@@ -31,33 +47,43 @@ def key(number):
     return text_key(f"text {number}")
 
 
-def file_of(folder, kind, number=0):
-    """Return the file of the keys or of the vectors."""
-    return folder / f"embeddings-{FINGERPRINT[:16]}-{number}.{kind}"
+def open_cache(fingerprint=FINGERPRINT, dimensions=DIMENSIONS, **options):
+    """Open the user's cache for an embedder of short vectors."""
+    return EmbeddingCache(fingerprint, dimensions, **options)
 
 
-def counts(folder, number=0):
-    """Return how many records each file holds."""
-    return [file_of(folder, kind, number).stat().st_size / size for kind, size in SIZES.items()]
+def fill(*numbers, **options):
+    """Put vectors into the cache."""
+    with open_cache(**options) as cache:
+        cache.put({key(number): vector(number, cache._bytes // 4) for number in numbers})
 
 
-def fill(folder, *numbers):
-    """Add vectors to the cache of a folder."""
-    with open_cache(folder) as cache:
+def kept(*numbers, **options):
+    """Return those of some numbers whose vectors are there, each checked for its value."""
+    with open_cache(**options) as cache:
+        vectors = cache.get([key(number) for number in numbers])
         for number in numbers:
-            cache.add(key(number), vector(number))
+            if key(number) in vectors:
+                expected = vector(number, cache._bytes // 4)
+                assert vectors[key(number)].tobytes() == expected.tobytes()
+    return [number for number in numbers if key(number) in vectors]
 
 
-def kept(folder, *numbers):
-    """Return those of some numbers whose vectors can be read, each checked for its value."""
-    with open_cache(folder) as cache:
-        found = [number for number in numbers if cache.has([key(number)])[0]]
-        for number in found:
-            assert cache.matrix([key(number)])[0].tolist() == vector(number).tolist()
-        assert cache.has([key(number) for number in numbers]).tolist() == [
-            number in found for number in numbers
-        ]
-    return found
+@pytest.fixture
+def path():
+    """The file of the cache."""
+    return cache_dir() / FOLDER / FILE
+
+
+@pytest.fixture
+def pass_time(monkeypatch):
+    """Have the clock show a time some days from now."""
+
+    def pass_time(days):
+        now = time.time() + days * DAY
+        monkeypatch.setattr(embedding_cache.time, "time", lambda: now)
+
+    return pass_time
 
 
 def test_a_key_is_the_head_of_the_texts_sha256():
@@ -66,180 +92,234 @@ def test_a_key_is_the_head_of_the_texts_sha256():
     assert len(text_key("\ud800")) == 16
 
 
-def test_vectors_outlive_the_process(tmp_path):
-    """The later ones behind the former."""
-    fill(tmp_path, 1, 2)
-    assert counts(tmp_path) == [2, 2]
-    fill(tmp_path, 3)
-    assert kept(tmp_path, 1, 2, 3, 4) == [1, 2, 3]
-    assert len(open_cache(tmp_path)) == 3
+def test_vectors_outlive_the_process(path):
+    """Of a text that was put twice the last counts; nothing is there before the first."""
+    assert kept(1, 2) == []
+    fill(1, 2)
+    fill(3)
+    assert kept(1, 2, 3, 4) == [1, 2, 3]
+    with open_cache() as cache:
+        cache.put({key(2): vector(7)})
+        assert cache.get([key(2), key(2)])[key(2)].tolist() == vector(7).tolist()
+        assert cache.get([]) == {}
+    assert [file.name for file in path.parent.iterdir()] == [FILE]
 
 
-def test_a_vector_can_be_read_as_soon_as_it_is_added(tmp_path):
-    """Before it is on disk, and without a file there is nothing."""
-    with open_cache(tmp_path) as cache:
-        assert (len(cache), cache.has([key(1)]).tolist()) == (0, [False])
-        cache.add(key(1), vector(1))
-        assert cache.matrix([key(1)]).tolist() == [vector(1).tolist()]
-        assert cache.matrix([key(1), key(1)]).tolist() == [vector(1).tolist()] * 2
-        assert cache.matrix([]).shape == (0, DIMENSIONS)
-
-
-def test_a_matrix_needs_all_of_its_keys(tmp_path):
-    """The missing one is named."""
-    fill(tmp_path, 1)
-    with open_cache(tmp_path) as cache, pytest.raises(KeyError) as caught:
-        cache.matrix([key(1), key(2)])
-    assert caught.value.args == (key(2),)
-
-
-def test_each_embedder_has_a_file_of_its_own(tmp_path):
-    """Vectors of two embedders are never mixed."""
-    fill(tmp_path, 1)
-    assert len(open_cache(tmp_path, fingerprint="f" * 16)) == 0
-    assert not open_cache(tmp_path, fingerprint="f" * 16).has([key(1)]).any()
-
-
-def test_an_interrupted_run_keeps_what_it_added(tmp_path):
-    """Ctrl-C in the middle of embedding loses nothing that was done."""
-
-    def interrupted():
-        with open_cache(tmp_path) as cache:
-            cache.add(key(1), vector(1))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert kept(tmp_path, 1) == [1]
-
-
-def test_what_was_flushed_outlives_a_kill(tmp_path):
-    """Another process reads it, though the files are still open."""
-    with open_cache(tmp_path) as cache:
-        cache.add(key(1), vector(1))
-        cache.flush()
-        cache.add(key(2), vector(2))
-        assert kept(tmp_path, 1, 2) == [1]
-
-
-@pytest.mark.parametrize("kind", SIZES)
-@pytest.mark.parametrize("share", [0.01, 0.5, 1.0, 1.5])
-def test_a_torn_end_of_a_file_is_a_miss(tmp_path, kind, share):
-    """Whichever file it is; the next run writes over it, so that all that follows is whole."""
-    fill(tmp_path, 1, 2, 3)
-    file = file_of(tmp_path, kind)
-    file.write_bytes(file.read_bytes()[: -max(1, int(share * SIZES[kind]))])
-    lost = 1 if share <= 1 else 2
-    assert kept(tmp_path, 1, 2, 3) == [1, 2, 3][:-lost]
-    fill(tmp_path, 4, 3, 2)
-    assert kept(tmp_path, 1, 2, 3, 4) == [1, 2, 3, 4]
-    assert counts(tmp_path) == [6 - lost, 6 - lost]
-
-
-PLACES = [(kind, place) for kind, size in SIZES.items() for place in range(0, 3 * size, 5)]
-
-
-@pytest.mark.parametrize(("kind", "place"), PLACES)
-def test_a_flipped_bit_is_a_miss_of_its_vector_alone(tmp_path, kind, place):
-    """Whether in the key, the vector or the digest; never an error, never a wrong vector."""
-    fill(tmp_path, 0, 1, 2)
-    file = file_of(tmp_path, kind)
-    data = bytearray(file.read_bytes())
-    data[place] ^= 1 << place % 8
-    file.write_bytes(data)
-    damaged = place // SIZES[kind]
-    assert kept(tmp_path, 0, 1, 2) == [number for number in range(3) if number != damaged]
-    fill(tmp_path, damaged)
-    assert kept(tmp_path, 0, 1, 2) == [0, 1, 2]
-
-
-def test_a_damaged_vector_is_found_in_a_matrix_too(tmp_path, caplog):
-    """It counts as missing from then on, and the log tells once."""
-    fill(tmp_path, 1)
-    file_of(tmp_path, "vectors").write_bytes(bytes(SIZES["vectors"]))
-    with open_cache(tmp_path) as cache:
-        for _ in range(2):
-            with pytest.raises(KeyError):
-                cache.matrix([key(1)])
-        assert (len(cache), cache.rows_of([key(1)]).tolist()) == (0, [-1])
-    assert caplog.text.count("damaged") == 1
-
-
-@pytest.mark.parametrize("kind", SIZES)
-def test_an_empty_or_missing_file_is_an_empty_cache(tmp_path, kind):
-    """As after a kill before the first write."""
-    for spoil in (lambda path: path.write_bytes(b""), lambda path: path.unlink()):
-        fill(tmp_path, 1)
-        spoil(file_of(tmp_path, kind))
-        assert kept(tmp_path, 1) == []
-        fill(tmp_path, 2)
-        assert kept(tmp_path, 1, 2) == [2]
-
-
-def test_keys_are_found_by_all_of_their_bytes(tmp_path):
-    """Keys with the same head are told apart, sorted in or just added."""
-    keys = [b"the same" + bytes([number] * 8) for number in range(10)]
-    with open_cache(tmp_path, recent=4) as cache:
-        for number, one in enumerate(keys):
-            cache.add(one, vector(number))
-            assert cache.rows_of(keys).tolist() == [
-                row if row <= number else -1 for row in range(10)
-            ]
-        assert cache.matrix(keys).tolist() == [vector(row).tolist() for row in range(10)]
-    assert open_cache(tmp_path).rows_of(keys).tolist() == list(range(10))
-
-
-@given(st.lists(st.integers(0, 40), max_size=60), st.lists(st.integers(0, 50), max_size=30))
-def test_many_keys_are_looked_up_at_once(added, asked):
-    """In any order, repeats included; of a key added twice the last vector counts."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows = {number: row for row, number in enumerate(added)}
-        with open_cache(Path(folder), recent=16) as cache:
-            for place, number in enumerate(added):
-                cache.add(key(number), vector(place))
-            found = cache.rows_of(key_array([key(number) for number in asked]))
-            assert found.tolist() == [rows.get(number, -1) for number in asked]
-            known = [number for number in asked if number in rows]
-            matrix = cache.matrix([key(number) for number in known])
-        assert matrix.tolist() == [vector(rows[number]).tolist() for number in known]
-
-
-def test_the_files_are_made_smaller_once_most_is_out_of_use(tmp_path):
-    """Vectors in use stay, in the order given; others are gone."""
-    fill(tmp_path, *range(9))
-    with open_cache(tmp_path) as cache:
-        cache.compact([key(5), key(2), key(8)], slack=3)
-    assert counts(tmp_path) == [9, 9]
-    with open_cache(tmp_path) as cache:
-        cache.add(key(9), vector(9))
-        cache.compact([key(9), key(2), key(2), key(8)], slack=3)
-        assert cache.matrix([key(8)]).tolist() == [vector(8).tolist()]
-        cache.add(key(1), vector(1))
-    assert counts(tmp_path, 1) == [4, 4]
-    assert kept(tmp_path, *range(10)) == [1, 2, 8, 9]
-    assert open_cache(tmp_path).rows_of([key(9), key(2), key(8)]).tolist() == [0, 1, 2]
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_compaction_that_was_killed_changes_nothing(tmp_path):
-    """Neither before the new keys are there, nor after, when the old files are still there."""
-    fill(tmp_path, 1, 2)
-    file_of(tmp_path, "vectors", 1).write_bytes(b"half")
-    assert kept(tmp_path, 1, 2) == [1, 2]
-    for kind in SIZES:
-        data = file_of(tmp_path, kind).read_bytes()
-        file_of(tmp_path, kind, 1).write_bytes(data[: SIZES[kind]])
-    assert kept(tmp_path, 1, 2) == [1]
-    fill(tmp_path, 3)
-    assert kept(tmp_path, 1, 2, 3) == [1, 3]
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_vector_out_of_a_float64_computation_is_kept_as_float32(tmp_path):
-    """Rounded once, the same before and after the round trip."""
+def test_a_vector_out_of_a_float64_computation_is_kept_as_float32():
+    """Rounded once."""
     exact = vector(1).astype(np.float64) / 3
-    with open_cache(tmp_path) as cache:
-        cache.add(key(1), exact)
-        before = cache.matrix([key(1)])[0].tolist()
-    with open_cache(tmp_path) as cache:
-        assert before == cache.matrix([key(1)])[0].tolist() == (vector(1) / 3).tolist()
+    with open_cache() as cache:
+        cache.put({key(1): exact})
+        found = cache.get([key(1)])[key(1)]
+    assert found.dtype == np.float32
+    assert found.tolist() == (vector(1) / 3).tolist()
+
+
+def test_embedders_share_the_file_and_no_vector():
+    """Neither those of another fingerprint nor of another length."""
+    fill(1)
+    for other in ({"fingerprint": "f" * 16}, {"dimensions": 4}, {"dimensions": 12}):
+        assert kept(1, **other) == []
+        fill(1, **other)
+        assert kept(1, **other) == [1]
+    assert kept(1) == [1]
+
+
+@given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 60)))
+def test_what_was_put_is_there(tmp_path_factory, added, asked):
+    """In any order, repeats included."""
+    folder = tmp_path_factory.mktemp("cache")
+    fill(*added, folder=folder)
+    assert kept(*asked, folder=folder) == [number for number in asked if number in added]
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes as on POSIX")
+def test_only_the_user_can_look_inside(path):
+    """No texts are in it either, only their hashes under those of the embedder."""
+    fill(1)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    data = path.read_bytes()
+    assert b"text 1" not in data
+    assert FINGERPRINT.encode() not in data
+    assert key(1) not in data
+
+
+def test_several_processes_write_at_once(run_python):
+    """And read what the others wrote; nothing is lost, and nothing fails."""
+    ranges = [(0, 120), (60, 180), (120, 240), (0, 240)]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(first), str(last)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for first, last in ranges
+    ]
+    ends = [writer.communicate(timeout=120) for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert [err for _, err in ends] == [""] * 4
+    assert kept(*range(240)) == list(range(240))
+
+
+def test_what_was_put_outlives_a_kill(path):
+    """Wherever the writer is; the cache goes on from there."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, "0", "1000000"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    done = [int(writer.stdout.readline()) for _ in range(50)]
+    writer.send_signal(signal.SIGKILL)
+    done += [int(line) for line in writer.communicate(timeout=120)[0].split()]
+    assert kept(*done) == done
+    fill(2_000_000)
+    assert kept(2_000_000) == [2_000_000]
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
+def test_a_torn_file_is_made_anew(path, share, caplog):
+    """It is never an error nor a wrong vector; the next run fills it again."""
+    fill(*range(300))
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    assert len(kept(*range(300))) < 300
+    fill(*range(300))
+    assert kept(*range(300)) == list(range(300))
+
+
+def test_a_file_of_something_else_is_made_anew(path, caplog):
+    """Which is told; and so it is if its tables are of another form."""
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no database" * 1000)
+    fill(1)
+    assert "is damaged and will be made anew" in caplog.text
+    assert kept(1) == [1]
+    path.unlink()
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE vectors (key BLOB, day INTEGER)")
+    file.close()
+    fill(2)
+    assert kept(1, 2) == [2]
+
+
+def test_no_flipped_bit_is_a_wrong_vector(path):
+    """Wherever in the file: some are embedded again, all others are there."""
+    fill(*range(60))
+    whole = path.read_bytes()
+    places = range(0, len(whole), 97)
+    losses = 0
+    for place in places:
+        data = bytearray(whole)
+        data[place] ^= 1 << place % 8
+        path.write_bytes(data)
+        losses += len(kept(*range(60))) < 60
+        fill(*range(60))
+        assert kept(*range(60)) == list(range(60))
+    assert 0 < losses < len(places)
+
+
+def test_vectors_of_other_types_are_a_miss(path):
+    """As another program could have written them: a number, a text, nothing, too short."""
+    fill(1)
+    for forged in (7, "text", None, b"", b"short", b"\0" * 40):
+        with sqlite3.connect(path) as file:
+            file.execute("UPDATE vectors SET vector = ?", (forged,))
+        file.close()
+        assert kept(1) == []
+    fill(1)
+    assert kept(1) == [1]
+
+
+def test_a_vector_under_the_key_of_another_is_a_miss(path):
+    """The digest covers the key."""
+    fill(1, 2)
+    with sqlite3.connect(path) as file:
+        (vectors,) = zip(*file.execute("SELECT vector FROM vectors ORDER BY rowid"), strict=True)
+        file.execute("UPDATE vectors SET vector = ?", (vectors[0],))
+    file.close()
+    assert kept(1, 2) == [1]
+
+
+def test_the_cache_is_bounded_and_the_longest_unused_go_first(path, pass_time, count_saved):
+    """However much is put; what was asked for lately stays, and so does what is new."""
+    limit = 1 << 20
+    options = {"limit": limit, "dimensions": 384}
+    unused, used = range(100), range(100, 200)
+    fill(*unused, *used, **options)
+    pass_time(2)
+    assert kept(*used, **options) == list(used)
+    first, count = 1_000, 200
+    while count_saved() == count:
+        fill(*range(first, first + 20), **options)
+        first, count = first + 20, count + 20
+    assert 0 < len(kept(*unused, **options)) < 100
+    assert kept(*used, **options) == list(used)
+    assert kept(*range(1_000, first), **options) == list(range(1_000, first))
+    for first in range(2_000, 4_000, 20):
+        fill(*range(first, first + 20), **options)
+        assert path.stat().st_size < 1.1 * limit
+    assert kept(*range(3_980, 4_000), **options) == list(range(3_980, 4_000))
+
+
+def test_a_vector_in_use_is_noted_once_a_day(path, pass_time):
+    """Otherwise reading writes nothing."""
+    fill(1)
+    before = path.stat().st_mtime_ns
+    assert kept(1) == [1]
+    assert path.stat().st_mtime_ns == before
+    pass_time(1)
+    assert kept(1) == [1]
+    after = path.stat().st_mtime_ns
+    assert after > before
+    assert kept(1) == [1]
+    assert path.stat().st_mtime_ns == after
+
+
+def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
+    """A file lies in its place."""
+    (cache_dir() / FOLDER).parent.mkdir(parents=True)
+    (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
+    for _ in range(2):
+        fill(1)
+        assert kept(1) == []
+    assert caplog.text.count("cannot be used") == 1
+    assert (cache_dir() / FOLDER).read_text(encoding="utf-8") == "a file"
+
+
+def test_a_cache_that_is_cleared_meanwhile_is_begun_anew_by_the_next(path, caplog):
+    """Who had it open goes on without, whose vectors are in no other file then."""
+    with open_cache() as cache:
+        cache.put({key(1): vector(1)})
+        path.unlink()
+        fill(2)
+        for _ in range(2):
+            cache.put({key(3): vector(3)})
+    assert caplog.text.count("cannot be used") == 1
+    assert kept(1, 2, 3) == [2]
+
+
+def test_what_cannot_be_written_can_still_be_read(path, caplog, pass_time):
+    """As on a full disk; root may write any file, but not one of a later version of the format."""
+    fill(1)
+    data = bytearray(path.read_bytes())
+    data[18] = 3
+    path.write_bytes(data)
+    pass_time(1)
+    with open_cache() as cache:
+        for _ in range(2):
+            cache.put({key(2): vector(2)})
+            assert cache.get([key(1), key(2)]).keys() == {key(1)}
+    assert caplog.text.count("cannot be used") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
+def test_a_folder_of_another_user_is_not_used(path, caplog):
+    """Who could write what they like into it; one of root is."""
+    fill(1)
+    os.chown(path.parent, 12345, -1)
+    assert kept(1) == []
+    assert "belongs to user 12345" in caplog.text

@@ -575,7 +575,7 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 def test_opening_a_damaged_index_rebuilds_it(index, caplog):
     """By the request that lies beside it; the log says so."""
     before = answers(index, "fill in a PDF form")
-    part = index.opened.folder / "dense-0-metadata.npy"
+    part = index.opened.folder / "dense-0-metadata.faiss"
     part.write_bytes(part.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         opened = SkillIndex.open(index.folder)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skillsearch.config import cache_dir
 from skillsearch.index.build.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -133,8 +134,8 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
     skills.settle()
     index = build(skills.root, languages="all")
     assert has_delta(index)
-    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.npy")]
-    assert sorted(bodies) == ["delta-dense-1-body.npy", "dense-1-body.npy"]
+    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.faiss")]
+    assert sorted(bodies) == ["delta-dense-1-body.faiss", "dense-1-body.faiss"]
     new = build(skills.root, index_dir="new", languages="all")
     assert answers(index) == answers(new)
     for query in ("密钥", "视频 tea kettle"):
@@ -250,18 +251,40 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
-def test_a_lost_vector_of_a_changed_skill_is_made_anew(skills, build, files_of):
-    """All is written as one segment, byte for byte as if it were new."""
+def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
+    """Those of skills that changed before are taken from the delta before, to the bit."""
     build(skills.root)
     skills.write("s07")
     skills.settle()
-    index = build(skills.root)
-    for part in index.folder.glob("embeddings-*"):
-        part.unlink()
+    build(skills.root)
+    shutil.rmtree(cache_dir())
     skills.write("s08")
     skills.settle()
-    index, new = build(skills.root), build(skills.root, index_dir="new")
-    assert not has_delta(index)
+    index = build(skills.root)
+    assert has_delta(index)
+    shutil.rmtree(cache_dir())
+    skills.write("s09")
+    skills.settle()
+    whole = limited(least_documents=10_000)
+    one, new = build(skills.root, kind=whole), build(skills.root, index_dir="new", kind=whole)
+    assert files_of(one.opened.folder) == files_of(new.opened.folder)
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, files_of, is_cached):
+    """Its vectors were rounded, so they are taken from the cache or made anew, to the bit."""
+    kind = limited(least_documents=10_000, most_flat=28)
+    assert build(skills.root, kind=kind).opened.corpus.dense[0].segments[0].codes is not None
+    for name in ("s03", "s04"):
+        skills.remove(name)
+    skills.settle()
+    if not is_cached:
+        shutil.rmtree(cache_dir())
+    index = build(skills.root, kind=kind)
+    assert len(index) == 28
+    assert index.opened.corpus.dense[0].segments[0].codes is None
+    shutil.rmtree(cache_dir())
+    new = build(skills.root, index_dir="new", kind=kind)
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 

@@ -233,7 +233,6 @@ def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
 
 def test_own_skills_in_an_archive_are_judged(cli, pack, tmp_path):
     """They are read; for a collection these two say too little of themselves."""
-    pytest.importorskip("ir_measures")
     archive = pack("drinks.zip", {**TEA, **COFFEE})
     result = cli("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
     assert result.exit_code == 2

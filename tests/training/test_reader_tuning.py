@@ -18,7 +18,7 @@ from skillsearch.training.material import is_measured
 from skillsearch.training.queries import SkillText
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
-for _name in ("torch", "transformers", "sentence_transformers", "onnx", "ir_measures"):
+for _name in ("torch", "transformers", "sentence_transformers", "onnx"):
     pytest.importorskip(_name)
 reader_tuning = pytest.importorskip("skillsearch.training.reader_tuning")
 

@@ -129,7 +129,6 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
 @pytest.mark.slow
 def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
     """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
-    pytest.importorskip("ir_measures")
     collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]
     measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
     assert (measured.queries, measured.documents) == (12, 60)

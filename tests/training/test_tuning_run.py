@@ -23,7 +23,7 @@ def silent(*_told):
 @pytest.fixture
 def libraries():
     """Skip without the extra, and use one thread: so small a model is slower with two."""
-    for name in ("sentence_transformers", "onnx", "ir_measures"):
+    for name in ("sentence_transformers", "onnx"):
         pytest.importorskip(name)
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()

@@ -1,8 +1,8 @@
 """Indexing: finds out what changed below the roots, and writes a new generation of the index.
 
-An unchanged skill keeps its postings, every vector comes from the cache by the text it embeds, and
-all is put in one order; so an updated index equals, byte for byte, one built from scratch with the
-same dense channels. A channel that is there is kept.
+An unchanged skill keeps its postings and vectors, and all is put in one order; so an updated index
+equals, byte for byte, one built from scratch with the same dense channels. A channel that is there
+is kept.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError, StorageError
 from skillsearch.index.build.changes import ChangeDetector, FileChanges
-from skillsearch.index.build.embedding import Channel, count_lost
+from skillsearch.index.build.embedding import Channel
 from skillsearch.index.build.reading import count_skipped, in_order
 from skillsearch.index.build.writers import (
-    BLOCK,
     DeltaWriter,
     SegmentLimits,
     Update,
@@ -83,7 +82,6 @@ class Builder:
             that no other process changes the index.
         only: What may have changed since the last run; in a small index all files are looked at.
         embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
-        block: How many files are handled together.
         request: What `change` means.
         opened: The index as the run left it; None if it was damaged right after it was written.
     """
@@ -98,7 +96,6 @@ class Builder:
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     progress: Progress | None = None
     limits: SegmentLimits = field(default_factory=SegmentLimits)
-    block: int = BLOCK
     request: IndexRequest = field(init=False)
     opened: OpenedIndex | None = field(default=None, init=False)
 
@@ -228,7 +225,7 @@ class Builder:
         def open_channel(model: str) -> Channel:
             embedder = self.embedders.get(model) or load_embedder(model, device=self.device)
             self.embedders = {**self.embedders, model: embedder}
-            cache = EmbeddingCache(self.folder.path, embedder.fingerprint, embedder.dimensions)
+            cache = EmbeddingCache(embedder.fingerprint, embedder.dimensions)
             return Channel(model, embedder, stack.enter_context(cache))
 
         languages, channels = self.request.languages, [open_channel(self.request.model)]
@@ -279,10 +276,7 @@ class Builder:
         """Return whether a new generation would equal the one before, by what need not be read."""
         if not changes.index or changes.to_read or changes.removed_ids:
             return False
-        if self._diagnostics(changes) != changes.index.diagnostics():
-            return False
-        # Lost vectors are only needed for the next writing, and looked for on demand.
-        return not self.verify or not count_lost(changes.index, self.folder.path)
+        return self._diagnostics(changes) == changes.index.diagnostics()
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
@@ -295,19 +289,13 @@ class Builder:
 
         def save(folder: Path) -> None:
             nonlocal written, diagnostics
-            written = delta.write(folder) if delta else write_full(folder, update, block=self.block)
+            written = delta.write(folder) if delta else write_full(folder, update)
             diagnostics = self._diagnostics(update.changes)
             save_diagnostics(folder, diagnostics)
 
         announce = partial(self.request.save, self.folder.path, before=self._held)
         shared, settings = before if kept else None, update.settings.to_dict()
-        try:
-            name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)
-        except KeyError as exc:
-            raise StorageError(
-                f"A vector in {self.folder.path} was damaged or removed meanwhile; "
-                "run it again, and only that one is made anew."
-            ) from exc
+        name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)
         return self._report(name, diagnostics, written)
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:

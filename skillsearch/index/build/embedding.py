@@ -1,4 +1,4 @@
-"""The dense channels of a run of indexing, and the texts that their caches lack.
+"""The dense channels of a run of indexing, and the vectors of the texts that are new to an index.
 
 While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. Not
 waiting for the reading saves a tenth of the time on a CPU and more on a GPU.
@@ -6,55 +6,84 @@ waiting for the reading saves a tenth of the time on a CPU and more on a GPU.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document, FieldTexts
+from skillsearch.index.documents import FieldTexts
 from skillsearch.types import Progress
 
 BATCH = 2_048
 """Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
 FLUSHED = 32
-"""Vectors after which the cache is flushed, so that a kill loses no more."""
-_BLOCK = 4_096
-"""Documents whose vectors are looked up at once."""
+"""Vectors that are put into the cache at once, so that a kill loses no more."""
+_IN_MEMORY = 1 << 20
+"""Bytes of new vectors beyond which they are kept in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A dense channel: the model spec, its embedder, and the cache of its vectors."""
+    """A dense channel: the model spec, its embedder, and the user's cache of its vectors."""
 
     model: str
     embedder: Embedder
     cache: EmbeddingCache
 
 
+class NewVectors:
+    """The vectors of new texts by their keys, kept in a file without a name if they are many."""
+
+    def __init__(self, folder: Path, dimensions: int) -> None:
+        """Begin, with the file in a folder if need be."""
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(folder))  # noqa: SIM115 (closed below)
+        self._bytes, self._rows = 4 * dimensions, dict[bytes, int]()
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._rows
+
+    def add(self, key: bytes, vector: NDArray[np.float32]) -> None:
+        """Keep a vector; none is added after the first is read."""
+        self._rows[key] = len(self._rows)
+        self._file.write(np.asarray(vector, "<f4").tobytes())
+
+    def matrix(self, keys: Iterable[bytes]) -> NDArray[np.float32]:
+        """Return the vectors of texts, one row each."""
+        rows = []
+        for key in keys:
+            self._file.seek(self._rows[key] * self._bytes)
+            rows.append(self._file.read(self._bytes))
+        return np.frombuffer(b"".join(rows), "<f4").reshape(-1, self._bytes // 4)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+
 class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     """Embeds the texts of documents for all channels, while the caller goes on reading files.
 
     Leaving it as a context manager stops the batch under way, `finish` waits for it. It counts the
-    texts that were embedded, and how many of them were cut at the token limit.
+    texts that were embedded, and how many of them were cut at the token limit; the `vectors` of
+    each channel are there after `finish`.
     """
 
     def __init__(
-        self, channels: Sequence[Channel], progress: Progress, *, batch: int = BATCH
+        self, channels: Sequence[Channel], progress: Progress, folder: Path, *, batch: int = BATCH
     ) -> None:
         """Begin; `progress` is called from another thread, with an extrapolated total."""
         self.embedded = self.truncated = 0
+        self.vectors = [NewVectors(folder, one.embedder.dimensions) for one in channels]
         self._channels, self._progress, self._batch = channels, progress, batch
-        self._found = 0
+        self._missing = 0
         self._texts: list[dict[bytes, str]] = [{} for _ in channels]
-        self._caches = threading.Lock()
         self._stopped = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="skillsearch-index")
         self._job: Future[None] | None = None
@@ -62,6 +91,8 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     def __exit__(self, *error: object) -> None:
         self._stopped = True
         self._executor.shutdown()
+        for vectors in self.vectors:
+            vectors.close()
 
     def add(self, texts: FieldTexts, share: float) -> None:
         """Take the texts of a document, after which a `share` of all has been read."""
@@ -69,11 +100,6 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             gathered.update(texts.by_key(channel))
         if max(map(len, self._texts)) >= self._batch:
             self._start(share)
-
-    def lacking(self, documents: Sequence[Document]) -> list[bool]:
-        """Return for each document whether one of its vectors is missing."""
-        with self._caches:
-            return lacking_vectors(documents, [channel.cache for channel in self._channels])
 
     def finish(self) -> None:
         """Wait until all texts are embedded."""
@@ -93,53 +119,31 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     def _embed(self, gathered: Sequence[Mapping[bytes, str]], share: float) -> None:
         """Embed the texts that the caches lack, gathered by when a `share` of all was read."""
         missing = []
-        for channel, texts in zip(self._channels, gathered, strict=True):
-            with self._caches:
-                is_known = channel.cache.has(list(texts)).tolist()
-            missing.append([key for key, known in zip(texts, is_known, strict=True) if not known])
-        self._found += sum(map(len, missing))
-        expected = max(self._found, round(self._found / share))
-        for channel, texts, keys in zip(self._channels, gathered, missing, strict=True):
-            wanted = [texts[key] for key in keys]
-            for result in channel.embedder.embed_stream(wanted) if wanted else ():
-                with self._caches:
-                    channel.cache.add(keys[result.position], result.vector)
-                    self.embedded += 1
-                    self.truncated += result.truncated
-                    if self.embedded % FLUSHED == 0:
-                        channel.cache.flush()
-                self._progress("embed", self.embedded, expected)
+        for channel, vectors, texts in zip(self._channels, self.vectors, gathered, strict=True):
+            wanted = [key for key in texts if key not in vectors]
+            cached = channel.cache.get(wanted)
+            for key, vector in cached.items():
+                vectors.add(key, vector)
+            missing.append([key for key in wanted if key not in cached])
+        self._missing += sum(map(len, missing))
+        expected = max(self._missing, round(self._missing / share))
+        for number, (texts, keys) in enumerate(zip(gathered, missing, strict=True)):
+            self._embed_all(number, {key: texts[key] for key in keys}, expected)
+
+    def _embed_all(self, number: int, texts: Mapping[bytes, str], expected: int) -> None:
+        channel, keys, new = self._channels[number], list(texts), dict[bytes, NDArray[np.float32]]()
+        try:
+            for result in channel.embedder.embed_stream(list(texts.values())) if texts else ():
                 if self._stopped:
                     return
-
-
-def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCache]) -> list[bool]:
-    """Return for each document whether a channel's cache lacks one of its vectors intact."""
-    found = np.zeros(len(documents), np.bool_)
-    for number, cache in enumerate(caches):
-        keys = [keys_of(document, number) for document in documents]
-        is_there = cache.has([key for some in keys for key in some])
-        owners = np.repeat(np.arange(len(documents)), list(map(len, keys)))
-        found[owners[~is_there]] = True
-    return found.tolist()
-
-
-def count_lost(index: OpenedIndex, folder: Path) -> int:
-    """Count the documents of an index with a vector that its caches lack, by reading all."""
-    documents, lost = iter(index.corpus.documents), 0
-    with ExitStack() as stack:
-        caches = [
-            stack.enter_context(EmbeddingCache(folder, one.fingerprint, one.dimensions))
-            for one in index.settings.channels
-        ]
-        while block := list(islice(documents, _BLOCK)):
-            lost += sum(lacking_vectors(block, caches))
-    return lost
-
-
-def keys_of(document: Document, channel: int) -> list[bytes]:
-    """Return the keys of all texts of a document that a dense channel embeds."""
-    keys = [bytes.fromhex(key) for key in document.keys[channel] if key]
-    if channel == 0:
-        keys += [bytes.fromhex(key) for _, _, key in document.chunks]
-    return keys
+                key = keys[result.position]
+                self.vectors[number].add(key, result.vector)
+                new[key] = result.vector
+                self.embedded += 1
+                self.truncated += result.truncated
+                if len(new) == FLUSHED:
+                    channel.cache.put(new)
+                    new.clear()
+                self._progress("embed", self.embedded, expected)
+        finally:
+            channel.cache.put(new)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.embedders.embedding import KEY_BYTES
 from skillsearch.errors import CacheError
 from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.embedding import Channel, EmbeddingQueue
@@ -33,8 +35,6 @@ from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
 
-BLOCK = 512
-"""Files handled together: the vectors of kept documents are looked up at once."""
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
 
@@ -91,27 +91,20 @@ class Written:
     truncated: int = 0
 
 
-def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
-    """Write all files in order of their ids as one segment; a KeyError if a vector was lost."""
+def write_full(folder: Path, update: Update) -> Written:
+    """Write all files in order of their ids as one segment."""
     files, is_kept = update.changes.files, update.changes.is_kept
     corpus = update.changes.index.corpus if update.changes.index else None
-    matches = _matches(files, corpus)
     removed = len(corpus.documents) if corpus else 0
     with SegmentWriter(folder, update) as writer:
-        for begin in range(0, len(files), block):
-            places = range(begin, min(begin + block, len(files)))
-            before = dict(zip(places, matches))  # noqa: B905 (some at a time)
-            kept = {at: found for at, found in before.items() if found and is_kept[at]}
-            lacking = writer.queue.lacking([document for _, document in kept.values()])
-            usable = kept.keys() - set(compress(kept, lacking))
-            for place, found in before.items():
-                size = writer.size
-                if corpus and place in usable:
-                    writer.keep(corpus, *kept[place])
-                elif texts := update.texts(files[place]):
-                    writer.add(texts, (place + 1) / len(files))
-                removed -= bool(found) and writer.size > size
-                update.progress("read", place + 1, len(files))
+        for place, before in enumerate(_matches(files, corpus)):
+            size = writer.size
+            if corpus and before and is_kept[place]:
+                writer.keep(corpus, *before)
+            elif texts := update.texts(files[place]):
+                writer.add(texts, (place + 1) / len(files))
+            removed -= bool(before) and writer.size > size
+            update.progress("read", place + 1, len(files))
         writer.finish()
     known = corpus.documents if corpus else None
     Standing(update.settings, update.place, known, writer.renumber).save(folder)
@@ -122,10 +115,10 @@ def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
 class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     """Writes a segment of new documents and of documents taken over from the index before.
 
-    Vectors come last, from the caches, which the `queue` fills; until then only their keys are
-    kept. Leaving it as a context manager closes the files, finished or not. Its `size` counts all
-    documents so far, `reused` those that were taken over; `renumber` has the number here of each
-    document of the index before, -1 if it is not taken over.
+    Vectors come last, from the `queue` or the index before. Leaving it as a context manager closes
+    the files, finished or not. Its `size` counts all documents so far, `reused` those that were
+    taken over; `renumber` has the number here of each document of the index before, -1 if it is not
+    taken over.
     """
 
     def __init__(
@@ -133,19 +126,23 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     ) -> None:
         """Begin to write files with a prefix; `beside_codes` is as for `DenseWriter`."""
         self.size = self.reused = 0
-        self.queue = EmbeddingQueue(update.channels, update.progress)
+        self.queue = EmbeddingQueue(update.channels, update.progress, folder)
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._update = update
-        self._caches = [channel.cache for channel in update.channels]
-        before = update.changes.index.corpus if update.changes.index else None
+        self._before = before = update.changes.index.corpus if update.changes.index else None
         self._taken_over = [field.segments for field in before.lexical] if before else []
         self.renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
         names = lexical_names(with_body=update.settings.with_body)
         self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
-        self._chunks = ChunkWriter(folder, self._caches[0].dimensions, prefix)
-        self._keys = [(bytearray(), bytearray()) for _ in self._caches]
-        self._chunk_keys = bytearray()
+        dimensions = [channel.embedder.dimensions for channel in update.channels]
+        self._chunks = ChunkWriter(folder, dimensions[0], prefix)
+        self._dimensions = dimensions
+        # The number in the index before of each document, -1 if it is new, and the keys of the new.
+        self._numbers = array("q")
+        self._keys = [(bytearray(), bytearray()) for _ in dimensions]
+        # The same of each document that has chunks.
+        self._chunked: list[tuple[int, bytes]] = []
 
     def __exit__(self, *error: object) -> None:
         self.queue.__exit__(*error)
@@ -158,7 +155,10 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for writer, terms in zip(self._fields, (texts.metadata_terms, texts.full_terms)):  # noqa: B905 (maybe only metadata)
             writer.add(self.size, terms)
         self._chunks.add(self.size, [term_set(chunk.terms) for chunk in texts.chunks])
-        self._add(texts.document)
+        for some, keys in zip(self._keys, texts.document.keys, strict=True):
+            for field, key in zip(some, keys, strict=True):
+                field += bytes.fromhex(key)
+        self._add(texts.document, -1)
 
     def keep(self, before: Corpus, number: int, document: Document) -> None:
         """Take over a document by its number in the index before; ids ascend as in `add`."""
@@ -167,10 +167,13 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         if chunks is not None:
             self._chunks.add(self.size, chunks.terms_of(place))
         self.reused += 1
-        self._add(document)
+        self._add(document, number)
 
-    def finish(self, *, compact: bool = True) -> None:
-        """Write the rest, a KeyError if a vector is lost; `compact` the caches to this segment."""
+    def finish(self) -> None:
+        """Write the rest; a CacheError if vectors of the index before are less exact than ours."""
+        is_rounding = self._beside_codes or self.size > self._update.limits.most_flat
+        if self.reused and self._before and self._before.dense[0].is_rounded and not is_rounding:
+            raise CacheError("the vectors of so few skills are kept as they are, not rounded")
         self.queue.finish()
         self._documents.finish()
         for number, writer in enumerate(self._fields):
@@ -179,38 +182,53 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 if (renumber >= 0).any():
                     writer.take_over(segment, renumber)
             writer.finish(self.size)
-        chunk_keys = _words(self._chunk_keys)
-        for begin in range(0, len(chunk_keys), _VECTORS):
-            self._chunks.add_vectors(self._caches[0].matrix(chunk_keys[begin : begin + _VECTORS]))
+        for number, keys in self._chunked:
+            self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
-        for number, cache in enumerate(self._caches):
-            metadata, bodies = map(_words, self._keys[number])
-            with_body = embeds_body(number, with_body=self._update.settings.with_body)
-            embedded = (metadata, bodies) if with_body else (metadata,)
+        for channel, dimensions in enumerate(self._dimensions):
+            with_body = embeds_body(channel, with_body=self._update.settings.with_body)
             dense = DenseWriter(
                 self._folder,
-                f"{self._prefix}dense-{number}",
-                cache.dimensions,
+                f"{self._prefix}dense-{channel}",
+                dimensions,
                 self.size,
                 with_body=with_body,
                 beside_codes=self._beside_codes,
                 flat_limit=self._update.limits.most_flat,
             )
-            for begin in range(0, self.size, _VECTORS):
-                block = slice(begin, begin + _VECTORS)
-                dense.add(*(cache.matrix(keys[block]) for keys in embedded))
+            for fields in zip(*(self._vectors(channel, n) for n in range(1 + with_body))):  # noqa: B905
+                dense.add(*fields)
             dense.finish()
-            if compact:
-                others = [] if number else [chunk_keys]
-                cache.compact(np.concatenate([metadata, bodies, *others]))
 
-    def _add(self, document: Document) -> None:
+    def _vectors(self, channel: int, field: int) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of a field of all documents, block by block."""
+        numbers = np.frombuffer(self._numbers, np.int64)
+        keys = np.frombuffer(self._keys[channel][field], f"V{KEY_BYTES}")
+        for begin in range(0, self.size, _VECTORS):
+            old = numbers[begin : begin + _VECTORS]
+            is_new = old < 0
+            rows = np.empty((len(old), self._dimensions[channel]), np.float32)
+            count = np.count_nonzero(is_new)
+            rows[is_new] = self.queue.vectors[channel].matrix(keys[:count].tolist())
+            keys = keys[count:]
+            if self._before and count < len(old):
+                rows[~is_new] = self._before.dense[channel].vectors_of(old[~is_new], field)
+            yield rows
+
+    def _chunk_vectors(self, number: int, keys: bytes) -> NDArray[Any]:
+        """Return the vectors of the chunks of a document."""
+        if self._before and number >= 0:
+            chunks, place = self._before.chunks_of(number)
+            if chunks is None:
+                raise CacheError("the chunks of the index do not fit its documents")
+            return chunks.vectors_of(place)
+        return self.queue.vectors[0].matrix(np.frombuffer(keys, f"V{KEY_BYTES}").tolist())
+
+    def _add(self, document: Document, number: int) -> None:
         self._documents.add(document)
-        for (metadata, bodies), keys in zip(self._keys, document.keys, strict=True):
-            metadata += bytes.fromhex(keys[0])
-            bodies += bytes.fromhex(keys[1])
-        for _, _, key in document.chunks:
-            self._chunk_keys += bytes.fromhex(key)
+        self._numbers.append(number)
+        if document.chunks:
+            self._chunked.append((number, bytes.fromhex("".join(c[2] for c in document.chunks))))
         self.size += 1
 
 
@@ -226,11 +244,6 @@ def _matches(
         while known and known[1].doc_id < file.doc_id:
             known = next(documents, None)
         yield known if known and known[1].doc_id == file.doc_id else None
-
-
-def _words(keys: bytearray) -> NDArray[np.uint64]:
-    """Return keys that follow each other as an array of two words each."""
-    return np.frombuffer(keys, "<u8").reshape(-1, 2)
 
 
 class DeltaWriter:
@@ -268,21 +281,16 @@ class DeltaWriter:
         self._deleted = np.union1d(before.deleted, np.array(newly, np.int64))
 
     def write(self, folder: Path) -> Written:
-        """Embed what is new, and write the delta segment and the tombstones.
-
-        A CacheError if a vector of the delta before was lost: then all is written anew.
-        """
+        """Embed what is new, and write the delta segment and the tombstones."""
         update, base = self._update, self._base
         has_codes = self._corpus.dense[0].segments[0].codes is not None
         with SegmentWriter(folder, update, DELTA, beside_codes=has_codes) as writer:
-            if any(writer.queue.lacking([one for one, old in self._members if old >= 0])):
-                raise CacheError("a vector of a changed skill was lost")
             for done, (document, old) in enumerate(self._members, start=1):
                 if old < 0:
                     writer.add(self._texts[document.doc_id], done / len(self._members))
                 else:
                     writer.keep(self._corpus, old, document)
-            writer.finish(compact=False)
+            writer.finish()
         places = [
             base.place_of(document.doc_id)
             if old < 0

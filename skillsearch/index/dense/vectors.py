@@ -1,8 +1,8 @@
 """The vectors of a dense channel: of the metadata of all documents, maybe of their bodies too.
 
-Both fields are searched together: a row of the FAISS index is the metadata vector plus a share of
-the body vector, so that one scan finds the documents that are best by both. Of many vectors, codes
-are scanned first; this is the only importer of faiss.
+Each field is a FAISS index, and both are searched together, by the metadata vector plus a share of
+the body vector. Of many vectors, codes of that sum are scanned first, another FAISS index; this is
+the only importer of faiss.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
-from skillsearch.files.arrays import ArrayWriter, map_array
+from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
 
 Rows = NDArray[Any]
@@ -71,7 +71,7 @@ class DenseFields:
         """Return the k documents nearest to each query by both fields, ascending."""
         if self.codes:
             return [self._nearest(query, k, excluded) for query in queries]
-        near = _blend([as_floats(rows) @ queries.T for rows in self.fields])
+        near = _blend([_products(rows, None, queries.T) for rows in self.fields])
         near[excluded] = -np.inf
         count = min(k, self.size - len(excluded))
         return [_highest(column, count) for column in near.T]
@@ -102,13 +102,12 @@ class DenseFields:
     @classmethod
     def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
         """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
-        fields = tuple(map(map_array, _files(folder, name, with_body=with_body)))
-        path = folder / f"{name}.faiss"
+        fields = tuple(map(map_rows, _files(folder, name, with_body=with_body)))
+        path = _codes_file(folder, name)
         codes = load_codes(path) if path.exists() else None
         shape = (codes.ntotal, codes.d) if codes else fields[0].shape
-        for rows in fields:
-            if rows.dtype not in (np.float16, np.float32) or rows.ndim != 2 or rows.shape != shape:
-                raise CacheError(f"the vectors of {name!r} do not fit each other or their codes")
+        if any(rows.shape != shape for rows in fields):
+            raise CacheError(f"the vectors of {name!r} do not fit each other or their codes")
         return cls(fields, codes)
 
 
@@ -144,16 +143,20 @@ class DenseChannel:
         ]
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def vectors_of(self, numbers: Numbers) -> Floats:
-        """Return the metadata vectors of some documents, in any order; or IndexError."""
+    @property
+    def is_rounded(self) -> bool:
+        """Whether these are the vectors of a large corpus."""
+        return self.segments[0].fields[0].dtype == np.float16
+
+    def vectors_of(self, numbers: Numbers, field: int = 0) -> Floats:
+        """Return the vectors of some documents in a field, in any order; or IndexError."""
         size = sum(segment.size for segment in self.segments)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
             raise IndexError(numbers)
         found = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
         for first, segment in numbered(self.segments):
             is_here = (numbers >= first) & (numbers < first + segment.size)
-            rows = segment.fields[0].take(numbers[is_here] - first, axis=0)
-            found[is_here] = as_floats(rows)
+            found[is_here] = as_floats(segment.fields[field][numbers[is_here] - first])
         return found
 
 
@@ -173,12 +176,12 @@ class DenseWriter:
         training_rows: int = TRAINING_ROWS,
     ) -> None:
         """Begin to write; `beside_codes` rounds the vectors like those of a large segment."""
-        self._path = folder / f"{name}.faiss"
+        self._path = _codes_file(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
         self._writers = [
-            ArrayWriter(path, self._type, (dimensions,))
+            FaissWriter(path, self._type, dimensions)
             for path in _files(folder, name, with_body=with_body)
         ]
         self._waiting: list[Floats] = []
@@ -272,7 +275,11 @@ def as_floats(rows: Rows) -> Floats:
 
 def _files(folder: Path, name: str, *, with_body: bool) -> list[Path]:
     fields = ("metadata", "body") if with_body else ("metadata",)
-    return [folder / f"{name}-{field}.npy" for field in fields]
+    return [folder / f"{name}-{field}.faiss" for field in fields]
+
+
+def _codes_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}-codes.faiss"
 
 
 def _blend(fields: list[Floats]) -> Floats:
@@ -281,12 +288,17 @@ def _blend(fields: list[Floats]) -> Floats:
     return metadata + np.float32(BODY_SHARE) * bodies[0] if bodies else metadata
 
 
-def _products(rows: Rows, documents: Numbers, query: Floats) -> Floats:
-    """Return the products of a query with some rows, in blocks that stay in one core's cache."""
-    products = np.empty(len(documents), np.float32)
-    for begin in range(0, len(documents), _BLOCK):
+def _products(rows: Rows, documents: Numbers | None, queries: Floats) -> Floats:
+    """Return the products of some rows, or all, with one query or several in columns.
+
+    In blocks that stay in one core's cache: mapped rows are not aligned, and copied before use.
+    """
+    count = len(rows if documents is None else documents)
+    products = np.empty((count, *queries.shape[1:]), np.float32)
+    for begin in range(0, count, _BLOCK):
         block = slice(begin, begin + _BLOCK)
-        products[block] = as_floats(rows.take(documents[block], axis=0)) @ query
+        some = rows[block].copy() if documents is None else rows[documents[block]]
+        products[block] = as_floats(some) @ queries
     return products
 
 

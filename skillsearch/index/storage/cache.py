@@ -4,7 +4,6 @@
       CURRENT              name of the generation in use, replaced atomically
       generations/NAME/    one index: manifest.json, its parts, their stat cache
       snapshot.bin         the stats of folders and files when they were last compared
-      embeddings-*         vectors by the text that they embed
       lock                 held by the one process that writes
 
 A generation is named by the digest of its manifest, which holds the digest of every part: equal
@@ -17,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -49,7 +47,7 @@ logger = logging.getLogger(__name__)
 Read = TypeVar("Read")
 
 # Bump when a part changes in form or meaning; an index of another version is rebuilt.
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 # Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes.
 LOCK_TIMEOUT = 600.0
 _MANIFEST = "manifest.json"
@@ -57,11 +55,13 @@ _MANIFEST_LIMIT = 1 << 20
 # Files of an index folder that carry their own digest.
 _RECORDS = ("request.json", "snapshot.bin")
 # Files that are replaced atomically, through a temporary file beside them.
-_REPLACED = ("CURRENT", *_RECORDS, "arrivals.json", "embeddings-*")
+_REPLACED = ("CURRENT", *_RECORDS, "arrivals.json")
 # Those temporary files; a reader whose stat cache goes with them goes on without.
 _HALF_WRITTEN = (*(f".{name}-*" for name in _REPLACED), f"generations/*/.{STAT_CACHE}-*")
+# Vectors that an index kept beside its own before the user had one cache.
+_OUTDATED = ("embeddings-*",)
 # Prefixes of the entries of an index folder, or of a project's folder of indexes.
-_OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
+_OURS = ("lock", "generations", own_folder.PREFIX, "embeddings-", *_REPLACED)
 # Prefix of the generations that are being written.
 _UNFINISHED = ".new-"
 
@@ -93,15 +93,13 @@ class IndexFolder:
     path: Path
 
     def __post_init__(self) -> None:
-        if not hasattr(os, "geteuid") or not self.path.is_relative_to(cache_dir()):
-            return
-        with contextlib.suppress(OSError):
-            owner = self.path.stat().st_uid
-            if owner not in (os.geteuid(), 0):
-                raise errors.IndexNotFoundError(
-                    f"The index in {self.path} belongs to user {owner}, who would decide what you "
-                    "find. Remove it, or choose a folder of your own: --index-dir"
-                )
+        is_ours = self.path.is_relative_to(cache_dir())
+        owner = own_folder.other_owner(self.path) if is_ours else None
+        if owner is not None:
+            raise errors.IndexNotFoundError(
+                f"The index in {self.path} belongs to user {owner}, who would decide what you "
+                "find. Remove it, or choose a folder of your own: --index-dir"
+            )
 
     def exists(self) -> bool:
         """Return whether an index was ever finished here."""
@@ -239,8 +237,8 @@ class IndexFolder:
                 "Choose another --index-dir."
             ) from exc
         with held:
-            # Killed writers left these unfinished.
-            for file in chain.from_iterable(map(self.path.glob, _HALF_WRITTEN)):
+            # Killed writers left these unfinished, and earlier versions the others.
+            for file in chain.from_iterable(map(self.path.glob, (*_HALF_WRITTEN, *_OUTDATED))):
                 with contextlib.suppress(OSError):
                     file.unlink()
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
