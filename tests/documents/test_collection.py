@@ -126,7 +126,12 @@ def test_a_script_runs_by_its_path(systems, tmp_path):
 @pytest.mark.parametrize(
     ("skill", "command", "file", "content"),
     [
-        ("python-math", "python3 scripts/fib.py 10 > out/fib.txt", "fib.txt", "0 1 1 2 3 5 8 13 21 34"),
+        (
+            "python-math",
+            "python3 scripts/fib.py 10 > out/fib.txt",
+            "fib.txt",
+            "0 1 1 2 3 5 8 13 21 34",
+        ),
         ("demo-skill", "bash scripts/build.sh", "build.txt", "built"),
     ],
 )
