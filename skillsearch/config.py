@@ -209,6 +209,16 @@ def load_settings(
     return settings
 
 
+def load_setting(key: str) -> Any:
+    """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
+
+    Those are read that decide which files count for it. Fails as `load_settings` does.
+    """
+    names = {f"{PREFIX}{one}" for one in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
+    variables = {name: os.environ[name] for name in names & os.environ.keys()}
+    return getattr(load_settings(variables=variables), key)
+
+
 def default_index_dir() -> Path:
     """Return the folder of the index if none is configured."""
     return cache_dir() / "default"

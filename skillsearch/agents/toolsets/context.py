@@ -189,7 +189,10 @@ class SkillsLoader:
 
 
 class SkillsManager:
-    """Finds skills by what they are for, as they are on disk; loads them only on request."""
+    """Finds skills by what they are for, as they are on disk; loads them only on request.
+
+    One manager, like its loader, belongs to one thread; the calls of a `toolset` take turns.
+    """
 
     def __init__(
         self,
