@@ -41,7 +41,7 @@ def write_skills(root, ids, file_name="SKILL.md"):
 class Systems:
     """The five systems over one folder, each made when it is first used."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **options):
         """Write the skills of all documents, and beside them an environment of two."""
         self.folder = folder
         self.environments = folder / "environments"
@@ -49,8 +49,14 @@ class Systems:
         write_skills(self.root, CORPUS)
         two = ("test-skill", "another-skill")
         write_skills(self.environments / "test-env" / "skills", two, "skill.md")
-        self.options = {"index_dir": folder / "index"}
+        self.options = {"index_dir": folder / "index", **options}
         self.state = {}
+
+    def add(self, skill, text, root=None, file="SKILL.md"):
+        """Write a file of a skill, by default into the folder of all."""
+        path = (root or self.root) / skill / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
     @cached_property
     def environment(self):
@@ -176,11 +182,23 @@ class Log(logging.Handler):
 
 
 @pytest.fixture
-def systems(tmp_path):
+def make_systems(tmp_path_factory):
+    """Make the five systems, each time in a folder of their own."""
+    made = []
+
+    def make(**options):
+        made.append(Systems(tmp_path_factory.mktemp("systems"), **options))
+        return made[-1]
+
+    yield make
+    for systems in made:
+        systems.close()
+
+
+@pytest.fixture
+def systems(make_systems):
     """The five systems."""
-    made = Systems(tmp_path)
-    yield made
-    made.close()
+    return make_systems()
 
 
 @pytest.fixture
