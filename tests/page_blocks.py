@@ -36,7 +36,7 @@ def run_block(code, output):
 
 
 def main(arguments):
-    """Run the blocks of some pages, and print how many there were."""
+    """Run the blocks of some pages, and say how many there were."""
     if "--without-extras" in arguments:
         sys.modules.update(dict.fromkeys(EXTRAS.split()))
     pages = [Path(name) for name in arguments if not name.startswith("--")]
@@ -47,7 +47,7 @@ def main(arguments):
             os.chdir(folder)
             run_block(*block)
             os.chdir("/")
-    print(f"{len(blocks)} blocks ran")
+    sys.stdout.write(f"{len(blocks)} blocks ran\n")
 
 
 if __name__ == "__main__":

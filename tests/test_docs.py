@@ -92,7 +92,7 @@ def test_links_to_files_lead_somewhere():
 @pytest.mark.parametrize(("code", "output"), page_blocks["blocks_of"](read_all()) or [("", None)])
 @pytest.mark.slow
 def test_python_in_the_pages_runs(code, output, tmp_path, monkeypatch, home):
-    """Each block runs in an empty folder with the example skills indexed, and prints what it says."""
+    """Each runs in an empty folder with the example skills indexed, and prints what is told."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skillsearch").mkdir()
     (tmp_path / "skillsearch" / "examples").symlink_to(EXAMPLES)

@@ -79,7 +79,7 @@ _STATES = (
     _each(float, "kept false perhaps silent") | {"shown": _FIGURE, "kinds": {str: float}},
     _each(float, "false perhaps none") | _each(_FIGURE, "auroc style"),
 )
-_DEFAULT = _some(evaluation.States, "threshold lower_bound precision")
+_DEFAULT = _some(evaluation.States, "threshold lower_bound precision faces")
 _ABSTENTION = _some(evaluation.Abstention, without="top_scores") | {"auroc": {str: _FIGURE}}
 _ABSTENTION["default"] = (_DEFAULT, None)
 _EVALUATED = _COMPARED | {"collection": str, "documents": int, "settings": {str: str}}

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
 _SEARCH: _Types = {
-    **dict.fromkeys(("index_dir", "query", "system", "reader"), (str,)),
+    **dict.fromkeys(("index_dir", "query", "system", "reader", "face"), (str,)),
     **dict.fromkeys(("explain", "refresh"), (bool,)),
     **{"n": (int,), "threshold": (float, int, type(None)), "selection": (list,)},
 }
@@ -143,7 +143,7 @@ class Answers:
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Render the skills that fit a prompt, without those hidden from models or shadowed.
+        """Render the skills that fit a prompt or may, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
         from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
@@ -175,8 +175,9 @@ class Answers:
                 include_hidden=False,
                 vetted_only=not asked["include_unvetted"],
                 selection=settings.selection,
+                face="prompt",
             )
-            offers = render_offers(warm.library, found)
+            offers = render_offers(warm.library, found.shown)
         return {"offers": offers, "unvetted": found.unvetted, "notes": notes}
 
     def status(self) -> dict[str, JsonValue]:

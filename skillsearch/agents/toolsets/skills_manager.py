@@ -10,7 +10,13 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill, load_note, record_of
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    as_list,
+    find_skill,
+    load_note,
+    record_of,
+)
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_setting
 from skillsearch.errors import (
@@ -69,12 +75,15 @@ class SkillsManager:
         skills_root: str | Path | None = None,
         *,
         library: SkillLibrary | None = None,
+        threshold: float | None = None,
         **options: Unpack[LibraryOptions],
     ) -> None:
         """Look at a folder, by default at the roots of the settings, or take a library.
 
-        The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``.
+        The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``. The threshold is the lowest
+        accepted score of a search.
         """
+        self._threshold = threshold
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
             self.library = library
@@ -116,15 +125,17 @@ class SkillsManager:
         return self._answer(skill_name, read)
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
-        """Find the skills that fit a request: name and description of each, best first."""
+        """Find the skills for a request: name and description of each, best first.
+
+        Those that only may fit come last, and have a ``state``: *perhaps*.
+        """
         self.library.refresh()
         try:
-            found = self.library.search(query, n)
+            found = self.library.search(query, n, self._threshold)
         except QueryError as exc:
             logger.warning("Nothing was searched: %s", exc)
             return []
-        hits: list[dict[str, str]] = record_of(found, _shown)["skills"]
-        return hits
+        return as_list(record_of(found, _shown))
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
