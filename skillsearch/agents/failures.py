@@ -92,7 +92,8 @@ _FORMS: dict[type, tuple[str, ...]] = {
     errors.IsolationError: (
         "not-isolated",
         _TELL_USER,
-        "No command is run: this machine cannot isolate it.",
+        "No command is run: this machine cannot isolate it. The host may allow what isolates"
+        " nothing: executor='local'.",
     ),
     errors.ExecutorError: ("executor", _TELL_USER, "Commands cannot be run on this machine."),
     errors.ExecutionError: ("execution", "Call again with other arguments, or tell the user."),

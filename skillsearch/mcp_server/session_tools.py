@@ -103,7 +103,7 @@ class SessionTools:
                 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 
                 workspace = WorkspaceToolset(
-                    served.get(), state, runner=self.runner, run_session=session
+                    served.get(), state, runner=self.runner, executor=None, run_session=session
                 )
                 return workspace.toolset(), workspace.system_prompt
             case "context":

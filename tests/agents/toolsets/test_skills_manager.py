@@ -124,7 +124,8 @@ def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, as
 
 def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_path):
     """Only those are read that a search needs; one of these that is wrong is told."""
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("SKILLSEARCH_N", "many")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
     assert manager.search_skills("compare two files")[0]["name"] == "file-diff"
