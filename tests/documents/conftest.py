@@ -41,16 +41,20 @@ def write_skills(root, ids, file_name="SKILL.md"):
 class Systems:
     """The five systems over one folder, each made when it is first used."""
 
-    def __init__(self, folder, **options):
-        """Write the skills of all documents, and beside them an environment of two."""
+    def __init__(self, folder, root=None, runner=None, **options):
+        """Take a folder of skills, or write those of all documents, and an environment of two."""
         self.folder = folder
-        self.environments = folder / "environments"
-        self.root = self.environments / "documents" / "skills"
-        write_skills(self.root, CORPUS)
-        two = ("test-skill", "another-skill")
-        write_skills(self.environments / "test-env" / "skills", two, "skill.md")
         self.options = {"index_dir": folder / "index", **options}
         self.state = {}
+        self.runner = runner or SkillRunner(
+            select_executor("local"), workspaces=Workspaces(folder / "workspaces")
+        )
+        self.environments = folder / "environments"
+        self.root = root or self.environments / "documents" / "skills"
+        if root is None:
+            write_skills(self.root, CORPUS)
+            two = ("test-skill", "another-skill")
+            write_skills(self.environments / "test-env" / "skills", two, "skill.md")
 
     def add(self, skill, text, root=None, file="SKILL.md"):
         """Write a file of a skill, by default into the folder of all."""
@@ -106,12 +110,6 @@ class Systems:
         return SkillLibrary.from_roots(self.root, **self.options)
 
     @cached_property
-    def runner(self):
-        """What runs commands: plain processes of this machine."""
-        places = Workspaces(self.folder / "workspaces")
-        return SkillRunner(select_executor("local"), workspaces=places)
-
-    @cached_property
     def workspace(self):
         """The agent of document 004."""
         session = SkillSession(self.state)
@@ -163,11 +161,6 @@ class Systems:
         folders = {row["name"]: folder for folder, row in CORPUS.items()}
         return [folders[name] for name in names]
 
-    def close(self):
-        """End what runs."""
-        if "runner" in self.__dict__:
-            self.runner.close()
-
 
 class Log(logging.Handler):
     """Keeps what is logged."""
@@ -186,13 +179,13 @@ def make_systems(tmp_path_factory):
     """Make the five systems, each time in a folder of their own."""
     made = []
 
-    def make(**options):
-        made.append(Systems(tmp_path_factory.mktemp("systems"), **options))
+    def make(root=None, runner=None, **options):
+        made.append(Systems(tmp_path_factory.mktemp("systems"), root, runner, **options))
         return made[-1]
 
     yield make
     for systems in made:
-        systems.close()
+        systems.runner.close()
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from skillsearch.evaluation.collection import load_collection
 COLLECTION = load_collection(Path(__file__).parent)
 DOCUMENTS = ("000", "001", "002", "003", "004")
 RIGHT = {
-    "with the extra": {"000": 6, "001": 5, "002": 8, "003": 11, "004": 9},
-    "without": {"000": 2, "001": 5, "002": 7, "003": 6, "004": 4},
+    "with the extra": {"000": 6, "001": 5, "002": 8, "003": 11, "004": 8},
+    "without": {"000": 4, "001": 5, "002": 7, "003": 7, "004": 4},
 }
-"""For how many requests of a document the first skill is a right one, as measured: 39 and 24 of 44.
+"""For how many requests of a document the first skill is a right one, as measured: 38 and 27 of 44.
 
-What is missed with the extra: two English requests for skills that are written in Chinese, and
-three Chinese ones for what only a chunk of an English skill tells. Without it, nothing reads a
-Chinese request for an English skill but the words that both have.
+What is missed with the extra: two English requests for skills that are written in Chinese, three
+Chinese ones for what only a chunk of an English skill tells, and one whose skill scores 0.16.
+Without it, nothing reads a Chinese request for an English skill but the words that both have.
 """
 LANGUAGES = {"zh", "en"}
 
