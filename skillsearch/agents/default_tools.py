@@ -199,6 +199,11 @@ def record_of(result: SearchResult, row: Callable[[Hit], _Record]) -> _Record:
     return record | ({"note": note} if note else {})
 
 
+def as_list(record: _Record) -> list[_Record]:
+    """Return what fits of such an answer, then what may, which has the ``state`` *perhaps*."""
+    return [*record["skills"], *({**one, "state": "perhaps"} for one in record["perhaps"])]
+
+
 def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
     """Return name and description of a skill as a model sees them, each on one line.
 

@@ -10,7 +10,13 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, find_skill, load_note, record_of
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    as_list,
+    find_skill,
+    load_note,
+    record_of,
+)
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_setting
 from skillsearch.errors import (
@@ -116,15 +122,17 @@ class SkillsManager:
         return self._answer(skill_name, read)
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
-        """Find the skills that fit a request: name and description of each, best first."""
+        """Find the skills for a request: name and description of each, best first.
+
+        Those that only may fit come last, and have a ``state``: *perhaps*.
+        """
         self.library.refresh()
         try:
             found = self.library.search(query, n)
         except QueryError as exc:
             logger.warning("Nothing was searched: %s", exc)
             return []
-        hits: list[dict[str, str]] = record_of(found, _shown)["skills"]
-        return hits
+        return as_list(record_of(found, _shown))
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
