@@ -38,7 +38,7 @@ from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult
+from skillsearch.types import STRICT_METADATA, Diagnostic, Hit, JsonValue, SearchResult
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -121,7 +121,10 @@ class SkillLoader:
     @cached_property
     def library(self) -> SkillLibrary:
         """The library of the skills that were last loaded."""
-        return SkillLibrary.from_roots(self.skills_dir, **self._options)
+        library = SkillLibrary.from_roots(self.skills_dir, **self._options)
+        if self._options.get("strict"):  # a name is free here, since the folder is the id
+            library.selection = (("strict", STRICT_METADATA),)
+        return library
 
     def _warning(self, found: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
@@ -408,6 +411,7 @@ class ServerEnvironment(Environment):
             "languages": settings.languages,
             "trust": "project" if settings.is_of_project("environments") else settings.trust,
             "reader": settings.reader,
+            "strict": any(kind == "strict" for kind, *_ in settings.selection),
         }
         self._directory, self.config = None, {}
         if _is_inside(settings.environments, name):

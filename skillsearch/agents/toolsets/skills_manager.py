@@ -186,7 +186,8 @@ class SkillsManager:
         except SkillNotFoundError as exc:
             for diagnostic in self.library.diagnostics:
                 folder = Path(diagnostic.path).parent.name
-                if diagnostic.severity == "error" and folder.casefold() == name.casefold():
+                is_why = diagnostic.severity == "error" or diagnostic.code == "strict-skipped"
+                if is_why and folder.casefold() == name.casefold():
                     return f"{folder}/SKILL.md cannot be read as a skill: {diagnostic.message}"
             near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
             return NOT_FOUND.format(name=one_line(name, 200)) + near
