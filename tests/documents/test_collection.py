@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.agents import toolsets
+from skillsearch.agents.toolsets import context
 from skillsearch.evaluation.collection import load_collection
 
 COLLECTION = load_collection(Path(__file__).parent)
@@ -64,6 +66,31 @@ def test_nothing_fits_what_no_skill_is_for(systems):
     """Of none of these is a skill said to fit."""
     told = {query.text: systems.library.search(query.text).state for query in COLLECTION.negatives}
     assert [text for text, state in told.items() if state == "fits"] == []
+
+
+def test_the_page_says_what_the_formula_of_document_002_finds():
+    """The first of those with the highest score, from the document's threshold on."""
+    shelf = {
+        one.doc_id: context.SkillMetadata(name=one.name, description=one.description, path="x")
+        for one in COLLECTION.documents
+    }
+
+    def best(text):
+        scores = {key: context.calculate_match_score(text, each) for key, each in shelf.items()}
+        first = max(scores, key=scores.__getitem__)
+        return first if scores[first] >= 0.3 else None
+
+    right = [
+        query
+        for query in COLLECTION.queries
+        if best(query.text) in COLLECTION.qrels[query.query_id]
+    ]
+    answered = [query for query in COLLECTION.negatives if best(query.text)]
+    sums = [sum(figures.values()) for figures in RIGHT.values()]
+    page = Path(toolsets.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert f"finds {len(right)} of {len(COLLECTION.queries)}" in page
+    assert f"{sums[0]} ({sums[1]} without the extra)" in page
+    assert f"answers {len(answered)} of {len(COLLECTION.negatives)}" in page
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
