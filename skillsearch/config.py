@@ -79,7 +79,7 @@ class Settings:
             `setting_values.READING`, or the model of one, which then always reads.
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
-        selection: What include, exclude, tags and in_roots say, each source beside all others.
+        selection: What the keys of `SELECTING` say, each source beside all others.
         profile: Name of a table ``[profiles.NAME]`` of a file, which is laid over both files.
         allowed_commands: The only commands of skills that may be run; empty for all.
         sources: Where each setting that is not a default came from.
@@ -149,11 +149,15 @@ class Settings:
         return known.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
 
 
-_PARSERS: Mapping[str, values.Parser] = {
-    key: hint.__metadata__[0]
-    for key, hint in get_type_hints(Settings, include_extras=True).items()
-    if key not in ("selection", "sources")
-} | dict.fromkeys(SELECTING, values.parse_words)
+_PARSERS: Mapping[str, values.Parser] = (
+    {
+        key: hint.__metadata__[0]
+        for key, hint in get_type_hints(Settings, include_extras=True).items()
+        if key not in ("selection", "sources")
+    }
+    | {key: values.parse_words for key in SELECTING}
+    | {"strict": values.parse_strict}
+)
 _PROFILED = frozenset({"n", "threshold", *SELECTING})
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in _PARSERS) | OTHER_VARIABLES
 
@@ -205,6 +209,16 @@ def load_settings(
 
         return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
     return settings
+
+
+def load_setting(key: str) -> Any:
+    """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
+
+    Those are read that decide which files count for it. Fails as `load_settings` does.
+    """
+    names = {f"{PREFIX}{one}" for one in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
+    variables = {name: os.environ[name] for name in names & os.environ.keys()}
+    return getattr(load_settings(variables=variables), key)
 
 
 def default_index_dir() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import TRUSTS, JsonValue
+from skillsearch.types import STRICT, TRUSTS, JsonValue
 
 MAX_N = 1000
 """Hits that a query can ask for."""
@@ -91,6 +91,11 @@ def parse_switch(value: JsonValue, base: Path) -> bool:
     if word not in _SWITCHES:
         raise ValueError("must be true or false")
     return _SWITCHES[word]
+
+
+def parse_strict(value: JsonValue, base: Path) -> tuple[str, ...]:
+    """Parse a truth value: what a strict selection leaves out, or nothing."""
+    return STRICT if parse_switch(value, base) else ()
 
 
 def parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:

@@ -45,13 +45,22 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 """Who vouches for the skills of a root. vetted: the user, who named the folder or owns it; project:
 nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
 
-SELECTING = ("include", "exclude", "tags", "in_roots")
+SELECTING = ("include", "exclude", "tags", "in_roots", "strict")
 Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], str], ...]
 """Which skills to search, all that pass each test: one of `SELECTING`, and the values it takes.
 include, exclude: patterns (``*``, ``?``, ``[a-z]``), one or none of which stands for the skill's
 name or its folder below the root, with the root's alias and a colon before it or without; tags: it
-has one of them; in_roots: it is in one of them, named by alias, path or URL. A third item is a
-folder: skills of roots outside it pass that test."""
+has one of them; in_roots: it is in one of them, named by alias, path or URL; strict: it has no
+`Skill.lapses` that begin so, as in `STRICT`. A third item is a folder: skills of roots outside it
+pass that test."""
+
+STRICT_METADATA = (
+    *("description-missing", "description-not-text", "field-nested", "frontmatter-"),
+    *("name-missing", "yaml-salvaged", "yaml-unquoted-colon"),
+)
+"""What the code of a diagnostic begins with if name or description cannot be read as written."""
+STRICT = (*STRICT_METADATA, "description-", "name-")
+"""The same, and if they are not as the specification has them."""
 
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
@@ -152,7 +161,8 @@ class Skill:
 
     The `doc_id` is stable and unique in a corpus; `path` is the SKILL.md file, `root` the folder it
     was found under, and `content_hash` the sha256 of the file's bytes. If the body is a stub that
-    was read on into other files of the skill, `continuation` is what those say, else None.
+    was read on into other files of the skill, `continuation` is what those say, else None. Its
+    `lapses` are the codes of its diagnostics that `STRICT` means.
     """
 
     doc_id: str
@@ -162,6 +172,7 @@ class Skill:
     root: Path
     content_hash: str
     continuation: str | None = None
+    lapses: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -2,6 +2,9 @@
 
 import json
 import re
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -28,7 +31,9 @@ PAGES = [
     if path.exists() and "examples" not in path.parts and "example" not in path.parts
 ]
 """README.md and the pages beside the code."""
-PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUN_PAGES = Path(__file__).with_name("page_blocks.py")
+page_blocks = runpy.run_path(str(RUN_PAGES))
+TOOLSETS = EXAMPLES.parent / "agents" / "toolsets" / "README.md"
 LOCAL_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
@@ -84,10 +89,10 @@ def test_links_to_files_lead_somewhere():
     assert [(page, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("block", PYTHON_BLOCK.findall(read_all()) or [""])
+@pytest.mark.parametrize(("code", "output"), page_blocks["blocks_of"](read_all()) or [("", None)])
 @pytest.mark.slow
-def test_python_in_the_pages_runs(block, tmp_path, monkeypatch, home):
-    """Each block runs in an empty folder with the example skills indexed."""
+def test_python_in_the_pages_runs(code, output, tmp_path, monkeypatch, home):
+    """Each runs in an empty folder with the example skills indexed, and prints what is told."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skillsearch").mkdir()
     (tmp_path / "skillsearch" / "examples").symlink_to(EXAMPLES)
@@ -95,7 +100,16 @@ def test_python_in_the_pages_runs(block, tmp_path, monkeypatch, home):
     (home / ".claude" / "skills").symlink_to(EXAMPLES)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(tmp_path / "index"))
     SkillIndex.from_roots(EXAMPLES, index_dir=tmp_path / "index", model="hashing")
-    exec(compile(block, "page", "exec"), {"__name__": "__main__"})
+    page_blocks["run_block"](code, output)
+
+
+@pytest.mark.slow
+def test_the_toolsets_of_the_documents_need_no_extra():
+    """All blocks of their page run and print the same without any."""
+    command = [sys.executable, RUN_PAGES, "--without-extras", TOOLSETS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    blocks = page_blocks["blocks_of"](TOOLSETS.read_text(encoding="utf-8"))
+    assert (done.stdout, done.returncode) == (f"{len(blocks)} blocks ran\n", 0), done.stderr
 
 
 EXAMPLE_SYSTEMS = {

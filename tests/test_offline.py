@@ -49,6 +49,7 @@ QUICK = {
     "budget": "skillsearch budget",
     "eval": "skillsearch eval --example --html page.html",
     "cache": "skillsearch cache && skillsearch cache --clear && skillsearch status",
+    "env": "skillsearch env list",
     "completion": "skillsearch completion bash",
 }
 STAYING = {  # for 20 s: ONNX Runtime, left to itself, reports after 10

@@ -48,6 +48,7 @@ class LibraryOptions(TypedDict, total=False):
     languages: Languages
     trust: str | Sequence[str]
     reader: str | None
+    strict: bool
 
 
 class SearchSkillsArgs(SearchArgs):

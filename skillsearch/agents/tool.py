@@ -296,9 +296,9 @@ def _unknown_tool(name: object, names: list[str]) -> Answer:
     if _RUNNING.get(asked) in names:
         return failure(
             "running-is-off",
-            f"{asked} is off: commands of skills are not run here.",
-            "Go on without. To turn it on, the user starts `skillsearch mcp --allow-run`, or gives"
-            " the toolset a SkillRunner.",
+            f"{asked} is off: executor is not configured, so no command of a skill is run here.",
+            "Go on without. To turn it on, a host in Python gives the toolset a SkillRunner, or"
+            " WorkspaceToolset an executor; a server is started by `skillsearch mcp --allow-run`.",
         )
     near = difflib.get_close_matches(asked.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
     nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {asked!r}."

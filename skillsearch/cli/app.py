@@ -55,6 +55,7 @@ COMMANDS = {
     "mcp-config": "hosts.commands",
     "daemon": "upkeep",
     "cache": "upkeep",
+    "env": "upkeep",
     "hook": "query",
     "prompt": "query",
     "budget": "browse",

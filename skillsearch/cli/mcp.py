@@ -25,8 +25,9 @@ from skillsearch.errors import (
 )
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.executors import EXECUTORS, select_executor
+from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.types import EXECUTORS
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.text.provenance import VOUCH

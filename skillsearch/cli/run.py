@@ -20,8 +20,9 @@ from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.executors import EXECUTORS, select_executor
+from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.types import EXECUTORS
 from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import one_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillsearch.cli.app import Decorated, setting
+from skillsearch.cli.app import Decorated, setting, setting_flag
 from skillsearch.types import JsonValue
 
 _OPTIONS = (
@@ -16,8 +16,10 @@ _OPTIONS = (
 
 
 def selecting(function: Decorated) -> Decorated:
-    """Add ``--include``, ``--exclude``, ``--tag``, ``--root`` and ``--profile``."""
+    """Add ``--include``, ``--exclude``, ``--tag``, ``--root``, ``--strict`` and ``--profile``."""
     function = setting("--profile NAME", "Add the settings of [profiles.NAME].")(function)
+    text = "No skills whose metadata are broken, missing or not as specified; they are warned of."
+    function = setting_flag("--strict", True, text)(function)
     for name, key, kind, text in reversed(_OPTIONS):
         function = setting(f"{name} {key} {kind}", f"{text} Repeatable.", multiple=True)(function)
     return function
@@ -27,4 +29,4 @@ def options(flags: Mapping[str, JsonValue]) -> list[str]:
     """Return the words of a command line that say the same as some flags."""
     pairs = [(name, value) for name, key, *_ in _OPTIONS for value in flags[key]]
     pairs += [("--profile", flags["profile"])] if flags["profile"] else []
-    return [word for pair in pairs for word in pair]
+    return [word for pair in pairs for word in pair] + ["--strict"] * bool(flags["strict"])

@@ -1,4 +1,4 @@
-"""``skillsearch status``, ``doctor``, ``validate``, ``audit``, ``cache`` and ``daemon``."""
+"""``skillsearch status``, ``doctor``, ``validate``, ``audit``, ``cache``, ``daemon``, ``env``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from skillsearch.cli.app import Asked, command, flag, option
 from skillsearch.cli.output import say
 from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
 from skillsearch.daemon import client
-from skillsearch.errors import DaemonError
+from skillsearch.environ import PREFIX
+from skillsearch.errors import ConfigError, DaemonError
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
@@ -310,6 +311,64 @@ def daemon_command(asked: Asked) -> int:
         rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
         output.emit_rows(rows + [("index", index["index_dir"]) for index in status["indexes"]])
     return int(status is None)
+
+
+@command("env")
+@click.argument("action", type=click.Choice(["list", "show", "switch"]))
+@click.argument("name", required=False)
+@app.header
+@app.as_json
+def env_command(asked: Asked) -> None:
+    """List named environments, show the skills of one, or switch to it.
+
+    An environment is a folder NAME/skills below the setting "environments". Without NAME, "show"
+    takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc beside
+    that folder, where the toolset of environments reads it.
+    """
+    from skillsearch.agents.toolsets.environments import ServerEnvironment
+
+    app.refuse(asked.action == "switch" and asked.name is None, "switch needs the NAME.")
+    app.refuse(asked.action == "list" and asked.name, "list takes no NAME; show does.")
+    environment, folder = ServerEnvironment(), asked.settings.environments
+    if asked.name is None:
+        environment.load_from_config()
+    else:
+        environment.switch_environment(asked.name)
+    if asked.action == "switch":
+        _switch(environment.name, asked.settings)
+    if asked.action == "show":
+        skills = [skill.shown() for skill in environment.list_skills()]
+        record = {"name": environment.name, "folder": str(folder), "skills": skills}
+        rows = [tuple(skill.values()) for skill in skills]
+        columns: tuple[str, ...] = ("id", "name", "description")
+    else:
+        names = environment.list_environments()
+        record = {"folder": str(folder), "active": environment.name, "environments": names}
+        rows = [(name, "in use" if name == environment.name else "") for name in names]
+        columns = ("name", "state")
+    if asked.as_json:
+        output.emit_json(record)
+    else:
+        output.show_rows(rows, columns, is_cut=asked.action == "show", columns=columns)
+        say(
+            "" if rows else f"Nothing is in {folder}; an environment is a folder NAME/skills there."
+        )
+
+
+def _switch(name: str, settings: Settings) -> None:
+    """Write which environment is in use, unless a setting that comes first names another one."""
+    from skillsearch.agents.toolsets.environments import ACTIVE, CONFIG_FILE
+    from skillsearch.cli.hosts.entries import Entry
+    from skillsearch.cli.hosts.files import Change
+
+    source = settings.sources.get("environment")
+    if source and settings.environment != name:
+        source = f"{PREFIX}ENVIRONMENT" if source == "environment" else source
+        raise ConfigError(f"{source} names the environment {settings.environment!r}; change that.")
+    file = settings.environments.parent / CONFIG_FILE
+    change = Change.plan(file, [Entry("claude-code", (ACTIVE,), name)])
+    if change.is_needed:
+        change.write()
 
 
 def _ask(method: str) -> dict[str, JsonValue] | None:

@@ -29,10 +29,15 @@ from skillsearch.execution.container import (
 )
 from skillsearch.execution.supervise import make_groups, memory_events, remove_groups
 from skillsearch.execution.syscall_filter import syscall_filter
-from skillsearch.execution.types import Capabilities, Executor, Finished, Limits, Program
+from skillsearch.execution.types import (
+    EXECUTORS,
+    Capabilities,
+    Executor,
+    Finished,
+    Limits,
+    Program,
+)
 from skillsearch.text.tables import read_tables
-
-EXECUTORS = ("auto", "local", "namespace", "container")
 
 Backend = Literal["bwrap", "enclose"]
 BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")

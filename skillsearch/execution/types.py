@@ -9,6 +9,9 @@ from typing import Literal, Protocol
 
 from skillsearch.types import JsonValue, Record
 
+EXECUTORS = ("auto", "local", "namespace", "container")
+"""Names by which an executor is chosen; auto is the safest that works."""
+
 InputMode = Literal["copy", "link"]
 Isolation = Literal["none", "namespaces", "container"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 10
+VERSION = 11
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -71,6 +71,7 @@ class Document:
         hubness: How far it is near whatever is asked, mostly 0.
         continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
         tags: Those of its metadata, by which a `Selection` may ask for it.
+        lapses: Those of the skill, for which one may leave it out.
     """
 
     doc_id: str
@@ -93,12 +94,14 @@ class Document:
     continuation_hash: str = ""
     outline: str = ""
     tags: tuple[str, ...] = ()
+    lapses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
         object.__setattr__(self, "tags", tuple(self.tags))
+        object.__setattr__(self, "lapses", tuple(self.lapses))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
@@ -121,6 +124,7 @@ class Document:
             requires=skill.metadata.requires,
             continuation_hash=digest_of(skill.continuation),
             tags=skill.metadata.tags,
+            lapses=skill.lapses,
         )
 
     @property

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from fnmatch import translate
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
 
 from skillsearch.errors import SelectionError
+from skillsearch.files.paths import printable
+from skillsearch.index.documents import Document
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.request import key_of
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import SELECTING, Root, Selection
+from skillsearch.types import SELECTING, Diagnostic, Root, Selection
 
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8
 _SHOWN_TAGS, _SHOWN_CHARS = 20, 500
+_MOST_WARNED = 10
 # Kind, pattern, and the aliases of the roots whose skills pass untested.
 _Test: TypeAlias = tuple[str, re.Pattern[str], set[str]]
 _HYPHENS = str.maketrans("_ ", "--")
+
+logger = logging.getLogger(__name__)
 
 
 def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
@@ -48,10 +55,11 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers = without(np.arange(store.size), store.deleted)
     tests: list[_Test] = []
+    strict: list[_Test] = []
     for kind, given, *folder in selection:
         outside = {one.alias for one in roots if folder and not one.path.is_relative_to(folder[0])}
         if kind != "in_roots":
-            tests.append((kind, _pattern(kind, given), outside))
+            (strict if kind == "strict" else tests).append((kind, _pattern(kind, given), outside))
             continue
         inside = [root for root in roots if root.alias not in outside]
         named = [_alias(name, inside, must_exist=not folder) for name in given]
@@ -61,12 +69,38 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
         numbers = numbers[[_passes(tests, *label) for label in store.labels(numbers)]]
     if not len(numbers):
         raise SelectionError(_nothing(store, selection))
+    skipped: tuple[Diagnostic, ...] = ()
+    if strict:
+        fits = np.array([_passes(strict, *label) for label in store.labels(numbers)], bool)
+        skipped = tuple(_skipped(store[number]) for number in numbers[~fits].tolist())
+        _warn_of(skipped)
+        numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
     left.shadowed = shadowed_numbers(left, [str(root.path) for root in roots])
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share
+    left.skipped = skipped
     return left
+
+
+def _skipped(document: Document) -> Diagnostic:
+    lapses = ", ".join(document.lapses)
+    message = f"The skill is left out, as strict asks: {lapses}. Correct that; see `validate`."
+    return Diagnostic("strict-skipped", "warning", message, printable(document.path))
+
+
+def _warn_of(skipped: Sequence[Diagnostic]) -> None:
+    for each in skipped[:_MOST_WARNED]:
+        _warn_once(f"Skipped {each.path}: {each.message}")
+    if len(skipped) > _MOST_WARNED:
+        _warn_once(f"Skipped {len(skipped) - _MOST_WARNED:,} more, as strict asks.")
+
+
+@lru_cache
+def _warn_once(text: str) -> None:
+    """Warn, unless the index of the same skills, or a library, has just done so."""
+    logger.warning("%s", text)
 
 
 def _alias(name: str, roots: Sequence[Root], *, must_exist: bool) -> str:
@@ -81,16 +115,21 @@ def _alias(name: str, roots: Sequence[Root], *, must_exist: bool) -> str:
 
 
 def _pattern(kind: str, given: Sequence[str]) -> re.Pattern[str]:
+    if kind == "strict":
+        return re.compile("|".join(map(re.escape, given)))
     folded = (_folded(one if ":" in one or kind == "tags" else f"*:{one}") for one in given)
     return re.compile("|".join(map(translate, folded)))
 
 
-def _passes(tests: Sequence[_Test], doc_id: str, name: str, tags: Sequence[str]) -> bool:
+def _passes(
+    tests: Sequence[_Test], doc_id: str, name: str, tags: Sequence[str], lapses: Sequence[str]
+) -> bool:
     alias = doc_id.partition(":")[0]
     names = [_folded(f"{alias}:{name}"), _folded(doc_id)]
     for kind, pattern, untested in tests:
-        texts = map(_folded, tags) if kind == "tags" else names
-        if alias not in untested and any(map(pattern.match, texts)) == (kind == "exclude"):
+        texts = {"tags": map(_folded, tags), "strict": lapses}.get(kind, names)
+        is_wrong = kind in ("exclude", "strict")
+        if alias not in untested and any(map(pattern.match, texts)) == is_wrong:
             return False
     return True
 

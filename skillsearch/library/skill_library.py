@@ -26,6 +26,8 @@ from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.types import (
+    SELECTING,
+    STRICT,
     Diagnostic,
     FileContent,
     Hit,
@@ -79,13 +81,15 @@ class SkillLibrary:
         trust: str | Sequence[str] = (),
         executor: Executor | None = None,
         reader: str | None = None,
+        strict: bool = False,
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
         Takes the arguments of `SkillIndex.from_roots`, and the reader of searches. What an index in
         `index_dir` holds besides stays there, and is served too. The first search makes the index,
         or brings it up to date; with an `executor` searches use the previous one until then, or
-        words alone. A missing folder becomes a diagnostic, and `refresh` looks for it again.
+        words alone. A missing folder becomes a diagnostic, and `refresh` looks for it again. With
+        `strict`, skills whose metadata are not as specified are left out, logged and diagnosed.
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
@@ -94,7 +98,9 @@ class SkillLibrary:
         known = trust_by_root(trust, given)
         request = IndexRequest(paths, model, with_body=True, languages=languages, trust=known)
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(request, place, executor), reader=reader)
+        library = cls(ScannedSource(request, place, executor), reader=reader)
+        library.selection = (("strict", STRICT),) if strict else ()
+        return library
 
     @classmethod
     def open(
@@ -139,7 +145,8 @@ class SkillLibrary:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything that could not be read or is odd, by path."""
-        return self._source.diagnostics
+        skipped = self._documents.skipped if self.selection else ()
+        return tuple(sorted((*self._source.diagnostics, *skipped), key=lambda one: one.path))
 
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
         """List the skills that are not shadowed or, unless asked for, hidden, by name, then id."""
@@ -168,7 +175,7 @@ class SkillLibrary:
                 find_by_name(name, self._source.documents, self._root_paths, suggest=False)
                 raise SelectionError(
                     f"The skill {name!r} is left out by the settings of skillsearch: change "
-                    "include, exclude, tags, in_roots or profile there, or the option of that name."
+                    f"{', '.join(SELECTING)} or profile there, or the option of that name."
                 ) from None
             before = self._refreshed
             if name_hash(name.rpartition(":")[2]) in before.names[before.living]:

@@ -47,7 +47,7 @@ class SessionTools:
                 f"The toolset environment has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
-        if name == "environment" and served.settings.selection:
+        if name == "environment" and any(one[0] != "strict" for one in served.settings.selection):
             raise ConfigError("The toolset environment cannot select skills; it offers all.")
         self.name = name
         self.served = served
@@ -92,6 +92,7 @@ class SessionTools:
                     trust=settings.trust,
                     reader=settings.reader,
                     threshold=settings.threshold,
+                    strict=bool(settings.selection),
                 )
                 return environment.toolset(), None
             case "chunks":
@@ -103,7 +104,7 @@ class SessionTools:
                 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 
                 workspace = WorkspaceToolset(
-                    served.get(), state, runner=self.runner, run_session=session
+                    served.get(), state, runner=self.runner, executor=None, run_session=session
                 )
                 return workspace.toolset(), workspace.system_prompt
             case "context":

@@ -159,7 +159,7 @@ class Readers:
     def choice(self, asked: str | None) -> str:
         """Return what was asked for, of `setting_values.READING` or a model; else the setting."""
         if asked is None and self._setting is None:
-            self._setting = config.load_settings().reader
+            self._setting = config.load_setting("reader")
         return asked or self._setting or DEFAULT_READER
 
     def get(self, spec: str) -> Reader | None:
@@ -190,7 +190,7 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
         return OnnxReader.load(packaged, manifest_sha256=PACKAGED.sha256, stem=PACKAGED.stem)
     if spec.startswith("st:") and spec != "st:":
         name = spec.removeprefix("st:")
-        device = device or config.load_settings().device
+        device = device or config.load_setting("device")
         return CrossEncoderReader(name, load_cross_encoder(name, device))
     if spec and Path(spec).is_dir():
         return OnnxReader.load(Path(spec))

@@ -21,7 +21,7 @@ from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
 from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.types import Diagnostic, JsonValue, Skill
+from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
@@ -53,7 +53,10 @@ def parse_skill(
     frontmatter, body, repairs = read_sections(text)
     metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name, body)
     findings += [*repairs, *oddities]
-    skill = Skill(doc_id, metadata, body.strip(), path, root, content_hash(data))
+    codes = (one.code for one in findings if one.severity != "note")
+    lapses = tuple(dict.fromkeys(code for code in codes if code.startswith(STRICT)))
+    digest = content_hash(data)
+    skill = Skill(doc_id, metadata, body.strip(), path, root, digest, lapses=lapses)
     if chunk_findings := parse_chunks(skill.body).findings:
         before = front.unix_lines(text).count("\n") - body.lstrip().count("\n")
         findings += [one._replace(line=before + (one.line or 1)) for one in chunk_findings]

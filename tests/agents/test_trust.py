@@ -41,7 +41,7 @@ def test_the_manager_warns_its_model_and_not_its_caller(library):
     tools = manager.toolset()
     text = tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
     assert text == f"{WARNING}\n\n{manager.get_skill_content('steep-tea')}"
-    (row,) = tools.call("search_skills", {"query": QUERY, "n": 1})["result"]["skills"]
+    (row,) = tools.call("search_skills", {"query": QUERY, "n": 1})["result"]
     assert row["trust"] == "fetched"
 
 

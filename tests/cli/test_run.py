@@ -17,8 +17,8 @@ import pytest
 import skillsearch
 from skillsearch.cli.run import read_stdin
 from skillsearch.cli.run_results import find_hints, keep_files
-from skillsearch.execution.executors import EXECUTORS, executor_statuses
-from skillsearch.execution.types import Capabilities, RunRequest, RunResult
+from skillsearch.execution.executors import executor_statuses
+from skillsearch.execution.types import EXECUTORS, Capabilities, RunRequest, RunResult
 
 FIBONACCI = """import sys
 a, b = 0, 1

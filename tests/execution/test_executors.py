@@ -12,13 +12,12 @@ import pytest
 import skillsearch
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.executors import (
-    EXECUTORS,
     LocalExecutor,
     NamespaceExecutor,
     executor_statuses,
     select_executor,
 )
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import EXECUTORS, Limits, Program
 
 WITHOUT = """if True:
     import logging, sys

@@ -17,7 +17,7 @@ def segment_of(tmp_path_factory):
 
     def build(texts):
         folder = tmp_path_factory.mktemp("segment")
-        writer = LexicalWriter(folder, "field")
+        writer = LexicalWriter(folder, "field", with_words=True)
         for number, text in enumerate(texts):
             writer.add(number, text)
         writer.finish(len(texts))
@@ -100,7 +100,7 @@ def test_a_missing_array_is_a_cache_error(tmp_path, segment_of, name):
 )
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, segment_of, name, damage):
     """Another type, another shape, one value too many, or half a file."""
-    index = segment_of(split("a b", "c d a"))
+    index = segment_of(split("a b", "c d a words"))
     array = getattr(index, name)
     index = {
         "dtype": lambda: replace(index, **{name: array.astype(np.int8)}),

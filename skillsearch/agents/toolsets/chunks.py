@@ -222,13 +222,20 @@ class LoadSkillChunkTool:
         self._manager = manager
 
     def execute(self, args: LoadSkillChunkArgs | Mapping[str, JsonValue]) -> str:
-        """Return the content of a chunk; `SkillError` if there is none, `ValueError` if misused."""
-        checked = LoadSkillChunkArgs.model_validate(args)
-        return self._manager.activate_chunk(checked.skill_name, checked.chunk_id)
+        """Return the content of a chunk, or as text for the model why there is none."""
+        given = dict(args) if isinstance(args, LoadSkillChunkArgs) else args
+        answer = self.toolset().call(self.name, given)
+        error = answer.get("error", {})
+        told = [error.get("message", ""), *error.get("problems", ()), error.get("next_step", "")]
+        return "\n".join(told) if error else str(answer["result"])
 
     def toolset(self) -> Toolset:
-        """Return the same for a host: its calls never raise."""
-        return Toolset([Tool(self.name, self.description, LoadSkillChunkArgs, self.execute)])
+        """Return the tool for a host: errors have a code and details."""
+
+        def load(args: LoadSkillChunkArgs) -> str:
+            return self._manager.activate_chunk(args.skill_name, args.chunk_id)
+
+        return Toolset([Tool(self.name, self.description, LoadSkillChunkArgs, load)])
 
 
 def render_skills(skills: Mapping[str, Skill]) -> str:

@@ -21,7 +21,7 @@ from skillsearch.agents.default_tools import (
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
 from skillsearch.agents.prompt import fit_lines
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
-from skillsearch.errors import IndexingError, SkillError, SkillSearchError
+from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
@@ -179,13 +179,16 @@ class SkillsLoader:
         """Make something of a skill, or log why it cannot be loaded."""
         try:
             return make(find_skill(self.library, skill_name, version or ""))
-        except SkillError as exc:
+        except (SelectionError, SkillError) as exc:
             logger.warning("%s", one_line(str(exc), MAX_MESSAGE_CHARS))
             return None
 
 
 class SkillsManager:
-    """Finds skills by what they are for, as they are on disk; loads them only on request."""
+    """Finds skills by what they are for, as they are on disk; loads them only on request.
+
+    One manager, like its loader, belongs to one thread; the calls of a `toolset` take turns.
+    """
 
     def __init__(
         self,

@@ -28,21 +28,28 @@ from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError, ParseError
+from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import is_environment_name
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
+from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult
+from skillsearch.types import STRICT_METADATA, Diagnostic, Hit, JsonValue, SearchResult
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
 MIN_DESCRIPTION_CHARS = 128  # room to say that nothing is listed
 MAX_ENUM = 256
 MAX_LISTED_IDS = 50  # ids that an error lists; if there are more, it lists only the nearest
+
+CONFIG_FILE = "config.jsonc"
+ACTIVE = "activeEnvironment"
+_MAX_CONFIG_BYTES = 1 << 20
+_CHOOSE = "There are: {}. Choose one: skillsearch env switch NAME, or SKILLSEARCH_ENVIRONMENT=NAME."
 
 _BASE = "Execute a skill."
 _HEAD = f"{_BASE} Available skills:\n"
@@ -114,7 +121,10 @@ class SkillLoader:
     @cached_property
     def library(self) -> SkillLibrary:
         """The library of the skills that were last loaded."""
-        return SkillLibrary.from_roots(self.skills_dir, **self._options)
+        library = SkillLibrary.from_roots(self.skills_dir, **self._options)
+        if self._options.get("strict"):  # a name is free here, since the folder is the id
+            library.selection = (("strict", STRICT_METADATA),)
+        return library
 
     def _warning(self, found: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
@@ -146,7 +156,11 @@ class SkillChoice:
     `lines` lists those that the tool's description has room for; `is_whole` if these are all.
     """
 
-    def __init__(self, skills: Sequence[SkillInfo], description_chars: int) -> None:
+    def __init__(
+        self, skills: Sequence[SkillInfo], description_chars: int, missing: str = ""
+    ) -> None:
+        """Take what there is, and what to say instead of it if that is known."""
+        self._missing = missing
         if description_chars < MIN_DESCRIPTION_CHARS:
             least = MIN_DESCRIPTION_CHARS
             raise ValueError(f"description_chars is {description_chars}; use {least} or more")
@@ -183,6 +197,8 @@ class SkillChoice:
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
             return ToolResult(success=True, output=info.note + visible(body).strip())
+        if self._missing:
+            return _failed(self._missing)
         asked, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
             near = difflib.get_close_matches(asked, self._ids, n=_NEAREST, cutoff=0.3)
@@ -231,20 +247,23 @@ class Environment:
         """Take the lowest accepted score of a search, and the room in the tool's description."""
         self.name = name
         self.skills_loaded = False
-        self._loader = None if skills_dir is None else SkillLoader(skills_dir, **options)
+        self._directory = None if skills_dir is None else Path(skills_dir).expanduser().absolute()
+        self._loader: SkillLoader | None = None
+        self._options = options
         self._threshold = threshold
+        self._missing = ""
         self._description_chars = description_chars
         self._registered: dict[str, Tool] = {}
         self._choice = SkillChoice((), description_chars)
 
     def load_skills(self) -> None:
         """Look at the folder, and make the tools for what is there; never raises."""
+        choice = Environment._loaded(self)
         if self._loader is None:
             logger.info("No skills directory configured")
-            return
-        self._choice = SkillChoice(self._loader.load_all(), self._description_chars)
-        self.skills_loaded = True
-        logger.info("Loaded %d skills", len(self._choice.skills))
+        else:
+            self._choice = SkillChoice(choice.skills, self._description_chars, self._missing)
+            logger.info("Loaded %d skills", len(choice.skills))
 
     def list_skills(self) -> list[SkillInfo]:
         """Return the loaded skills, by id."""
@@ -259,9 +278,11 @@ class Environment:
         return self._loaded().lines
 
     def get_skills_directory(self) -> Path | None:
-        """Return the folder of the skills, if there is one."""
-        self._loaded()
-        return self._loader.skills_dir if self._loader else None
+        """Return the folder of the skills, None for none; a subclass may decide it anew each time.
+
+        Whatever is asked of the environment asks this first.
+        """
+        return self._directory
 
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
@@ -302,17 +323,23 @@ class Environment:
 
     def _loaded(self) -> SkillChoice:
         """Look at the folder, and return the choice of what is there now."""
-        if self._loader and not self.skills_loaded:
-            self.load_skills()
-        elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
-            self._choice = SkillChoice(skills, self._description_chars)
+        folder = self.get_skills_directory()
+        if folder is None:
+            self._loader = None
+        elif self._loader is None or self._loader.skills_dir != Path(folder).absolute():
+            self._loader = SkillLoader(folder, **self._options)
+        skills = self._loader.load_all() if self._loader else []
+        if skills != self._choice.skills or not self.skills_loaded:
+            self._choice = SkillChoice(skills, self._description_chars, self._missing)
+        self.skills_loaded = self.skills_loaded or folder is not None
         return self._choice
 
 
 class ServerEnvironment(Environment):
     """The one of several named environments that is in use: ``{folder}/{name}/skills``.
 
-    Nothing is read until `load_from_config`, or until something is asked for.
+    Nothing is read until `load_from_config`, or until something is asked for. `config` is what the
+    ``config.jsonc`` of the environment says, for the host.
     """
 
     def __init__(
@@ -322,8 +349,13 @@ class ServerEnvironment(Environment):
         *,
         description_chars: int = DESCRIPTION_CHARS,
     ) -> None:
-        """Take folder and environment, by default the settings', the only one or ``default``."""
+        """Take folder and environment.
+
+        By default those of the settings, else ``activeEnvironment`` of the ``config.jsonc`` beside
+        the folder, else the only one or ``default``.
+        """
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
+        self.config: dict[str, JsonValue] = {}
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
         self._active = active
 
@@ -334,8 +366,19 @@ class ServerEnvironment(Environment):
         """
         settings = self._settings()
         there = _environments(settings.environments)
-        only = there[0] if len(there) == 1 else DEFAULT_ENVIRONMENT
-        self._enter(settings.environment or only, settings)
+        named = settings.environment or active_environment(settings.environments)
+        name = named or (there[0] if len(there) == 1 else DEFAULT_ENVIRONMENT)
+        self._missing = ""
+        if there and name not in there and not named:
+            self._missing = f"No environment is in use. {_CHOOSE.format(', '.join(there))}"
+            logger.warning("%s", self._missing)
+        self._enter(name, settings)
+
+    def get_skills_directory(self) -> Path | None:
+        """Return the folder of the skills of the environment in use, if it may be used."""
+        if not self.skills_loaded:
+            self.load_from_config()
+        return self._directory
 
     def list_environments(self) -> list[str]:
         """Return the names of the environments that exist now, sorted; or raise `ConfigError`."""
@@ -351,34 +394,59 @@ class ServerEnvironment(Environment):
         if name not in there:
             nearest = difflib.get_close_matches(name[:_MAX_ASKED_CHARS], there, n=_NEAREST)
             raise EnvironmentNotFoundError(name, tuple(nearest), tuple(there))
-        self._active = name
+        self._active, self._missing = name, ""
         self._enter(name, settings)
 
     reload = load_from_config
-
-    def _loaded(self) -> SkillChoice:
-        if not self.skills_loaded:
-            self.load_from_config()
-        return super()._loaded()
 
     def _settings(self) -> Settings:
         return load_settings(environments=self._folder, environment=self._active)
 
     def _enter(self, name: str, settings: Settings) -> None:
         self.name, self._loader, self._threshold = name, None, settings.threshold
+        self.skills_loaded = True
+        self._choice = SkillChoice((), self._description_chars, self._missing)
+        self._options = {
+            "model": settings.model,
+            "languages": settings.languages,
+            "trust": "project" if settings.is_of_project("environments") else settings.trust,
+            "reader": settings.reader,
+            "strict": any(kind == "strict" for kind, *_ in settings.selection),
+        }
+        self._directory, self.config = None, {}
         if _is_inside(settings.environments, name):
-            self._loader = SkillLoader(
-                settings.environments / name / "skills",
-                model=settings.model,
-                languages=settings.languages,
-                trust="project" if settings.is_of_project("environments") else settings.trust,
-                reader=settings.reader,
-            )
+            self._directory = settings.environments / name / "skills"
+            self.config = _read_config(settings.environments / name)
         else:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
-            self._choice = SkillChoice((), self._description_chars)
         self.load_skills()
-        self.skills_loaded = True
+
+
+def active_environment(folder: Path) -> str:
+    """Return ``activeEnvironment`` of the ``config.jsonc`` beside a folder of environments, if any.
+
+    What cannot name an environment is logged, and none.
+    """
+    name = _read_config(folder.parent).get(ACTIVE, "")
+    if name == "" or (isinstance(name, str) and is_environment_name(name)):
+        return str(name)
+    logger.warning("%s of %s names no folder: %.200r", ACTIVE, folder.parent / CONFIG_FILE, name)
+    return ""
+
+
+def _read_config(folder: Path) -> dict[str, JsonValue]:
+    """Read the ``config.jsonc`` of a folder; empty without one, and, logged, if it is broken."""
+    try:
+        with os.fdopen(open_file(folder, [CONFIG_FILE]), "rb") as file:
+            data = file.read(_MAX_CONFIG_BYTES + 1)
+        if len(data) > _MAX_CONFIG_BYTES:
+            raise ValueError(f"it has more than {_MAX_CONFIG_BYTES:,} bytes")
+        return parse_jsonc(data.decode("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as exc:
+        logger.warning("Failed to read %s: %s", folder / CONFIG_FILE, one_line(str(exc), 200))
+        return {}
 
 
 def _environments(folder: Path) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from pydantic import Field
 
@@ -17,13 +18,20 @@ from skillsearch.agents.default_tools import (
     record_of,
 )
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
-from skillsearch.config import load_settings
-from skillsearch.errors import RootError, SkillError, SkillNotFoundError, explained
+from skillsearch.config import load_setting
+from skillsearch.errors import (
+    QueryError,
+    RootError,
+    SelectionError,
+    SkillError,
+    SkillNotFoundError,
+    explained,
+)
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Hit, JsonValue
+from skillsearch.types import Hit
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -50,11 +58,17 @@ when to use it; below it stand the instructions:
 `skillsearch validate .` checks all skills in here.
 """
 
+_T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
+
 
 class SkillsManager:
     """The skills of one folder as they are on disk, named as in `find_skill`.
 
-    Problems with a skill are described in the returned text, never raised.
+    Problems with a skill or a request are described in the returned text, or make a list empty and
+    are logged; they are never raised. One manager belongs to one thread; the calls of its `toolset`
+    take turns.
     """
 
     def __init__(
@@ -67,14 +81,15 @@ class SkillsManager:
     ) -> None:
         """Look at a folder, by default at the roots of the settings, or take a library.
 
-        The threshold is the lowest accepted score of a search.
+        The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``. The threshold is the lowest
+        accepted score of a search.
         """
         self._threshold = threshold
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
             self.library = library
             return
-        named = (load_settings().roots or ("skills",)) if skills_root is None else (skills_root,)
+        named = (load_setting("roots") or ("skills",)) if skills_root is None else (skills_root,)
         self.roots = tuple(map(place_of, named))
         self.library = SkillLibrary.from_roots(named, **options)
 
@@ -95,7 +110,7 @@ class SkillsManager:
 
     def get_skill_content(self, name: str) -> str:
         """Return the whole SKILL.md of a skill, or why there is none."""
-        return self._text(name, self.library.source)
+        return self._answer(name, self.library.source)
 
     def _load(self, skill_name: str) -> str:
         """Return the same, below a warning if nobody vouches for the skill."""
@@ -104,18 +119,20 @@ class SkillsManager:
             found = self.library.find(doc_id)
             return load_note(self.library, found) + self.library.source(doc_id)
 
-        return self._text(skill_name, read)
+        return self._answer(skill_name, read)
 
     def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
         """Find the skills for a request: name and description of each, best first.
 
         Those that only may fit come last, and have a ``state``: *perhaps*.
         """
-        return as_list(self._search(query, n))
-
-    def _search(self, query: str, n: int) -> dict[str, JsonValue]:
         self.library.refresh()
-        return record_of(self.library.search(query, n, self._threshold), _shown)
+        try:
+            found = self.library.search(query, n, self._threshold)
+        except QueryError as exc:
+            logger.warning("Nothing was searched: %s", exc)
+            return []
+        return as_list(record_of(found, _shown))
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
@@ -127,20 +144,20 @@ class SkillsManager:
             what = f"The file {relative_path!r} is not text ({found.size:,} bytes)"
             return f"{what}; use get_skill_script_path or a tool that reads such files."
 
-        return self._text(skill_name, read)
+        return self._answer(skill_name, read)
 
     def get_skill_script_path(self, skill_name: str, script_name: str) -> str:
         """Return the absolute path of a file below a skill's ``scripts``, or why there is none."""
-        return self._text(skill_name, lambda id: str(self.library.script_path(id, script_name)))
+        return self._answer(skill_name, lambda id: str(self.library.script_path(id, script_name)))
 
-    def list_skill_assets(self, skill_name: str) -> list[str]:
-        """Return the paths of a skill's files in `ASSET_FOLDERS`; none for an unknown skill."""
-        self.library.refresh()
-        try:
-            files, _ = self.library.files(find_skill(self.library, skill_name).doc_id)
-        except SkillError:
-            return []
-        return [file for file in files if file.split("/")[0] in ASSET_FOLDERS]
+    def list_skill_assets(self, skill_name: str) -> list[str] | str:
+        """Return the paths of a skill's files in `ASSET_FOLDERS`, or why there is no such skill."""
+
+        def listed(doc_id: str) -> list[str]:
+            files, _ = self.library.files(doc_id)
+            return [file for file in files if file.split("/")[0] in ASSET_FOLDERS]
+
+        return self._answer(skill_name, listed)
 
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
@@ -151,26 +168,27 @@ class SkillsManager:
         return Toolset(
             [
                 tool("load_skill", _LoadSkill, self._load),
-                tool("search_skills", _SearchSkills, self._search),
+                tool("search_skills", _SearchSkills, self.search_skills),
                 tool("load_skill_asset", _LoadSkillAsset, self.get_skill_asset),
                 tool("get_skill_script_path", _GetSkillScriptPath, self.get_skill_script_path),
                 tool("list_skill_assets", _ListSkillAssets, self.list_skill_assets),
             ]
         )
 
-    def _text(self, name: str, get: Callable[[str], str]) -> str:
-        """Return a text of a skill, given by its name or its folder's, or what is wrong with it."""
+    def _answer(self, name: str, get: Callable[[str], _T]) -> _T | str:
+        """Return what a skill of a name, or of a folder's, gives, or what is wrong with it."""
         self.library.refresh()
         try:
             return get(find_skill(self.library, name).doc_id)
         except SkillNotFoundError as exc:
             for diagnostic in self.library.diagnostics:
                 folder = Path(diagnostic.path).parent.name
-                if diagnostic.severity == "error" and folder.casefold() == name.casefold():
+                is_why = diagnostic.severity == "error" or diagnostic.code == "strict-skipped"
+                if is_why and folder.casefold() == name.casefold():
                     return f"{folder}/SKILL.md cannot be read as a skill: {diagnostic.message}"
             near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
             return NOT_FOUND.format(name=one_line(name, 200)) + near
-        except SkillError as exc:
+        except (SkillError, SelectionError) as exc:
             return str(exc)
 
 

@@ -1,12 +1,13 @@
 """Skills for one agent's session: it sees an overview, loads a skill, and selects its documents.
 
-The tools: ``skill_load``, ``skill_select_docs`` and ``skill_list_docs``, and with a runner
+The tools: ``skill_load``, ``skill_select_docs``, ``skill_list_docs`` and, unless it is turned off,
 ``skill_run``. Whatever they load appears in the system message from the next request on.
 """
 
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.execution.types import RunResult
+from skillsearch.execution.types import EXECUTORS, RunResult
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
@@ -132,6 +133,7 @@ class WorkspaceToolset:
         on_delta: Callable[[StateDelta], None] | None = None,
         on_event: Callable[[ToolEvent], None] | None = None,
         runner: SkillRunner | None = None,
+        executor: str | None = "auto",
         run_session: str | None = None,
         call_id: Callable[[], str] = str,
     ) -> None:
@@ -139,21 +141,28 @@ class WorkspaceToolset:
 
         `overview` is how many skills the system message describes, from 1 to 1000, and `guidance`
         what it says of the tools. `on_delta` is called with each change of the session's state that
-        is made here; `on_event` with each result of a tool that did not fail. With a `runner`,
-        which the caller closes, there is ``skill_run``, in a workspace of the name `run_session`.
+        is made here; `on_event` with each result of a tool that did not fail. ``skill_run`` runs
+        commands by the `runner`, which the caller closes, else by an executor that isolates them:
+        one of `EXECUTORS`. Only ``local`` isolates nothing; None turns ``skill_run`` off. Its
+        workspace has the name `run_session`.
         `call_id` returns the host's id of the current call, for the record of saved artifacts.
         """
         if overview is not None and not 1 <= overview <= MAX_N:
             raise ValueError(f"overview is {overview!r}; use 1 to {MAX_N}, or None.")
+        if executor is not None and executor not in EXECUTORS:
+            raise ValueError(
+                f"executor is {executor!r}; use one of {', '.join(EXECUTORS)}, or None."
+            )
         self.library = library
         self.session = SkillSession() if session is None else session
         self._overview = overview
-        own = GUIDANCE + (RUN_GUIDANCE if runner else "")
+        self._runner, self._executor = runner, executor
+        self._runs = runner is not None or executor is not None
+        own = GUIDANCE + (RUN_GUIDANCE if self._runs else "")
         self._guidance = own if guidance is None else guidance
         self._on_delta = on_delta
         self._on_event = on_event
         self._in_call = StateDelta()
-        self._runner = runner
         self._run_session = run_session or uuid4().hex
         self._call_id = call_id
 
@@ -197,8 +206,8 @@ class WorkspaceToolset:
         yield replace(load, description=load.description + find)
         yield Tool.of("skill_select_docs", with_names(SelectDocsArgs, names), self._select_docs)
         yield Tool.of("skill_list_docs", with_names(ListDocsArgs, names), self._list_docs)
-        if self._runner:
-            run = Tool.of("skill_run", with_names(RunArgs, names), partial(self._run, self._runner))
+        if self._runs:
+            run = Tool.of("skill_run", with_names(RunArgs, names), self._run)
             yield replace(run, read_only=False)
         if names is None:
             search = LibraryTools(lambda: self.library, None).search
@@ -235,11 +244,12 @@ class WorkspaceToolset:
             **({"unknown_docs": unknown} if unknown else {}),
         }
 
-    def _run(self, runner: SkillRunner, args: RunArgs) -> Deferred:
+    def _run(self, args: RunArgs) -> Deferred:
         name = self._find(args.skill)
         if not self.session.is_loaded(name):
             raise errors.SkillNotLoadedError(name)
         request = args.request(name, Path(self.library.find(name).path).parent)
+        runner = self._runner = self._runner or self._own_runner()
 
         def finish(result: RunResult) -> JsonValue:
             if result.artifact_files:
@@ -247,6 +257,16 @@ class WorkspaceToolset:
             return result.to_dict()
 
         return Deferred(lambda: runner.run(request, self._run_session), finish)
+
+    def _own_runner(self) -> SkillRunner:
+        """Make a runner that is closed with this toolset; `IsolationError` if nothing isolates."""
+        from skillsearch.execution.executors import select_executor
+        from skillsearch.execution.runner import SkillRunner
+
+        name = self._executor or "auto"
+        runner = SkillRunner(select_executor(name, require_isolation=name != "local"))
+        weakref.finalize(self, runner.close)
+        return runner
 
     def _find(self, asked: str) -> str:
         """Return the session's name for a skill that a call names."""

@@ -12,17 +12,15 @@ import itertools
 import json
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 from skillsearch.cli.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.errors import ConfigError, ParseError
+from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
 from skillsearch.types import JsonValue
 
 _BOM = "\ufeff"
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.S)
-_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[\]}])', re.S)
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON = json.JSONDecoder()
@@ -145,28 +143,7 @@ def _parse(form: str, text: str) -> JsonValue:
         if findings:
             raise ValueError(findings[0].message)
         return {key: {} if value is None else value for key, value in data.items()}
-    plain = _plain(_bare(text))
-    data = json.loads(plain, object_pairs_hook=_unique) if plain.strip() else {}
-    if not isinstance(data, dict):
-        raise ValueError("it holds no object")
-    return data
-
-
-def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    counts = Counter(name for name, _ in pairs)
-    if len(counts) < len(pairs):
-        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} stands twice")
-    return dict(pairs)
-
-
-def _bare(text: str) -> str:
-    """Return JSON with blanks in place of comments."""
-    return _TOKEN.sub(lambda one: one[0] if one[0][0] == '"' else " " * len(one[0]), text)
-
-
-def _plain(bare: str) -> str:
-    """Return JSON with blanks in place of commas behind the last value."""
-    return _LAST_COMMA.sub(lambda one: " " if one[0] == "," else one[0], bare)
+    return parse_jsonc(text)
 
 
 def _as_in(text: str, new: str) -> str:
@@ -179,7 +156,7 @@ def _blanks(text: str, at: int = 0, kinds: str | None = " \t") -> str:
 
 
 def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
-    bare, path = _bare(text), entry.path
+    bare, path = without_comments(text), entry.path
     if not bare.strip():
         yield text + "\n" * (text[-1:] not in ("", "\n")) + _as_in(text, entry.text)
     value = nested(path[depth + 1 :], entry.value)
@@ -199,8 +176,8 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
 
 
 def _remove_json(text: str, data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
-    bare = _bare(text)
-    plain = _plain(bare)
+    bare = without_comments(text)
+    plain = without_last_commas(bare)
     key = rf"{json.dumps(path[-1])}\s*:\s*" if isinstance(path[-1], str) else r"(?=\{)"
     for found in re.finditer(key, bare):
         try:

@@ -20,6 +20,7 @@ from skillsearch.index.build.standing import Standing
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import (
     DELTA,
+    METADATA,
     Corpus,
     IndexSettings,
     OpenedIndex,
@@ -134,7 +135,9 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self.renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
         names = lexical_names(with_body=update.settings.with_body)
-        self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
+        self._fields = [
+            LexicalWriter(folder, f"{prefix}{name}", with_words=name == METADATA) for name in names
+        ]
         dimensions = [channel.embedder.dimensions for channel in update.channels]
         self._chunks = ChunkWriter(folder, dimensions[0], prefix)
         self._dimensions = dimensions

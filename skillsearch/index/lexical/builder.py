@@ -14,21 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import compress, count
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.files.arrays import ArrayWriter, save_array
+from skillsearch.files.arrays import ArrayWriter, map_array, save_array
 from skillsearch.index.lexical.postings import (
+    LEAST_PREFIX,
     LexicalSegment,
     average_idf,
     length_norms,
     saturation,
 )
 from skillsearch.index.storage.array_table import ArrayTable
-from skillsearch.index.storage.numbering import run_starts
+from skillsearch.index.storage.numbering import find_sorted, run_starts
 from skillsearch.text.tokenizer import term_hash
 
 # Terms in a run, repeats included: some 25 MB of words, and as much while they are sorted.
@@ -96,9 +97,16 @@ class LexicalWriter:
     """Writes one field of a segment, document by document."""
 
     def __init__(
-        self, folder: Path, name: str, run_terms: int = RUN_TERMS, block: tuple[int, int] = BLOCK
+        self,
+        folder: Path,
+        name: str,
+        run_terms: int = RUN_TERMS,
+        block: tuple[int, int] = BLOCK,
+        *,
+        with_words: bool = False,
     ) -> None:
         """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
+        self._words: set[str] | None = set() if with_words else None
         self._prefix, self._run_terms, self._block = folder / name, run_terms, block
         self._runs: list[Run] = []
         self._spilled: list[Path] = []
@@ -118,6 +126,8 @@ class LexicalWriter:
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
         """Take the postings of a segment, readable until `finish`; new numbers or -1 for none."""
         self._runs.append(Run(lambda: segment, renumber))
+        if self._words is not None:
+            self._words.update(map(segment.word, range(len(segment.word_ends))))
         kept = renumber >= 0
         self._lengths.append((renumber[kept], np.asarray(segment.lengths)[kept]))
 
@@ -136,6 +146,17 @@ class LexicalWriter:
         save_array(self._path("starts"), run_starts(frequencies))
         save_array(self._path("lengths"), lengths)
         save_array(self._path("statistics"), statistics)
+        words = sorted(self._words or ())
+        is_there = (
+            find_sorted(
+                map_array(self._path("hashes")),
+                np.fromiter(map(term_hash, words), np.uint64, len(words)),
+            )
+            >= 0
+        )
+        kept = [word.encode() for word in compress(words, is_there.tolist())]
+        save_array(self._path("words"), np.frombuffer(b"".join(kept), np.uint8))
+        save_array(self._path("word_ends"), np.cumsum([len(word) for word in kept], dtype=np.int64))
 
     def _write_postings(self, lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.int64]:
         """Merge all runs into the arrays by term and posting; return each document frequency."""
@@ -163,6 +184,8 @@ class LexicalWriter:
         self._terms, self._documents, self._sizes = array("i"), array("i"), array("i")
 
     def _end_run(self) -> None:
+        if self._words is not None:
+            self._words.update(word for word in self._numbers if len(word) > LEAST_PREFIX)
         documents = np.array(self._documents, np.int32)
         hashes = np.fromiter(map(term_hash, self._numbers), np.uint64, len(self._numbers))
         order = np.argsort(hashes)

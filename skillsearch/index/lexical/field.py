@@ -9,7 +9,7 @@ that are left.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ _LOOKUP_COST = 16
 _SAFETY = 1e-4
 _MANY = 1 << 16
 _LARGE_BLOCK, _SMALL_BLOCK = 512, 32
+# Words that a part of a word stands for, at most.
+MOST_BEGUN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,12 @@ class LexicalField:
         """The weight of a term that no document has."""
         return math.log((self.statistics.documents + 0.5) / 0.5)
 
-    def weigh(self, query: Counter[str]) -> TermWeights:
+    def begun_by(self, prefix: str) -> list[str]:
+        """Return the first `MOST_BEGUN` words of each segment that begin with a prefix, if kept."""
+        found = (segment.words_with(prefix, MOST_BEGUN) for segment in self.segments)
+        return sorted(set().union(*found))
+
+    def weigh(self, query: Mapping[str, float]) -> TermWeights:
         """Look the terms of a query up and weigh them."""
         hashes = np.fromiter(map(term_hash, query), np.uint64, len(query))
         rows = tuple(segment.rows(hashes) for segment in self.segments)

@@ -8,8 +8,10 @@ is the only importer of rank_bm25.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ K1, B, EPSILON = 1.5, 0.75, 0.25
 # A mean idf up to here is zero except for rounding.
 NO_MEAN = 1e-9
 _WEIGHT_OF_ONE = np.float32(K1 + 1)
+# Letters of a word that may begin others.
+LEAST_PREFIX = 3
 # Postings that are scanned at a time.
 _BLOCK = 1 << 22
 
@@ -40,7 +44,8 @@ class LexicalSegment(ArrayTable):
     """One field of a segment: postings by term, hashes and documents ascending.
 
     `peaks` are the highest saturation among each term's postings, `lengths` the number of terms of
-    each document, `statistics` mean length and mean idf of this segment by itself.
+    each document, `statistics` mean length and mean idf of this segment by itself. Of some fields
+    the longer terms themselves are kept too, sorted: `words`, of which each ends at `word_ends`.
     """
 
     hashes: NDArray[np.uint64]
@@ -50,6 +55,8 @@ class LexicalSegment(ArrayTable):
     peaks: NDArray[np.float32]
     lengths: NDArray[np.int32]
     statistics: NDArray[np.float64]
+    words: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    word_ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def size(self) -> int:
@@ -90,12 +97,26 @@ class LexicalSegment(ArrayTable):
         counts = signs[self.documents[postings]].astype(np.int64)
         return TermTally.total([TermTally(self.hashes[rows], counts)])
 
+    def word(self, number: int) -> str:
+        """Return one of the words."""
+        begin = int(self.word_ends[number - 1]) if number else 0
+        return self.words[begin : int(self.word_ends[number])].tobytes().decode()
+
+    def words_with(self, prefix: str, most: int) -> list[str]:
+        """Return the first words that begin with a prefix."""
+        numbers = range(len(self.word_ends))
+        begin = bisect_left(numbers, prefix, key=self.word)
+        return list(
+            takewhile(lambda w: w.startswith(prefix), map(self.word, numbers[begin : begin + most]))
+        )
+
     def fits(self) -> bool:
         """Return whether there are as many of everything as of its terms, postings, documents."""
         return (
             len(self.peaks) == len(self.hashes) == len(self.starts) - 1
             and len(self.documents) == len(self.frequencies) == int(self.starts[-1])
             and len(self.statistics) == len(("mean length", "mean idf"))
+            and len(self.words) == int(np.append(0, self.word_ends)[-1])
         )
 
 

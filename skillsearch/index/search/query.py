@@ -14,12 +14,13 @@ from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.channels import ChannelSettings, QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.lexical.field import TermWeights
+from skillsearch.index.lexical.postings import LEAST_PREFIX
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.pasted import instruction
 from skillsearch.text.scripts import readable, trust
-from skillsearch.text.tokenizer import terms
+from skillsearch.text.tokenizer import is_bigram, terms
 from skillsearch.types import ChannelVote
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ SURE = 0.9
 # From this share of skills in other languages on, the second channel always votes. At a tenth,
 # requests in English lost up to 8 points of nDCG@10 to skills that they rarely ask for.
 MIXED_SHARE = 0.3
+# Terms of a query that may hold parts of words, at most, and how far such a part stands for them.
+PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,25 @@ def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[st
 
 
 def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
-    """Weigh the terms of a query in each lexical field."""
-    return tuple(one.weigh(counts) for one in corpus.lexical)
+    """Weigh the terms of a query in each lexical field.
+
+    A term that no document has stands half for the words of metadata that it begins, if the query
+    is no text.
+    """
+    weights = tuple(one.weigh(counts) for one in corpus.lexical)
+    if len(counts) > PARTIAL_TERMS or weights[-1].unknown_score == 0:
+        return weights
+    parts: dict[str, float] = dict(counts)
+    frequencies = weights[-1].document_frequencies.tolist()
+    unknown = (term for term, count in zip(counts, frequencies, strict=True) if count <= 0)
+    for term in unknown:
+        is_part = len(term) >= LEAST_PREFIX and not is_bigram(term)
+        if words := corpus.lexical[0].begun_by(term) if is_part else ():
+            parts[term] *= 1 - PARTIAL_WEIGHT
+            for word in words:
+                share = counts[term] * PARTIAL_WEIGHT / len(words)
+                parts[word] = parts.get(word, 0) + share
+    return tuple(one.weigh(parts) for one in corpus.lexical) if parts != counts else weights
 
 
 def shares_of_trust(

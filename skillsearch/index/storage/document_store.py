@@ -32,10 +32,10 @@ from skillsearch.index.storage.numbering import (
 )
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
-from skillsearch.types import Selection
+from skillsearch.types import Diagnostic, Selection
 
 # What tells which skill a record is stands first, by itself, so that it can be read alone.
-_LABEL = ("doc_id", "name", "tags")
+_LABEL = ("doc_id", "name", "tags", "lapses")
 _FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
 _DECODER = json.JSONDecoder()
 
@@ -89,6 +89,7 @@ class DocumentStore(Iterable[Document]):
         self._of_roots: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self.meanings: dict[tuple[str, ...], str] = {}  # ids of what names mean in some roots
         self.selections: dict[Selection, DocumentStore] = {}  # what each was found to leave
+        self.skipped: tuple[Diagnostic, ...] = ()  # of those that strict selections left out
         self.guard: DamageGuard | nullcontext[None] = guard or nullcontext()
 
     @classmethod
@@ -161,8 +162,8 @@ class DocumentStore(Iterable[Document]):
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
 
-    def labels(self, numbers: NDArray[np.int64]) -> Iterator[tuple[str, str, list[str]]]:
-        """Yield id, name and tags of some documents, ascending, without reading them whole."""
+    def labels(self, numbers: NDArray[np.int64]) -> Iterator[tuple[str, str, list[str], list[str]]]:
+        """Yield id, name, tags and lapses of some documents, ascending, read alone."""
         with self.guard:
             for first, segment in numbered(self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
@@ -285,8 +286,8 @@ class DocumentSegment(ArrayTable):
         """Read one document by its number; raises CacheError if its record has an unknown form."""
         record = self.records[self.starts[number] : self.starts[number + 1]].tobytes()
         try:
-            (doc_id, name, tags), *values = json.loads(record)
-            return Document(*(doc_id, name, *values, tags))
+            (doc_id, name, *last), *values = json.loads(record)
+            return Document(*(doc_id, name, *values, *last))
         except (TypeError, ValueError) as exc:
             raise CacheError(f"document {number} has an unknown form") from exc
 

@@ -646,8 +646,12 @@ def test_executing_the_tool_returns_the_content(manager, variables):
     found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
     assert found == "Bars before pies."
     assert "charts" not in variables["skill_docs"]
-    with pytest.raises(ChunkNotFoundError):
-        tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"})
+    assert tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"}).startswith(
+        "The skill 'data-analyzer' has no chunk 'none'; "
+    )
+    assert tool.execute({"skill_name": "nobody", "chunk_id": "x"}).startswith(
+        "No skill is named 'nobody'. "
+    )
 
 
 @pytest.mark.parametrize(
@@ -655,9 +659,11 @@ def test_executing_the_tool_returns_the_content(manager, variables):
     [{}, {"skill_name": "tea"}, {"skill_name": "tea", "chunk_id": 5, "x": 1}, "tea", None],
 )
 def test_other_arguments_are_refused(manager, arguments):
-    """Before anything is done."""
-    with pytest.raises(ValueError, match="LoadSkillChunkArgs"):
-        LoadSkillChunkTool(manager).execute(arguments)
+    """As text, as a model gave them: what was wrong with each, and what to do."""
+    told = LoadSkillChunkTool(manager).execute(arguments).splitlines()
+    assert told[0] == "load_skill_chunk cannot use these arguments."
+    assert told[1:-1]
+    assert told[-1] == "Call it again with arguments that fit its definition."
 
 
 @pytest.mark.parametrize(

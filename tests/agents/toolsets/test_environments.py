@@ -606,3 +606,27 @@ def test_definitions_are_json_whatever_the_skills_say(environment, skills):
     assert "\u202e" not in text
     assert enum(tool(environment))[-1] == "x y"
     assert execute(tool(environment), "x y").output == "Body."
+
+
+def test_a_subclass_decides_where_the_skills_are(tmp_path):
+    """As in the document; whatever is asked follows it, also if it changes its mind."""
+
+    class Host(Environment):
+        folder = None
+
+        def get_skills_directory(self):
+            return self.folder
+
+    host = Host("host", model="hashing")
+    assert (host.list_skills(), host.skills_loaded) == ([], False)
+    for name in ("first", "second"):
+        path = tmp_path / name / f"{name}-skill" / "skill.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\nname: {name}\ndescription: Steeps tea {name}.\n---\n{name}\n")
+        host.folder = tmp_path / name
+        assert [info.id for info in host.list_skills()] == [f"{name}-skill"]
+        assert host.get_skill(f"{name}-skill").name == name
+        assert f"- {name}: Steeps tea" in host.list_tools()[0].description
+        assert host.search_skills("steep tea", threshold=0)[0]["name"] == name
+    host.folder = None
+    assert (host.list_skills(), host.search_skills("steep tea")) == ([], [])

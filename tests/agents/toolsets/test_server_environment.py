@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -205,6 +206,80 @@ def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
     assert used() == "work"
     (tmp_path / "home").mkdir()
     assert used() == "default"
+
+
+def test_none_named_among_several_says_which_there_are(folder, caplog):
+    """In the log, and to the model; a choice, or a default, ends that."""
+    server = ServerEnvironment(folder)
+    said = "No environment is in use. There are: home, work. Choose one: "
+    assert server.list_tools()[0].function(SimpleNamespace(skill="x"))["error"].startswith(said)
+    assert [text for text in caplog.messages if text.startswith(said)]
+    server.switch_environment("home")
+    assert server.toolset().call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."
+    caplog.clear()
+    write_skill(folder, "default", "greet")
+    assert ids(ServerEnvironment(folder)) == ["greet"]
+    assert caplog.messages == []
+
+
+def test_the_config_beside_the_folder_names_the_active_one(folder, monkeypatch):
+    """With comments; what is named nearer comes first, and it is read anew at each load."""
+    config_file = folder.parent / "config.jsonc"
+    config_file.write_text('{ // mine\n "activeEnvironment": "home", /* and */ }')
+    server = ServerEnvironment(folder)
+    assert (ids(server), server.name) == (["recipe"], "home")
+    config_file.write_text('{"activeEnvironment": "work"}')
+    assert ids(server) == ["recipe"]
+    server.reload()
+    assert ids(server) == ["invoice"]
+    assert ids(ServerEnvironment(folder, "home")) == ["recipe"]
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "home")
+    assert ids(ServerEnvironment(folder)) == ["recipe"]
+
+
+def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
+    """As the document has it, beside the skills; one that is not there is empty."""
+    assert server.config == {}
+    (folder / "home" / "config.jsonc").write_text('\ufeff{"mode": "fast", // for now\n}')
+    server.switch_environment("home")
+    assert server.config == {"mode": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"{", "Failed to read "),
+        (b"[]", "it holds no object"),
+        (b"\xff", "Failed to read "),
+        (b" " * ((1 << 20) + 1), "it has more than 1,048,576 bytes"),
+        (b'{"activeEnvironment": "../outside"}', "names no folder: '../outside'"),
+        (b'{"activeEnvironment": ["home"]}', "names no folder: "),
+    ],
+)
+def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said):
+    """It is logged, and counts as none."""
+    for place in (folder.parent, folder / "work"):
+        (place / "config.jsonc").write_bytes(data)
+    server = ServerEnvironment(folder, "work")
+    server.load_from_config()
+    assert ids(server) == ["invoice"]
+    server = ServerEnvironment(folder)
+    server.load_from_config()
+    assert (server.name, ids(server)) == ("default", [])
+    assert said in caplog.text
+
+
+def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog):
+    """Nothing outside is read, and no reader waits for a pipe."""
+    (tmp_path / "secret").write_text('{"a": 1}')
+    (folder / "work" / "config.jsonc").symlink_to(tmp_path / "secret")
+    (folder / "home" / "config.jsonc").mkdir()
+    os.mkfifo(tmp_path / "config.jsonc")
+    for name in ("work", "home"):
+        server = ServerEnvironment(folder, name)
+        server.load_from_config()
+        assert (server.config, len(ids(server))) == ({}, 1)
+    assert caplog.text.count("Failed to read") == 2
 
 
 @pytest.mark.parametrize("missing", ["none", "file"])

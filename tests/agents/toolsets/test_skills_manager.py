@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
-from skillsearch.errors import QueryError, RootError
+from skillsearch.errors import ConfigError, RootError
 
 COMPARE = "import sys\nprint(open(sys.argv[1]).read() == open(sys.argv[2]).read())\n"
 
@@ -60,7 +60,7 @@ def test_a_missing_root_has_no_skills(tmp_path):
     assert manager.list_skills() == []
     assert manager.search_skills("anything") == []
     assert manager.get_skill_content("x") == "未找到技能: x"
-    assert manager.list_skill_assets("x") == []
+    assert manager.list_skill_assets("x") == "未找到技能: x"
 
 
 @pytest.mark.parametrize("name", ["file-diff", "File-Diff", "FILE-DIFF"])
@@ -111,8 +111,33 @@ def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
     manager = SkillsManager(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
     assert len(manager.search_skills("steep green tea")) == 5
     assert len(manager.search_skills("steep green tea", 2)) == 2
-    with pytest.raises(QueryError):
-        manager.search_skills("steep green tea", n=0)
+
+
+@pytest.mark.parametrize("asked", [("",), (" \n",), ("tea", 0), ("tea", -1), ("tea" * 99_999,)])
+def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, asked):
+    """A manager raises nothing for a model's request; its tool says what is wrong."""
+    assert manager.search_skills(*asked) == []
+    assert caplog.messages[-1].startswith("Nothing was searched: ")
+    answer = manager.toolset().call("search_skills", dict(zip(("query", "n"), asked, strict=False)))
+    assert answer.get("result", []) == []
+
+
+def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_path):
+    """Only those are read that a search needs; one of these that is wrong is told."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("SKILLSEARCH_N", "many")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
+    assert manager.search_skills("compare two files")[0]["name"] == "file-diff"
+    assert SkillsManager().list_skills() == []
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", "other")
+    monkeypatch.setenv("SKILLS_ROOT", "elsewhere")
+    assert [root.name for root in SkillsManager().roots] == ["other"]
+    monkeypatch.delenv("SKILLSEARCH_ROOTS")
+    assert [root.name for root in SkillsManager().roots] == ["elsewhere"]
+    monkeypatch.setenv("SKILLSEARCH_READER", "nobody")
+    with pytest.raises(ConfigError, match="SKILLSEARCH_READER='nobody'"):
+        SkillsManager(manager.roots[0], model="hashing").search_skills("compare two files")
 
 
 def test_search_finds_nothing_where_nothing_fits(manager):
@@ -241,7 +266,7 @@ def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
 
 def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
     """Search, load, look what there is, read the format, get the script."""
-    (hit,) = call("search_skills", query="compare two files", n=1)["skills"]
+    (hit,) = call("search_skills", query="compare two files", n=1)
     found = hit["name"]
     assert "# Compare" in call("load_skill", skill_name=found)
     assets = call("list_skill_assets", skill_name=found)
@@ -250,6 +275,8 @@ def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
     assert Path(path).is_file()
 
 
-def test_a_tool_answers_an_unknown_skill_with_text(call):
-    """The document's words."""
-    assert call("load_skill", skill_name="xxx") == "未找到技能: xxx"
+@pytest.mark.parametrize("tool", ["load_skill", "list_skill_assets"])
+def test_a_tool_answers_an_unknown_skill_with_text(call, tool):
+    """The document's words; none has no files, which would be an empty list."""
+    assert call(tool, skill_name="xxx") == "未找到技能: xxx"
+    assert call("list_skill_assets", skill_name="data-analysis") == []

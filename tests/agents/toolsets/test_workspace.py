@@ -1,8 +1,10 @@
 """The workspace: the document's tools, keys and texts, and the system message that they make."""
 
+import gc
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +20,7 @@ from skillsearch.agents.toolsets.workspace import (
     WorkspaceToolset,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import select_executor
+from skillsearch.execution.executors import NamespaceExecutor, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
@@ -28,6 +30,7 @@ BODY = "Overview\n\nRun short Python scripts inside the skill workspace."
 LOADED = "temp:skill:loaded:python-math"
 DOCS = "temp:skill:docs:python-math"
 TOOLS = ["skill_load", "skill_select_docs", "skill_list_docs"]
+ALL = [*TOOLS, "skill_run"]
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -82,7 +85,7 @@ def call(workspace, tool, /, **arguments):
 
 def loaded_part(workspace):
     """Return the system message behind overview and guidance."""
-    return workspace.system_prompt().partition(GUIDANCE)[2].removeprefix("\n\n")
+    return workspace.system_prompt().partition(RUN_GUIDANCE)[2].removeprefix("\n\n")
 
 
 def specs(workspace):
@@ -129,10 +132,11 @@ def test_each_tool_has_the_arguments_of_the_document(workspace, tool, arguments,
 
 def test_the_tools_are_those_of_the_document(workspace):
     """All names fit into their definitions, so no search is needed."""
-    assert list(specs(workspace)) == TOOLS
+    assert list(specs(workspace)) == ALL
     _, schema = specs(workspace)["skill_select_docs"]
     assert schema["properties"]["mode"]["enum"] == ["add", "replace", "clear"]
-    assert all(tool.read_only for tool in workspace.toolset().tools())
+    read_only = {tool.name: tool.read_only for tool in workspace.toolset().tools()}
+    assert read_only == dict.fromkeys(TOOLS, True) | {"skill_run": False}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +289,7 @@ def test_the_message_of_the_start_is_overview_and_guidance(workspace):
         "- git-log: Read the log of a repository.\n"
         f"- python-math: {MATH}\n"
         "\n"
-        f"{GUIDANCE}"
+        f"{GUIDANCE}{RUN_GUIDANCE}"
     )
 
 
@@ -501,7 +505,7 @@ def test_more_than_256_skills_are_not_all_named(tmp_path, make_skill, count):
     is_named = count <= MAX_NAMED
     names = [document.name for document in library.list()]
     assert enums(workspace) == [names if is_named else None] * 3
-    assert list(specs(workspace)) == (TOOLS if is_named else [*TOOLS, "search_skills"])
+    assert list(specs(workspace)) == (ALL if is_named else [*ALL, "search_skills"])
     description, _ = specs(workspace)["skill_load"]
     assert ("search_skills" in description) != is_named
     if not is_named:
@@ -516,7 +520,7 @@ def test_without_skills_there_is_nothing_to_say(tmp_path, make_skill):
     workspace = WorkspaceToolset(SkillLibrary.from_roots(tmp_path / "none"))
     assert workspace.system_prompt() == ""
     assert workspace.system_prompt("brew coffee") == ""
-    assert list(specs(workspace)) == TOOLS
+    assert list(specs(workspace)) == ALL
     assert enums(workspace) == [None] * 3
     make_skill(tmp_path / "none", "here")
     assert enums(workspace) == [["here"]] * 3
@@ -628,7 +632,7 @@ def runner(tmp_path):
 def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
     """Behind the others, with the same names of skills; the guidance has a line for it."""
     workspace = open_workspace(runner=runner)
-    assert list(specs(workspace)) == [*TOOLS, "skill_run"]
+    assert list(specs(workspace)) == ALL
     _, schema = specs(workspace)["skill_run"]
     assert schema["properties"]["skill"]["enum"] == ["brew-coffee", "git-log", "python-math"]
     assert [tool.read_only for tool in workspace.toolset().tools()] == [True, True, True, False]
@@ -636,12 +640,49 @@ def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
     assert "skill_run" in RUN_GUIDANCE
 
 
-def test_without_a_runner_nothing_tells_of_running(workspace, open_workspace, runner):
+def test_without_a_runner_commands_run_where_they_are_isolated(open_workspace):
+    """As the document has it; the workspace ends with the toolset."""
+    if NamespaceExecutor().reason():
+        pytest.skip("namespaces do not work here")
+    workspace = open_workspace()
+    call(workspace, "skill_load", skill="python-math")
+    run = {"skill": "python-math", "command": "cat scripts/fib.py; echo; pwd"}
+    done = call(workspace, "skill_run", **run)
+    assert done["executor"] == "namespace"
+    output, folder = done["stdout"].splitlines()
+    assert output == "content of scripts/fib.py"
+    assert Path(folder).is_dir()
+    del workspace
+    gc.collect()
+    assert not Path(folder).exists()
+
+
+def test_where_nothing_isolates_local_has_to_be_allowed(open_workspace, monkeypatch):
+    """By the argument that the message names; until then nothing is run."""
+    monkeypatch.setattr(NamespaceExecutor, "reason", lambda self: "Not here.")
+    run = {"skill": "python-math", "command": "echo ran"}
+    for executor in ("auto", "namespace"):
+        workspace = open_workspace(executor=executor)
+        call(workspace, "skill_load", skill="python-math")
+        error = call(workspace, "skill_run", **run)
+        assert error["code"] == "not-isolated"
+        assert "executor='local'" in error["message"]
+    allowed = open_workspace(executor="local")
+    call(allowed, "skill_load", skill="python-math")
+    done = call(allowed, "skill_run", **run)
+    assert (done["executor"], done["stdout"].strip()) == ("local", "ran")
+    with pytest.raises(ValueError, match="use one of auto, local, namespace, container, or None"):
+        open_workspace(executor="docker")
+
+
+def test_turned_off_nothing_tells_of_running(open_workspace, runner):
     """Neither tools nor guidance, but the answer to a call; a guidance of the host's own stays."""
+    workspace = open_workspace(executor=None)
     assert "skill_run" not in str(specs(workspace)) + workspace.system_prompt()
     error = call(workspace, "skill_run", skill="git-log", command="true")
     assert error["code"] == "running-is-off"
-    assert error["message"] == "skill_run is off: commands of skills are not run here."
+    assert error["message"].startswith("skill_run is off: executor is not configured")
+    assert "SkillRunner" in error["next_step"]
     assert "skillsearch mcp --allow-run" in error["next_step"]
     prompt = open_workspace(runner=runner, guidance="Use them.").system_prompt()
     assert "skill_run" not in prompt

@@ -252,7 +252,7 @@ def test_a_hook_is_known_by_its_command():
         ("gemini", '{"mcpServers": null}', "cannot be edited"),
         ("gemini", '{"mcpServers": "x"}', '"mcpServers" as a str'),
         ("gemini", r'{"mcp\u0053ervers": {}}', "cannot be edited"),
-        ("gemini", "[" * 100_000, "recursion depth"),
+        ("gemini", "[" * 100_000, "nested too deeply"),
         ("codex", "a = ", "not valid TOML"),
         ("codex", "[a]\n[a]\n", "not valid TOML"),
         ("codex", "mcp_servers = []", '"mcp_servers" as a list'),

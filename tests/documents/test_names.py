@@ -1,4 +1,4 @@
-"""The table of what the four documents name: methods, tools, arguments, defaults and texts.
+"""The table of what the five documents name: methods, tools, arguments, defaults and texts.
 
 Names are those of the documents in Python's spelling. Behaviour is tested beside each toolset; here
 each row fails when a name, an argument, a default or a text is another.
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import ToolResult, Toolset
 from skillsearch.agents.toolsets import chunks, context, skills_manager
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool
@@ -24,13 +23,11 @@ from skillsearch.agents.toolsets.environments import (
     base_skill_tool,
     create_skill_tool_with_description,
 )
-from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.execution.workspace import Workspaces
-from skillsearch.library.skill_library import SkillLibrary
 
 REQUIRED = inspect.Parameter.empty
 
@@ -210,42 +207,6 @@ for _ in range(int(sys.argv[1])):
 """
 
 
-class Systems:
-    """The four systems over one folder of two skills."""
-
-    def __init__(self, root, index_dir, runner):
-        """Make them all; their indexes are only made by a search."""
-        self.root = root
-        options = {"index_dir": index_dir, "model": "hashing"}
-        self.environment = Environment("test", root, **options)
-        self.environment.load_skills()
-        self.chunks = chunks.SkillManager(**options)
-        self.chunks.load_from_directory(root)
-        loader = context.SkillsLoader(root, **options)
-        self.context = context.ToolContext(
-            workspace_root=root, skills_manager=context.SkillsManager(loader)
-        )
-        self.manager = skills_manager.SkillsManager(root, **options)
-        self.state = {}
-        library = SkillLibrary.from_roots(root, **options)
-        self.workspace = WorkspaceToolset(library, SkillSession(self.state), runner=runner)
-
-    def toolset(self, document):
-        """Return the tools of a document."""
-        return {
-            "000": self.environment.toolset,
-            "001": LoadSkillChunkTool(self.chunks).toolset,
-            "002": lambda: context.toolset(self.context),
-            "003": self.manager.toolset,
-            "004": self.workspace.toolset,
-        }[document]()
-
-    def call(self, document, tool, **arguments):
-        """Call a tool; return its result, or the message of its error."""
-        answer = self.toolset(document).call(tool, arguments)
-        return answer["result"] if "result" in answer else answer["error"]["message"]
-
-
 @pytest.fixture
 def host(tmp_path):
     """The folder of the host that inputs may come from."""
@@ -271,7 +232,7 @@ def runner(tmp_path, host):
 
 
 @pytest.fixture
-def systems(tmp_path, make_skill, runner):
+def systems(tmp_path, make_skill, make_systems, runner):
     """Two skills, one of them with chunks and files."""
     root = tmp_path / "skills"
     body = 'Core.\n<chunk id="deep" description="More of it.">Details.</chunk>\n'
@@ -284,7 +245,7 @@ def systems(tmp_path, make_skill, runner):
     (folder / "scripts").mkdir()
     (folder / "scripts" / "fib.py").write_text(FIBONACCI)
     make_skill(root, "data-analysis", "Analyse data.", "Look at it.")
-    return Systems(root, tmp_path / "index", runner)
+    return make_systems(root, runner, model="hashing")
 
 
 def arguments_of(function):
@@ -428,7 +389,7 @@ TEXTS = [  # document, what is done, the text that the document gives for it
     ("001", lambda s: list(s.chunks.update_variables()), ["skill_docs"]),
     (
         "002",
-        lambda s: context.skills_prompt(s.context.skills_manager),
+        lambda s: context.skills_prompt(s.skills),
         "## Available Skills\n\nThe following skills are available to assist with specific tasks:"
         "\n\n- data-analysis: Analyse data.\n- python-math: Small utilities for math.\n\n"
         "When a task matches a skill's description, you can use the `get_skill` tool to retrieve "
@@ -436,10 +397,10 @@ TEXTS = [  # document, what is done, the text that the document gives for it
     ),
     (
         "002",
-        lambda s: [found.name for found in s.context.skills_manager.metadata_list],
+        lambda s: [found.name for found in s.skills.metadata_list],
         ["data-analysis", "python-math"],
     ),
-    ("002", lambda s: s.context.skills_manager.get_skill_content("nope"), None),
+    ("002", lambda s: s.skills.get_skill_content("nope"), None),
     ("003", lambda s: s.manager.get_skill_content("xxx"), "未找到技能: xxx"),
     ("003", lambda s: s.call("003", "load_skill", skill_name="xxx"), "未找到技能: xxx"),
     (

@@ -1,0 +1,98 @@
+"""The command ``env``: named environments, listed, shown and switched."""
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from skillsearch.agents.toolsets.environments import ServerEnvironment
+from skillsearch.cli.models import schema_of
+
+
+@pytest.fixture
+def folder(tmp_path, make_skill, monkeypatch):
+    """Two environments with a skill each, named by a variable."""
+    place = tmp_path / "own" / "environments"
+    make_skill(place / "work" / "skills", "write-invoice", "Write an invoice.")
+    make_skill(place / "home" / "skills", "cook-soup", "Cook a soup.")
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(place))
+    return place
+
+
+def as_json(done):
+    """Return what a command printed, once it is checked by its schema."""
+    record = json.loads(done.stdout)
+    Draft202012Validator(schema_of("env")).validate(record)
+    return record
+
+
+def test_environments_are_listed_and_the_one_in_use_is_marked(cli, folder, monkeypatch):
+    """None is if several are there and none is chosen, which is told."""
+    done = cli("env", "list")
+    assert (done.exit_code, done.stdout) == (0, "home\t\nwork\t\n")
+    assert "No environment is in use. There are: home, work." in done.stderr
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "home")
+    assert cli("env", "list").stdout == "home\tin use\nwork\t\n"
+    assert as_json(cli("env", "list", "--json")) == {
+        "folder": str(folder),
+        "active": "home",
+        "environments": ["home", "work"],
+    }
+
+
+def test_the_skills_of_an_environment_are_shown(cli, folder):
+    """Of the one that is named, or in use."""
+    assert cli("env", "show", "work").stdout == "write-invoice\twrite-invoice\tWrite an invoice.\n"
+    shown = as_json(cli("env", "show", "home", "--json"))
+    assert (shown["name"], [skill["id"] for skill in shown["skills"]]) == ("home", ["cook-soup"])
+    done = cli("env", "show")
+    assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_switching_is_kept_beside_the_folder_and_leaves_all_else_as_it_is(cli, folder):
+    """The toolset reads it there; comments stay."""
+    file = folder.parent / "config.jsonc"
+    file.write_text('{\n  // mine\n  "mode": "fast",\n}\n')
+    for name, skill in (("home", "cook-soup"), ("work", "write-invoice")):
+        assert cli("env", "switch", name).exit_code == 0
+        assert [info.id for info in ServerEnvironment().list_skills()] == [skill]
+        assert cli("env", "show").stdout.startswith(skill)
+        assert '  // mine\n  "mode": "fast",\n}' in file.read_text()
+    before = file.read_bytes()
+    assert as_json(cli("env", "switch", "work", "--json"))["active"] == "work"
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["switch", "hom"], "No environment is named 'hom'. Did you mean: home?"),
+        (["show", "../own"], "No environment is named '../own'."),
+        (["switch"], "switch needs the NAME."),
+        (["list", "home"], "list takes no NAME; show does."),
+    ],
+)
+def test_a_wrong_name_is_wrong_usage(cli, folder, args, said):
+    """Nothing is written."""
+    done = cli("env", *args)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (folder.parent / "config.jsonc").exists()
+
+
+def test_what_comes_first_is_named_instead_of_switching_in_vain(cli, folder, monkeypatch):
+    """A variable would win over what is written."""
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "work")
+    done = cli("env", "switch", "home")
+    assert done.exit_code == 2
+    assert "SKILLSEARCH_ENVIRONMENT names the environment 'work'" in done.stderr
+    assert cli("env", "switch", "work").exit_code == 0
+
+
+def test_a_config_that_is_broken_is_left_as_it_is(cli, folder):
+    """And said."""
+    file = folder.parent / "config.jsonc"
+    file.write_text("{,")
+    done = cli("env", "switch", "home")
+    assert (done.exit_code, file.read_text()) == (2, "{,")
+    assert "is not valid JSON" in done.stderr
