@@ -114,11 +114,9 @@ MODELS: dict[str, Any] = {
     "daemon": _DAEMON | {"indexes?": _INDEXES, "running": bool},
     "setup": {"roots": [str], "index_dir": str, "hosts": [_HOST], "done": bool},
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
+    "env": _each(str, "folder active")
+    | {"environments": [str], "skills?": [_each(str, "id name description")]},
     "prompt": _each(str, "query prompt") | {"skills": [str], "fits": bool} | _OFFERED,
-    "env": (
-        {"folder": str, "active": str, "environments": [str]},
-        {"folder": str, "name": str, "skills": [_each(str, "id name description")]},
-    ),
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),
     "tune": _TUNED | {"measured": {str: _MEASURED}},
