@@ -79,6 +79,7 @@ from skillsearch.index.search.ranker import best_first
 from skillsearch.index.search.reading import DOUBT, READ_MOST, can_read, shown_of
 from skillsearch.readers.reader import OnnxReader
 from skillsearch.text.languages import language_of
+from skillsearch.text.states import BOUNDS, count_shown
 
 Matrix = NDArray[np.float64]
 
@@ -97,13 +98,11 @@ MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
 MIXED = {**MIX, "foreign": 0.6}
 """Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
-weigh more, fewer right skills reach the lower bound; if less, more of them are answered."""
+weigh more, fewer right skills are shown; if less, more of them are answered."""
 UNJUDGED = 0.2
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
-SHOWN = 0.97
-"""Share of the right skills among the first hits that reach the lower bound, likewise."""
 HELD = {"excluded": -6.0, "hubness": -10.0}
 """Log-odds of what opposes: too few judged requests and skills have it to fit it."""
 NOT_BESIDE_READER = ("lead",)
@@ -650,7 +649,7 @@ def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | No
 
 
 def confidence_measures(
-    samples: Sequence[Sample], found: Predicted, name: str, threshold: float, lower: float
+    samples: Sequence[Sample], found: Predicted, name: str, threshold: float
 ) -> dict[str, float | None]:
     """Measure the scores of one collection."""
     rows = {
@@ -665,8 +664,14 @@ def confidence_measures(
         "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
         "ece hits": hit_error(hits, right),
         "kept": float((best >= threshold).mean()),
-        "shown": float((best[right.any(axis=1)] >= lower).mean()) if right.any() else None,
     }
+    ranked = [pair for pair in zip(hits.tolist(), right, strict=True) if pair[1].any()]
+    for face, bound in BOUNDS.items():
+        counts = [count_shown(scores, threshold, bound)[1] for scores, _ in ranked]
+        named = [one[:count].any() for count, (_, one) in zip(counts, ranked, strict=True)]
+        values[f"shown {face}"] = float(np.mean(named)) if named else None
+        silent = tops["foreign"] < bound
+        values[f"none {face}"] = float(silent.mean()) if len(silent) else None
     for kind in UNANSWERABLE:
         some = tops[kind]
         values[f"auroc {kind}"] = auroc(tops["judged"], some) if len(some) else None
@@ -682,12 +687,10 @@ def measure(
     weights: Mapping[str, tuple[RankingData, Matrix]],
     found: Predicted,
     threshold: float,
-    lower: float,
 ) -> Table:
     """Measure every collection."""
     return {
-        name: ranking_measures(data, used)
-        | confidence_measures(samples, found, name, threshold, lower)
+        name: ranking_measures(data, used) | confidence_measures(samples, found, name, threshold)
         for name, (data, used) in weights.items()
     }
 
@@ -721,25 +724,6 @@ def choose_threshold(
         )
 
     return next((step / 100 for step in range(1, 100) if is_enough(step / 100)), 0.99)
-
-
-def choose_lower_bound(
-    samples: Sequence[Sample],
-    found: Predicted,
-    threshold: float,
-    among: Container[str] | None = None,
-) -> float:
-    """Return the highest bound, in steps of 0.001, that `SHOWN` of the right skills reach."""
-    right = np.where(found.relevant, found.scores, np.nan)
-    every = by_collection(samples, right, "judged", among)
-    some = [one[~np.isnan(one).all(axis=1)] for one in every]
-    best = [np.nanmax(one, axis=1) for one in some if len(one)]
-
-    def shown(bound: float) -> float:
-        return statistics.mean(float((one >= bound).mean()) for one in best)
-
-    steps = range(round(threshold * 1000), 0, -1)
-    return next((step / 1000 for step in steps if shown(step / 1000) >= SHOWN), 0.001)
 
 
 def means(table: Mapping[str, Mapping[str, float | None]]) -> dict[str, float]:
@@ -795,15 +779,15 @@ def print_ablation(
     folds: Sequence[Fold],
     weights: Mapping[str, tuple[RankingData, Matrix]],
     whole: Mapping[str, float],
-    cuts: tuple[float, float],
+    threshold: float,
 ) -> None:
     """Print what leaving out the reader, each piece of evidence, and each feature changes."""
     names = [name for name in whole if name not in ("hybrid", "bm25", "dense")]
     print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
     for name in (READER, *EVIDENCE):
         out = () if name == READER else (name,)
-        scored = predict(samples, folds, out, threshold=cuts[0], with_reader=name != READER)
-        found = means(measure(samples, weights, scored, *cuts))
+        scored = predict(samples, folds, out, threshold=threshold, with_reader=name != READER)
+        found = means(measure(samples, weights, scored, threshold))
         print(f"{name:24}", *(f"{found[n] - whole[n]:+16.3f}" for n in names), flush=True)
     print(f"\n{'without the feature':24} {'nDCG@10':>16}")
     for feature in FEATURES:
@@ -816,7 +800,7 @@ def print_ablation(
 
 def fit_all(
     samples: Sequence[Sample],
-    cuts: tuple[float, float],
+    threshold: float,
     clues: Mapping[str, float],
     first: Calibration | None = None,
     logits: Logits | None = None,
@@ -832,13 +816,13 @@ def fit_all(
         confidence.reader,
         {name: round(value, 3) for name, value in confidence.alone.items()},
         {name: round(value, 3) for name, value in confidence.read.items()},
-        *cuts,
+        threshold,
         clues=clues,
     )
     used = {name: (block, weights) for name, block in data.items()}
-    scores, relevant = confidence.scores(answers, cuts[0])
+    scores, relevant = confidence.scores(answers, threshold)
     found = Predicted(scores, relevant, _ndcg(samples, relevant))
-    return calibration, measure(samples, used, found, *cuts)
+    return calibration, measure(samples, used, found, threshold)
 
 
 def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
@@ -915,20 +899,18 @@ def fit_part(
     else:
         threshold = first.threshold
     scored = predict(samples, folds, (), first, threshold=threshold)
-    lower = first.lower_bound if first else choose_lower_bound(samples, scored, threshold, among)
-    cuts = (threshold, lower)
     weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
-    table = measure(samples, weights, scored, *cuts)
+    table = measure(samples, weights, scored, threshold)
     title = "first channel" if first is None else "second channel"
     if logits is not None:
         without = predict(samples, folds, (), first, threshold=threshold, with_reader=False)
-        print_table(f"{title}, not read", measure(samples, weights, without, *cuts))
+        print_table(f"{title}, not read", measure(samples, weights, without, threshold))
     print_table(f"{title}, left out", table)
     print_kinds(samples, scored)
-    calibration, seen = fit_all(samples, cuts, clues, first, logits)
+    calibration, seen = fit_all(samples, threshold, clues, first, logits)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:
-        print_ablation(samples, folds, weights, means(table), cuts)
+        print_ablation(samples, folds, weights, means(table), threshold)
     return Fitted(calibration, table)
 
 

@@ -30,6 +30,11 @@ both channels by reciprocal rank. Only hybrid's scores are probabilities."""
 State = Literal["fits", "perhaps", "none"]
 """What an answer says: some skill fits; none surely does, but one may; none does."""
 
+Face = Literal["list", "prompt", "terminal", "page"]
+FACES: tuple[Face, ...] = get_args(Face)
+"""Who is shown an answer, which decides how unlikely a skill that may fit can be. list: a program,
+or a model that asked; prompt: a model that did not; terminal, page: a person."""
+
 Languages = Literal["auto", "english", "all"]
 LANGUAGES: tuple[Languages, ...] = get_args(Languages)
 """Languages that an index is made for. english: those that its model reads; all: every other too,
@@ -352,10 +357,10 @@ class SearchResult(Record, Sequence[Hit]):
     """The answer to one query: a sequence of its hits, best first, false if there are none.
 
     The hits *fit*: they reached the threshold. Those in `perhaps` did not, but may fit: read their
-    descriptions before use. They are the nearest, and their ranks go on. It abstained if there is
-    no hit. The `channels` that had a vote are known if the search was asked to explain;
-    `words_only` if the index is still being built; `unvetted` hits, up to as many as were asked
-    for, were left out if only skills of vetted roots were.
+    descriptions before use. They are the nearest, and their ranks go on; `shown` has both. It
+    abstained if there is no hit. The `channels` that had a vote are known if the search was asked
+    to explain; `words_only` if the index is still being built; `unvetted` hits, up to as many as
+    were asked for, were left out if only skills of vetted roots were.
     """
 
     OPTIONAL = ("channels", "words_only", "unvetted")
@@ -374,6 +379,11 @@ class SearchResult(Record, Sequence[Hit]):
     def state(self) -> State:
         """What the answer says as a whole."""
         return "fits" if self.hits else "perhaps" if self.perhaps else "none"
+
+    @property
+    def shown(self) -> tuple[Hit, ...]:
+        """What fits, then what may, best first."""
+        return self.hits + self.perhaps
 
     def __len__(self) -> int:
         return len(self.hits)

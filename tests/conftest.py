@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ import skillsearch
 from skillsearch.daemon import client
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
+from skillsearch.index import skill_index
+from skillsearch.index.search import search
+from skillsearch.index.search.calibration import default_calibration
+from skillsearch.text import states
+from skillsearch.types import FACES
 
 forbid_telemetry()
 settings.register_profile("search", deadline=None, max_examples=50)
@@ -125,6 +131,22 @@ def home(homes, monkeypatch):
 def default_reader(home, monkeypatch):
     """Have skills read as by default, or by what a test asks for."""
     monkeypatch.delenv("SKILLSEARCH_READER", raising=False)
+
+
+@pytest.fixture
+def fits_from(monkeypatch):
+    """Have skills fit from a score on, and all others that are found may fit, by every face.
+
+    An index that is open already keeps its threshold.
+    """
+
+    def fits_from(threshold):
+        calibration = replace(default_calibration(), threshold=threshold)
+        monkeypatch.setattr(skill_index, "default_calibration", lambda: calibration)
+        monkeypatch.setattr(search, "BOUNDS", dict.fromkeys(FACES, 0.0))
+        monkeypatch.setattr(states, "NEAR", 0.0)
+
+    return fits_from
 
 
 @pytest.fixture

@@ -368,20 +368,6 @@ def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample)
     assert fusion.choose_threshold(samples, predicted(fusion, tops)) == 0.51
 
 
-@pytest.mark.parametrize(
-    ("few", "threshold", "expected"), [(3, 0.3, 0.2), (4, 0.3, 0.05), (3, 0.15, 0.15)]
-)
-def test_the_lower_bound_is_reached_by_most_of_what_is_right(
-    fusion, make_sample, few, threshold, expected
-):
-    """97 of 100 have 0.2, the others 0.05; what was not found, or is wrong, does not count."""
-    tops = [0.05] * few + [0.2] * (100 - few) + [0.01] * 50
-    relevant = [True] * 100 + [False] * 50
-    samples = [make_sample([[0.0] * len(FEATURES)], [0])] * 150
-    found = predicted(fusion, tops, relevant)
-    assert fusion.choose_lower_bound(samples, found, threshold) == expected
-
-
 def test_unseen_are_the_queries_of_whole_collections_or_of_every_other_repository(fusion):
     """Counted from the given one, in the order of their names."""
     homes = ("b", "a", "d", "c", "e")
@@ -442,7 +428,6 @@ FIRST = Calibration(
     alone=dict.fromkeys(EVIDENCE, 1.0) | {"intercept": -4.0},
     read=dict.fromkeys(EVIDENCE, 0.5) | {READER: 0.75, "intercept": -3.0},
     threshold=0.3,
-    lower_bound=0.1,
     clues=dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0),
 )
 
@@ -597,7 +582,7 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert "second channel, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
-    assert 0 < calibration.lower_bound <= calibration.threshold < 1
+    assert 0 < calibration.threshold < 1
     assert calibration.reader == 0
     assert b'"garage": {' in first
     fusion.main()

@@ -32,9 +32,10 @@ def plain(hits):
 
 
 def skillsearch(skills, fresh, languages="english"):
-    """Ranked without a threshold; what fits reaches the default one, `perhaps` the lower bound."""
+    """Ranked without a threshold; what fits reaches the default one, `perhaps` that of lists."""
     from skillsearch import SkillIndex
     from skillsearch.index.search.calibration import default_calibration
+    from skillsearch.text.states import BOUNDS
 
     home = Path.home() / "index"
     if fresh:
@@ -42,14 +43,14 @@ def skillsearch(skills, fresh, languages="english"):
     else:
         index = SkillIndex.open(home)
 
-    cuts = default_calibration()
+    threshold, bound = default_calibration().threshold, BOUNDS["list"]
 
     def search(text):
         hits = index.search(text, BEST, 0.0)
         places = [(path, hit.score) for hit in hits for path in (hit.path, *hit.duplicates)]
         best = hits[0].score if hits else 0.0
         found = [(Path(path).parent.name, score) for path, score in places]
-        return found, best >= cuts.threshold, best >= cuts.lower_bound
+        return found, best >= threshold, best >= bound
 
     return search
 

@@ -231,11 +231,11 @@ def load_note(library: SkillLibrary, found: Document | Skill) -> str:
 
 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:
-    """Find the skills that fit a task, best first, in the newest index that the settings name.
+    """Find the skills for a task, best first, in the newest index that the settings name.
 
     What changed on disk is indexed first, as ``skillsearch query`` does; much, in the background.
-    Those that only may fit are left out (`SkillIndex.search` has them), and so are skills that ask
-    not to be offered to models; the threshold defaults to the setting.
+    Those that only may fit come last, with the state ``perhaps``; skills that ask not to be offered
+    to models are left out. The threshold defaults to the setting.
     `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
     try:
@@ -243,8 +243,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    found: list[_Record] = configured(_open).search(args)["skills"]
-    return found
+    return as_list(configured(_open).search(args))
 
 
 def tool_specs(style: Style = "openai") -> list[_Record]:
@@ -264,9 +263,10 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
     def library() -> SkillLibrary:
         found = opened(settings.index_dir.absolute())
         found.selection, found.looks = settings.selection, settings.refresh
+        found.threshold = settings.threshold
         return found
 
-    return LibraryTools(library, settings.threshold)
+    return LibraryTools(library, None)
 
 
 _open = lru_cache(maxsize=4)(SkillLibrary.open)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
+import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch import errors
@@ -37,70 +40,11 @@ _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
 
 logger = logging.getLogger(__name__)
 
-_TELL_USER = "Tell the user; go on without skills."
-_FORMS: dict[type, tuple[str, ...]] = {
-    errors.SkillNotFoundError: (
-        "skill-not-found",
-        "Use one of `nearest` if there is any, or search for the task.",
-    ),
-    errors.SelectionError: ("selection", _TELL_USER),
-    errors.VersionNotFoundError: (
-        "version-not-found",
-        "Use one of `versions`, or the name without a version.",
-    ),
-    errors.VersionConstraintError: ("version-invalid", "Leave out everything after the last '@'."),
-    errors.AmbiguousNameError: ("ambiguous-name", "Use one of `candidates`."),
-    errors.ChunkNotFoundError: (
-        "chunk-not-found",
-        "Use one of `available` if there is any, or go on with the body.",
-    ),
-    errors.UnsafePathError: ("unsafe-path", "Use a path from the skill's list of files."),
-    errors.ParseError: ("parse-error", "Use another skill, or tell the user that it is broken."),
-    errors.SkillError: ("skill-error", "Check the skill's list of files, or use another skill."),
-    errors.QueryError: ("query-invalid", "Call again with arguments that the message allows."),
-    errors.IndexNotFoundError: (
-        "no-index",
-        "Tell the user to build one: skillsearch index FOLDER",
-        "There is no index of skills yet.",
-    ),
-    errors.IndexingError: (
-        INDEXING,
-        "Go on without; skills whose names you know can already be loaded.",
-    ),
-    errors.StorageError: ("storage", _TELL_USER, "The index of skills cannot be read or written."),
-    errors.CacheError: (
-        "storage",
-        _TELL_USER,
-        "A part of the index of skills is damaged. To fix: run `skillsearch index --verify`.",
-    ),
-    errors.EmbedderError: ("embedder", _TELL_USER, "The embedder of the index cannot be used."),
-    errors.RootError: ("root", _TELL_USER, "A folder of skills cannot be read."),
-    errors.ConfigError: ("config", _TELL_USER, "The settings of skillsearch cannot be used."),
-    errors.SkillNotLoadedError: (
-        "skill-not-loaded",
-        "Call skill_load with this name, then skill_run again.",
-    ),
-    errors.CommandRefusedError: (
-        "command-refused",
-        "Use a command that the message allows, or tell the user.",
-    ),
-    errors.WorkspaceError: ("workspace", "Call again with what the message asks for."),
-    errors.ArtifactNotFoundError: (
-        "artifact-not-found",
-        "Use a name and version from artifact_files of an earlier answer.",
-    ),
-    errors.IsolationError: (
-        "not-isolated",
-        _TELL_USER,
-        "No command is run: this machine cannot isolate it. The host may allow what isolates"
-        " nothing: executor='local'.",
-    ),
-    errors.ExecutorError: ("executor", _TELL_USER, "Commands cannot be run on this machine."),
-    errors.ExecutionError: ("execution", "Call again with other arguments, or tell the user."),
-    errors.MissingDependencyError: ("missing-dependency", "Tell the user what to install."),
-    SkillSearchError: ("failed", "Call again with other arguments, or go on without."),
-}
-"""Code, next step and, if the error speaks of the host, another message; base classes count too."""
+
+@cache
+def _forms() -> dict[str, dict[str, str]]:
+    """Return what a model is told of each error, by the name of its class."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def failure(code: str, message: str, next_step: str, **details: JsonValue) -> Answer:
@@ -111,16 +55,16 @@ def failure(code: str, message: str, next_step: str, **details: JsonValue) -> An
 
 def failure_of(error: SkillSearchError) -> Answer:
     """Return the answer that one of our errors gives, with whatever else it knows that helps."""
-    form = next(_FORMS[kind] for kind in type(error).__mro__ if kind in _FORMS)
-    code, next_step, *of_host = form
-    message = of_host[0] if of_host else str(error)[: 2 * MAX_MESSAGE_CHARS]
-    if of_host:
+    forms = _forms()
+    form = next(forms[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in forms)
+    message = form.get("message") or str(error)[: 2 * MAX_MESSAGE_CHARS]
+    if "message" in form:
         logger.warning("%s", error)
     elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
         message = without_folders(message)  # those echo arguments
     known = {name: getattr(error, name, None) for name in _DETAILS}
     details = {name: _shown(value) for name, value in known.items() if value}
-    return failure(code, message, next_step, **details)
+    return failure(form["code"], message, form["next_step"], **details)
 
 
 def without_folders(message: str) -> str:

@@ -184,6 +184,10 @@ def _state_figures(states: States | None) -> Iterator[tuple[str, float]]:
         yield from ((f"{head} {name}", getattr(shares, head)) for head in heads)
     if states.shown is not None:
         yield f"shown {ANSWERABLE}", states.shown
+    for face, of in states.faces.items():
+        if of.shown is not None:
+            yield f"shown {ANSWERABLE} ({face})", of.shown
+        yield from ((f"none {name} ({face})", one.none) for name, one in of.unanswerable.items())
     yield from ((f"kept {kind}", kept) for kind, kept in states.kinds.items())
 
 

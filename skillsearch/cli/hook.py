@@ -184,11 +184,11 @@ def _read_stdin(clock: _Clock) -> bytes:
 def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dict[str, str]:
     """Return what the model is told of skills that fit and are new to it, by what to remember.
 
-    If none fits a prompt that leans on what was said before, they are searched together. What that
-    alone would be offered is not what the prompt asks for.
+    If none fits a prompt that leans on what was said before, they are searched together instead.
+    What that alone would be offered is not what the prompt asks for.
     """
     answer = _overview(asked, clock)
-    if not answer["offers"] and (before := session.last_turns()):
+    if not answer["fits"] and (before := session.last_turns()):
         both = {"prompt": f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]}
         answer = _overview(asked | both, clock)
         alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, clock)

@@ -79,7 +79,7 @@ _STATES = (
     _each(float, "kept false perhaps silent") | {"shown": _FIGURE, "kinds": {str: float}},
     _each(float, "false perhaps none") | _each(_FIGURE, "auroc style"),
 )
-_DEFAULT = _some(evaluation.States, "threshold lower_bound precision")
+_DEFAULT = _some(evaluation.States, "threshold lower_bound precision faces")
 _ABSTENTION = _some(evaluation.Abstention, without="top_scores") | {"auroc": {str: _FIGURE}}
 _ABSTENTION["default"] = (_DEFAULT, None)
 _EVALUATED = _COMPARED | {"collection": str, "documents": int, "settings": {str: str}}
@@ -98,6 +98,7 @@ _HOST = _each(str, "client entries file reason?")
 _HOST["state"] = Literal["write", "remove", "plugin", "unchanged", "changed", "refused"]
 _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
+_OFFERED = {"offers": {str: str}, "unvetted": int}
 MODELS: dict[str, Any] = {
     "index": (_INDEXED | {"index_dir": str}, _INDEXED | {"collection": str}),
     "query": _some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str},
@@ -115,7 +116,7 @@ MODELS: dict[str, Any] = {
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
     "env": _each(str, "folder active")
     | {"environments": [str], "skills?": [_each(str, "id name description")]},
-    "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int, "offers": {str: str}},
+    "prompt": _each(str, "query prompt") | {"skills": [str], "fits": bool} | _OFFERED,
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),
     "tune": _TUNED | {"measured": {str: _MEASURED}},

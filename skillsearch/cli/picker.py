@@ -127,7 +127,7 @@ class Picker:
 
     @property
     def _hits(self) -> tuple[Hit, ...]:
-        return (*self._result.hits, *self._result.perhaps) if self._result is not None else ()
+        return self._result.shown if self._result is not None else ()
 
     async def _follow(self) -> None:
         """Search whenever the text has changed, each time typing has paused for longer."""

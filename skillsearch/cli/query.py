@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress
+from itertools import compress
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -74,7 +74,7 @@ def query_command(asked: Asked) -> int:
     refuse(asked.header and asked.batch, "--batch prints JSON, which has no --header.")
     how: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
     how |= {"system": asked.system, "explain": asked.explain, "reader": settings.reader}
-    how |= {"selection": settings.selection}
+    how |= {"selection": settings.selection, "face": "terminal"}
     if asked.batch:
         queries, problems = _read_batch(asked.batch)
         found = False
@@ -233,12 +233,12 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @app.no_refresh
 @app.as_json
 def prompt_command(asked: Asked) -> None:
-    """Print the fitting skills as part of a prompt.
+    """Print the skills for a request as part of a prompt.
 
-    It offers the skills of vetted roots that fit TEXT. It has their names, descriptions and
-    locations; if none fits, it is empty. With --load it also has the bodies of the loaded skills,
-    whatever their root. All of it is safe to put into a prompt: nothing in a skill can hide in it
-    or close its element.
+    It offers the skills of vetted roots that fit TEXT, and those that may. It has their names,
+    descriptions and locations; if none does, it is empty. With --load it also has the bodies of the
+    loaded skills, whatever their root. All of it is safe to put into a prompt: nothing in a skill
+    can hide in it or close its element.
     """
     from skillsearch.agents import prompt as prompts
 
@@ -248,7 +248,7 @@ def prompt_command(asked: Asked) -> None:
     )
     index = open_fresh(asked.settings, say)
     text = app.request_text(asked.words)
-    library, found, unvetted = _offer(index, asked, text)
+    library, found, fits, unvetted = _offer(index, asked, text)
     skills = [prompts.offered(library, one) for one in found]
     bodies = [_body(library, name) for name in _names(library, asked)]
     overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
@@ -256,35 +256,35 @@ def prompt_command(asked: Asked) -> None:
     if asked.as_json:
         record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
         offers = prompts.render_offers(library, found)
-        emit_json({**record, "offers": offers, "unvetted": unvetted})
+        emit_json({**record, "offers": offers, "fits": fits, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
-        say("No skill reaches the threshold, so none is offered. See: skillsearch query")
+        say("No skill fits, so none is offered. See: skillsearch query")
     if not asked.as_json:
         say(left_out(unvetted))
 
 
 def _offer(
     index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[Document | Hit], int]:
-    """Return the skills to offer, and how many were left out because nobody vouches for them."""
+) -> tuple[SkillLibrary, Sequence[Document | Hit], bool, int]:
+    """Return the skills to offer, if any fits, and how many were left out as not vouched for."""
     from skillsearch.library.skill_library import SkillLibrary
 
     keys = ("n", "threshold", "reader", "selection")
     how = {key: getattr(asked.settings, key) for key in keys}
-    how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted}
+    how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted, "face": "prompt"}
     answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
     unvetted = sum(answer.unvetted for answer in answers)
     library = SkillLibrary.of_index(index)
     library.selection = asked.settings.selection
-    found: Sequence[Document | Hit] = list(chain.from_iterable(answers))
+    found: Sequence[Document | Hit] = [hit for answer in answers for hit in answer.shown]
     if asked.everything:
         everything = library.list()
         is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
         is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
         found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
-    return library, found, unvetted
+    return library, found, any(answers), unvetted
 
 
 def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:

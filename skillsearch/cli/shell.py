@@ -64,7 +64,7 @@ def find_command(asked: Asked) -> int:
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
     index = open_fresh(settings, say)
     how = {key: getattr(settings, key) for key in ("n", "threshold", "selection")}
-    quick = partial(index.search, explain=True, **how)
+    quick = partial(index.search, explain=True, face="terminal", **how)
     readers = dict.fromkeys(("off", settings.reader))
     searches = [partial(quick, reader=reader) for reader in readers]
     chooser = picker.Picker(searches, partial(_read_body, index), f"{len(index):,} skills.")

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
 _SEARCH: _Types = {
-    **dict.fromkeys(("index_dir", "query", "system", "reader"), (str,)),
+    **dict.fromkeys(("index_dir", "query", "system", "reader", "face"), (str,)),
     **dict.fromkeys(("explain", "refresh"), (bool,)),
     **{"n": (int,), "threshold": (float, int, type(None)), "selection": (list,)},
 }
@@ -143,12 +143,12 @@ class Answers:
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Render the skills that fit a prompt, without those hidden from models or shadowed.
+        """Render the skills that fit a prompt or may, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
         from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
-        ``offers`` as `render_offers` does; how many ``unvetted`` skills were left out; and
-        ``notes`` for the user.
+        ``offers`` as `render_offers` does; whether any of them ``fits``; how many ``unvetted``
+        skills were left out; and ``notes`` for the user.
         """
         asked = _check(arguments, _OVERVIEW)
         theirs, ours = asked["variables"], variables()
@@ -175,9 +175,11 @@ class Answers:
                 include_hidden=False,
                 vetted_only=not asked["include_unvetted"],
                 selection=settings.selection,
+                face="prompt",
             )
-            offers = render_offers(warm.library, found)
-        return {"offers": offers, "unvetted": found.unvetted, "notes": notes}
+            offers = render_offers(warm.library, found.shown)
+        told = {"offers": offers, "fits": bool(found), "unvetted": found.unvetted}
+        return told | {"notes": notes}
 
     def status(self) -> dict[str, JsonValue]:
         """Describe this daemon; never waits for a search."""

@@ -344,7 +344,7 @@ class _Asker:
             answers=answers,
             unanswerable={source: of for source, of in unanswerable.items() if of},
             threshold=usual if spec.threshold is None else spec.threshold,
-            lower_bound=self.calibration.lower_bound if is_calibrated else None,
+            has_states=is_calibrated and spec.threshold is None,
             is_calibrated=is_calibrated,
             milliseconds=self._milliseconds(queries),
         )

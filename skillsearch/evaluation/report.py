@@ -74,7 +74,7 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
     systems = {system.name: asdict(system) for system in report.systems}
     for one in systems.values():
         del one["abstention"]["top_scores"]
-        for key in ("answerable", "shown", "kinds", "unanswerable"):
+        for key in ("answerable", "shown", "length", "kinds", "unanswerable"):
             (one["abstention"]["default"] or {}).pop(key, None)  # these are `states`
         one["examples"] = {key: one[key] for key in ("worst", "best")}
 

@@ -1,16 +1,35 @@
-"""What answers say at the default threshold: a skill fits, one may fit, or none does; pure."""
+"""What answers say at the default threshold, by face: a skill fits, may, or none does; pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from statistics import fmean
+from typing import NamedTuple
 
 from skillsearch.evaluation.runs import answerable_qrels
-from skillsearch.evaluation.types import Qrels, Ranking, States, StateShares, SystemAnswers
+from skillsearch.evaluation.types import (
+    FaceStates,
+    Qrels,
+    Ranking,
+    States,
+    StateShares,
+    SystemAnswers,
+)
+from skillsearch.text.states import BOUNDS, count_shown
+from skillsearch.types import Face
 
-DEPTH = 5  # skills that fit, or perhaps fit, in an answer: a relevant one below is not in it
+DEPTH = 5  # skills of an answer
 RANKED = 10  # a ranking whose first so many hold a relevant document could have shown it
+
+
+class _Answer(NamedTuple):
+    """What an answer says, as a field of `StateShares`; its length; whether a right is named."""
+
+    says: str
+    length: int
+    is_right: bool
 
 
 def assess_states(
@@ -23,51 +42,60 @@ def assess_states(
     if system.threshold is None:
         return None
     high = float(system.threshold)
-    low = high if system.lower_bound is None else min(float(system.lower_bound), high)
-    said: dict[str, str] = {}
-    shown: list[bool] = []
-    for query, grades in answerable_qrels(qrels).items():
-        ranking = system.answers.get(query, ())
-        said[query], is_shown = _read_answer(ranking, grades, low, high)
-        if any(grades.get(document, 0) > 0 for document, _ in ranking[:RANKED]):
-            shown.append(is_shown)
-    unanswerable = {
-        source: _shares(_read_answer(one, {}, low, high)[0] for one in answers.values())
-        for source, answers in system.unanswerable.items()
-        if answers
-    }
+    asked = answerable_qrels(qrels)
+    bounds: Mapping[Face, float] = BOUNDS if system.has_states else {"list": high}
+    faces = {face: _assess_face(system, asked, high, low) for face, low in bounds.items()}
+    of_list = faces.pop("list")
+    kept = {query: _read(system, query, asked, high, high).says == "kept" for query in asked}
     return States(
+        **{one.name: getattr(of_list, one.name) for one in fields(of_list)},
         threshold=high,
-        lower_bound=low,
         precision=precision,
-        answerable=_shares(said.values()),
-        shown=fmean(shown) if shown else None,
-        kinds=_kept_by_kind(said, kinds),
-        unanswerable=unanswerable,
+        kinds=_kept_by_kind(kept, kinds),
+        faces=faces,
     )
 
 
-def _read_answer(
-    ranking: Ranking, grades: Mapping[str, int], low: float, high: float
-) -> tuple[str, bool]:
-    """Return what an answer says, as a field of `StateShares`, and whether a right is named."""
-    found = [(score, grades.get(document, 0) > 0) for document, score in ranking]
-    fits = [is_right for score, is_right in found if score >= high][:DEPTH]
-    perhaps = [is_right for score, is_right in found if low <= score < high][:DEPTH]
-    if fits:
-        return "kept" if any(fits) else "false", any(fits + perhaps)
-    return "perhaps" if perhaps else "none", any(perhaps)
+def _assess_face(system: SystemAnswers, asked: Qrels, high: float, low: float) -> FaceStates:
+    """Measure the states of answers that show skills from `low` on."""
+    read = {query: _read(system, query, asked, high, low) for query in asked}
+    ranked = {query: [one for one, _ in system.answers.get(query, ())[:RANKED]] for query in asked}
+    could = [query for query in asked if any(asked[query].get(one, 0) > 0 for one in ranked[query])]
+    return FaceStates(
+        lower_bound=low,
+        answerable=_shares(read.values()),
+        shown=fmean(read[query].is_right for query in could) if could else None,
+        length=fmean(one.length for one in read.values()) if read else 0.0,
+        unanswerable={
+            source: _shares(_read_answer(one, {}, high, low) for one in answers.values())
+            for source, answers in system.unanswerable.items()
+            if answers
+        },
+    )
 
 
-def _kept_by_kind(said: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:
+def _read(system: SystemAnswers, query: str, asked: Qrels, high: float, low: float) -> _Answer:
+    return _read_answer(system.answers.get(query, ()), asked[query], high, low)
+
+
+def _read_answer(ranking: Ranking, grades: Mapping[str, int], high: float, low: float) -> _Answer:
+    ranking = ranking[:DEPTH]
+    fitting, length = count_shown([score for _, score in ranking], high, low)
+    right = [grades.get(document, 0) > 0 for document, _ in ranking[:length]]
+    if fitting:
+        return _Answer("kept" if any(right[:fitting]) else "false", length, any(right))
+    return _Answer("perhaps" if length else "none", length, any(right))
+
+
+def _kept_by_kind(kept: Mapping[str, bool], kinds: Mapping[str, str]) -> dict[str, float]:
     """Return the share of answers kept for each kind of query; nothing if all are alike."""
     by_kind: dict[str, list[bool]] = {}
-    for query, what in said.items():
-        by_kind.setdefault(kinds.get(query, ""), []).append(what == "kept")
-    return {kind: fmean(kept) for kind, kept in by_kind.items() if kind and len(by_kind) > 1}
+    for query, is_kept in kept.items():
+        by_kind.setdefault(kinds.get(query, ""), []).append(is_kept)
+    return {kind: fmean(some) for kind, some in by_kind.items() if kind and len(by_kind) > 1}
 
 
-def _shares(said: Iterable[str]) -> StateShares:
-    counts = Counter(said)
+def _shares(read: Iterable[_Answer]) -> StateShares:
+    counts = Counter(one.says for one in read)
     total = max(counts.total(), 1)
     return StateShares(**{one: counts[one] / total for one in StateShares.__slots__})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from skillsearch.setting_values import DEFAULT_READER
-from skillsearch.types import Languages, System
+from skillsearch.types import Face, Languages, System
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
@@ -108,7 +108,7 @@ class SystemAnswers:
     unanswerable: Mapping[str, Answers] = field(default_factory=dict)
     """By source, such as ``negatives``, answers to queries that nothing answers."""
     threshold: float | None = None  # None if scores carry no meaning
-    lower_bound: float | None = None  # from which a skill may fit; None if only the threshold tells
+    has_states: bool = False  # whether skills below the threshold may fit
     is_calibrated: bool = False  # whether scores claim to be probabilities
     milliseconds: float | None = None  # median of a query, None for a run file
 
@@ -178,23 +178,37 @@ class StateShares:
 
 
 @dataclass(frozen=True, slots=True)
-class States:
-    """The states of all answers at the system's own threshold and lower bound.
+class FaceStates:
+    """The states of all answers as one face shows them.
+
+    Attributes:
+        lower_bound: Lowest score of what may fit.
+        shown: Of the queries with a relevant document among the first ten, if any, those whose
+            answer names one as fitting or perhaps fitting.
+        length: Skills that an answer to an answerable query names, on average.
+    """
+
+    lower_bound: float
+    answerable: StateShares
+    shown: float | None
+    length: float
+    unanswerable: Mapping[str, StateShares]
+
+
+@dataclass(frozen=True, slots=True)
+class States(FaceStates):
+    """The states of all answers at the system's own threshold, as a list shows them.
 
     Attributes:
         precision: Of all answered queries, if any, those whose first hit is relevant.
-        shown: Of the queries with a relevant document among the first ten, if any, those whose
-            answer names one as fitting or perhaps fitting.
         kinds: What is kept of each kind of answerable query, if there are several.
+        faces: As all other faces show them; none if nothing below the threshold may fit.
     """
 
     threshold: float
-    lower_bound: float
     precision: float | None
-    answerable: StateShares
-    shown: float | None
     kinds: Mapping[str, float]
-    unanswerable: Mapping[str, StateShares]
+    faces: Mapping[Face, FaceStates] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

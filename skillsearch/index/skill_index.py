@@ -303,9 +303,9 @@ class SkillIndex:
 
         Args:
             query: What is to be done, in words.
-            n: How many hits at most: the best first, ties by document id.
-            threshold: Lowest accepted score; by default 0.65 for ``hybrid``, whose score is a
-                probability, and 0 for the other systems.
+            n: How many skills at most, those that may fit included: the best first, ties by id.
+            threshold: Lowest accepted score, below which nothing may fit; by default 0.65 for
+                ``hybrid``, whose score is a probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add why each hit has its score, and which channels voted in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
@@ -316,6 +316,7 @@ class SkillIndex:
             vetted_only: Leave out the skills of roots that are not vetted, and say how many of
                 them would have been hits, in `SearchResult.unvetted`.
             selection: Which skills are searched; all others are left out before ranking.
+            face: Who is shown the answer; it decides what may fit, see `skillsearch.types.FACES`.
 
         Raises:
             QueryError: If the query is empty or too long, or another argument cannot be used; a

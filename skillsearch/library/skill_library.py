@@ -63,6 +63,7 @@ class SkillLibrary:
         self._source = source
         self._reader = reader
         self.selection: Selection = ()
+        self.threshold: float | None = None  # of searches that are given none
         self.looks = True  # False to compare nothing with the disk until `refresh`
         self._refreshed, self._told = source.documents, ""
         self._kept = _KEPT_SKILLS
@@ -252,13 +253,14 @@ class SkillLibrary:
     ) -> SearchResult:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
-        A `reader` of None is the library's, or else the one of the settings; `include_hidden` is
-        False by default; a `selection` is beside the library's.
+        A `threshold` or `reader` of None is the library's, or else, for the reader, the one of the
+        settings; `include_hidden` is False by default; a `selection` is beside the library's.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
         self._look()
+        threshold = self.threshold if threshold is None else threshold
         how["reader"] = how.get("reader") or self._reader
         how["include_hidden"] = how.get("include_hidden", False)
         how["selection"] = (*self.selection, *how.get("selection", ()))

@@ -114,6 +114,7 @@ class ServedLibrary:
                 reader=settings.reader,
             )
         library.selection, library.looks = settings.selection, settings.refresh
+        library.threshold = settings.threshold
         return library
 
     def take_note(self) -> str:

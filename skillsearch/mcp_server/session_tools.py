@@ -111,14 +111,14 @@ class SessionTools:
                 from skillsearch.agents.toolsets import context
 
                 loader = context.SkillsLoader(library=served.get())
-                skills = context.SkillsManager(loader, threshold=settings.threshold)
+                skills = context.SkillsManager(loader)
                 place = context.ToolContext(workspace_root=Path.cwd(), skills_manager=skills)
                 return context.toolset(place), lambda: context.skills_prompt(skills)
         from skillsearch.agents.default_tools import library_tools
         from skillsearch.agents.run_tools import run_script_tool
         from skillsearch.agents.tool import Toolset
 
-        tools = library_tools(served.get, threshold=settings.threshold)
+        tools = library_tools(served.get)
         if self.runner is not None:
             tools += (run_script_tool(served.get, self.runner, session=session),)
         return Toolset(tools), None

@@ -263,7 +263,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         reading = Reading.of(request.reader, self._readers)
         (result,) = answer([request], index, [form], self._calibration, reading)
         count = len(result.hits)
-        found = self._with_shadowed(result.hits + result.perhaps, rows, request, view)
+        found = self._with_shadowed(result.shown, rows, request, view)
         return replace(result, hits=found[:count], perhaps=found[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:

@@ -1,4 +1,30 @@
-"""The words for what an answer says: what fits, what may, or that none does."""
+"""What an answer shows and says: what fits, what may, by the face that shows it, or that none does.
+
+One rule for every face, which has only its bound; below a threshold that somebody gave, nothing is
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from skillsearch.types import Face
+
+BOUNDS: Mapping[Face, float] = MappingProxyType(
+    {"list": 0.3, "prompt": 0.3, "terminal": 0.2, "page": 0.1}
+)
+"""Lowest score of what may fit, by face; each holds on both halves of 14 judged collections.
+
+list: what the documents say that first described such a search. prompt: the lowest from which on
+80 % of the requests that nothing fits are told so; 92 % of the right skills are shown. terminal and
+page: the highest from which on 94 and 95 % of the right ones are shown; 71 and 54 % are told so.
+"""
+NEAR = 0.5
+"""Beside what fits, what may fit has at least this share of the best score.
+
+It takes half a point from the right ones shown, and a quarter of all that a terminal shows.
+"""
 
 MAY_FIT = "May fit: read before use"
 ONLY_MAY_FIT = "Nothing surely fits; these may: read before use"
@@ -10,6 +36,16 @@ PERHAPS = (
     " none fits."
 )
 PERHAPS_TOO = "These may fit too: judge by the descriptions, and read one before use."
+
+
+def count_shown(scores: Sequence[float], threshold: float, bound: float) -> tuple[int, int]:
+    """Return how many hits of an answer fit, and how many it shows: these, and those that may.
+
+    The scores descend. What fits is always shown.
+    """
+    fitting = sum(score >= threshold for score in scores)
+    least = max(bound, NEAR * scores[0]) if fitting else bound
+    return fitting, max(fitting, sum(score >= least for score in scores))
 
 
 def note_for_model(*, fits: bool, perhaps: bool) -> str:

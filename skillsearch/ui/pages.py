@@ -81,6 +81,7 @@ class Pages:
             reader=self.settings.reader if read else "off",
             selection=self.settings.selection,
             explain=True,
+            face="page",
         )
         shown: Shown = {"query": query, "notes": notes}
         for result in answers:

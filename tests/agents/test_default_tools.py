@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.agents import default_tools as limits
-from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.default_tools import as_list, library_tools
 from skillsearch.agents.tool import Toolset
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.text.states import NO_HIT, PERHAPS, PERHAPS_TOO
@@ -91,16 +91,25 @@ def test_no_hit_is_an_empty_list(call):
     assert call("search_skills", query="assemble a bookshelf") == NOTHING
 
 
-def test_what_may_fit_is_told_beside_what_fits(call, library):
+def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
     """In the same form, with what to do about it."""
-    best, second = library.search(QUERY, threshold=0.0)[:2]
-    cut = (best.score + second.score) / 2
-    rest = list(map(row_of, library.search(QUERY, threshold=cut).perhaps))
-    assert rest[0] == row_of(second)
+    best, second, *others = library.search(QUERY, threshold=0.0)
+    rest = list(map(row_of, (second, *others)))
+    fits_from((best.score + second.score) / 2)
     expected = {"skills": [row_of(best)], "perhaps": rest, "note": PERHAPS_TOO}
-    assert call("search_skills", query=QUERY, threshold=cut) == expected
+    assert call("search_skills", query=QUERY) == expected
+    fits_from(1.0)
     expected = {"skills": [], "perhaps": [row_of(best), *rest], "note": PERHAPS}
-    assert call("search_skills", query=QUERY, threshold=1.0) == expected
+    assert call("search_skills", query=QUERY) == expected
+
+
+def test_one_list_has_what_fits_and_then_what_may_marked(call, fits_from):
+    """Nothing else differs, and the order stays."""
+    every = call("search_skills", query=QUERY, threshold=0.0)["skills"]
+    fits_from((every[0]["score"] + every[1]["score"]) / 2)
+    found = as_list(call("search_skills", query=QUERY))
+    assert found == [every[0], *({**one, "state": "perhaps"} for one in every[1:])]
+    assert len(found) > 1
 
 
 def test_n_limits_the_hits(call):
@@ -113,7 +122,7 @@ def test_the_threshold_of_the_tools_holds_unless_one_is_given(library):
     """A host sets it once, a call can ask for another."""
     toolset = Toolset(library_tools(library, threshold=1.0))
     strict = toolset.call("search_skills", {"query": "brew filter coffee"})["result"]
-    assert (strict["skills"], strict["perhaps"][0]["name"]) == ([], "brew-coffee")
+    assert (strict["skills"], strict["perhaps"]) == ([], [])
     arguments = {"query": "brew filter coffee", "threshold": 0.0}
     assert toolset.call("search_skills", arguments)["result"]["skills"][0]["name"] == "brew-coffee"
 

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from skillsearch import errors
+from skillsearch.agents import failures
 from skillsearch.agents.failures import failure_of
 from skillsearch.agents.tool import MAX_ARGUMENTS_CHARS, Tool, ToolArguments, Toolset
 from skillsearch.errors import (
@@ -328,6 +330,16 @@ def test_paths_of_skills_lose_their_folders(message, told):
     """A model never learns where on the host a skill lies."""
     assert failure_of(SkillError(message))["error"]["message"] == told
     assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
+
+
+def test_what_a_model_is_told_is_written_for_classes_that_exist():
+    """Each with a code and a next step; every error of ours has one, by a base class at least."""
+    forms = failures._forms()
+    assert forms["SkillSearchError"]["code"] == "failed"
+    for name, form in forms.items():
+        assert issubclass(getattr(errors, name), errors.SkillSearchError), name
+        assert {"code", "next_step"} <= form.keys() <= {"code", "next_step", "message"}, name
+        assert all(form.values()), name
 
 
 def test_a_path_that_was_asked_for_is_told_as_it_was():

@@ -222,6 +222,7 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
         "system": "hybrid",
         "explain": False,
         "reader": "off",
+        "face": "terminal",
         "selection": [],
     }
     try:

@@ -388,6 +388,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, daemon):
     """It is offered once, as all others."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.65")  # that filter alone does not reach
     event, turn, _ = HOSTS[host]
     prompt = "and a scale for it too"
     assert hook(event("filter", transcript)) == ""
@@ -396,6 +397,16 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
     assert "brew-coffee" in hook(event(prompt, transcript))
     append(transcript, turn(prompt))
     assert hook(event("now the same again", transcript)) == ""
+
+
+def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
+    """But it is offered where nothing was said before."""
+    prompt = "and a scale for it too"
+    found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
+    assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
+    assert "brew-coffee" in hook(claude_event(prompt, transcript, "s1"))
+    append(transcript, claude_turn("brew filter coffee"))
+    assert hook(claude_event(prompt, transcript, "s2")) == ""
 
 
 @pytest.mark.parametrize("prompt", ["the same for guests", "it works", "auch das kochen"])
@@ -432,11 +443,11 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
 
 
 @pytest.mark.parametrize("prompt", ["brew filter coffee", "the same for guests"])
-def test_what_only_may_fit_is_never_pushed(hook, transcript, monkeypatch, cli, index_dir, prompt):
-    """Neither alone nor with what was said before, though a search shows it."""
+def test_what_is_below_a_threshold_of_ones_own_is_never_pushed(
+    hook, transcript, monkeypatch, prompt
+):
+    """Neither alone nor with what was said before."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
-    found = json.loads(cli("query", "brew filter coffee", "--json").stdout)
-    assert (found["hits"], found["perhaps"][0]["name"]) == ([], "brew-coffee")
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript)) == ""
 

@@ -29,7 +29,7 @@ def test_where_nothing_fits_nothing_is_printed(indexed):
     result = indexed("prompt", "who won the world cup")
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert "No skill reaches the threshold" in result.stderr
+    assert "No skill fits, so none is offered." in result.stderr
 
 
 def test_all_skills_can_be_offered_whatever_the_request(indexed):

@@ -113,38 +113,54 @@ def test_no_hit_in_json_is_an_empty_list(ask):
     assert (result["hits"], result["perhaps"], result["abstained"]) == ([], [], True)
 
 
-def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed):
+def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
     """A hit below the threshold is still a hit, in the same form."""
     (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
-    result = ask("brew filter coffee", "--threshold", "0.99")
+    fits_from(0.99)
+    result = ask("brew filter coffee")
     assert (result["hits"], result["perhaps"][0], result["abstained"]) == ([], best, True)
     query = lines({"_id": 1, "text": "brew filter coffee"})
-    batch = json.loads(indexed("query", "--batch", "-", "--threshold", "0.99", stdin=query).stdout)
+    batch = json.loads(indexed("query", "--batch", "-", stdin=query).stdout)
     assert batch["perhaps"] == result["perhaps"]
 
 
-def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatch):
+def test_below_a_threshold_that_was_given_nothing_is_told(indexed, ask):
+    """Neither as hit nor as what may fit, however near it is."""
+    above, below = ask(TWO, "--threshold", "0")["hits"][:2]
+    cut = str((above["score"] + below["score"]) / 2)
+    result = ask(TWO, "--threshold", cut)
+    assert ([hit["name"] for hit in result["hits"]], result["perhaps"]) == ([above["name"]], [])
+    assert "May fit" not in indexed("query", TWO, "--threshold", cut).stderr
+
+
+def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatch, fits_from):
     """Below what fits, or instead; cut to the width."""
     terminal()
     monkeypatch.setenv("COLUMNS", "50")
-    strict = indexed("query", "brew filter coffee", "--threshold", "0.99", "--exit-code")
+    cut = between(indexed)
+    fits_from(0.99)
+    strict = indexed("query", "brew filter coffee", "--exit-code")
     head, first, *_ = strict.stdout.splitlines()
     assert (strict.exit_code, head) == (1, f"{ONLY_MAY_FIT}:")
-    assert re.fullmatch(r"0\.\d\d  brew-coffee  Brew filter coffee with .*…", first)
+    assert re.fullmatch(r"0\.\d\d  brew-coffee  +Brew filter coffee with .*…", first)
     assert len(first) == 50
-    both = indexed("query", TWO, "--threshold", between(indexed))
+    fits_from(cut)
+    both = indexed("query", TWO)
     above, _, below = both.stdout.partition(f"\n\n{MAY_FIT}:\n")
     assert above.splitlines()[0].split()[0] == "1"
     assert re.match(r"0\.\d\d  \S+  ", below)
 
 
-def test_programs_read_what_may_fit_on_stderr(indexed):
+def test_programs_read_what_may_fit_on_stderr(indexed, fits_from):
     """So that stdout has only what fits."""
-    strict = indexed("query", "brew filter coffee", "--threshold", "0.99")
+    cut = between(indexed)
+    fits_from(0.99)
+    strict = indexed("query", "brew filter coffee")
     head, first, *_ = strict.stderr.splitlines()
     assert (strict.stdout, head) == ("", f"{ONLY_MAY_FIT}:")
     assert re.fullmatch(r"brew-coffee \(0\.\d\d\): Brew filter coffee with a scale.*", first)
-    both = indexed("query", TWO, "--threshold", between(indexed))
+    fits_from(cut)
+    both = indexed("query", TWO)
     assert len(both.stdout.splitlines()) == 1
     assert both.stderr.startswith(f"{MAY_FIT}:\n")
 

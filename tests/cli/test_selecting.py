@@ -65,12 +65,13 @@ def test_options_choose_what_is_found(names, cli, args, expected):
     assert {hit["path"] for hit in result["hits"]} <= {skill["path"] for skill in listed}
 
 
-def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal):
+def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal, fits_from):
     """As a hit and as one that may fit."""
     terminal()
     found = cli("query", TEA, "--root", "theirs").stdout
     assert "theirs:steep-tea" in found
-    perhaps = cli("query", TEA, "--root", "theirs", "--threshold", "0.999").stdout
+    fits_from(0.999)
+    perhaps = cli("query", TEA, "--root", "theirs").stdout
     assert "theirs:steep-tea" in perhaps
 
 

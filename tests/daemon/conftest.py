@@ -18,6 +18,7 @@ def question(indexed, index_dir):
             "system": "hybrid",
             "explain": False,
             "reader": "off",
+            "face": "list",
             "refresh": False,
             "selection": [],
             **changes,

@@ -60,9 +60,12 @@ def without_time(record):
 
 @pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
 @pytest.mark.parametrize("explain", [False, True])
-@pytest.mark.parametrize("threshold", [0.0, 1.0])
-def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, explain, threshold):
+@pytest.mark.parametrize("threshold", [0.0, 1.0, None])
+def test_an_answer_is_that_of_the_index(
+    answers, question, index_dir, fits_from, system, explain, threshold
+):
     """Through JSON and back, hit by hit and digit by digit, with what only may fit."""
+    fits_from(1.0)
     arguments = question(system=system, explain=explain, threshold=threshold)
     answer = json.loads(json.dumps(answers.search(arguments)))
     expected = SkillIndex.open(index_dir).search(
@@ -71,7 +74,7 @@ def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, ex
     result, _, notes = read_search(answer)
     assert without_time(result.to_dict()) == without_time(expected.to_dict())
     assert (result.hits, result.perhaps) == (expected.hits, expected.perhaps)
-    assert bool(result.perhaps) == (system == "hybrid" and threshold == 1.0)
+    assert bool(result.perhaps) == (system == "hybrid" and threshold is None)
     assert notes == ()
 
 
@@ -288,7 +291,7 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
     given = {**variables(), "SKILLSEARCH_THRESHOLD": "0"}
     answer = answers.overview(prompt(variables=given))
-    assert answer.keys() == {"offers", "unvetted", "notes"}
+    assert answer.keys() == {"offers", "fits", "unvetted", "notes"}
     assert (answer["unvetted"], answer["notes"]) == (0, [])
     overview = "\n".join(["<available_skills>", *answer["offers"].values(), "</available_skills>"])
     assert overview == render_overview(expected)

@@ -7,6 +7,7 @@ from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.types import (
     Abstention,
     Comparison,
+    FaceStates,
     OperatingPoint,
     QueryExample,
     RankedDocument,
@@ -69,7 +70,17 @@ def make_states(point):
     kept = 0.8 * point.kept
     answerable = StateShares(kept, 0.05, 0.1, 0.85 - kept)
     kinds = {"short": 0.61, "task": 0.42}
-    return States(point.threshold, 0.11, point.precision, answerable, 0.93, kinds, told)
+    return States(
+        lower_bound=0.11,
+        answerable=answerable,
+        shown=0.93,
+        length=1.4,
+        unanswerable=told,
+        threshold=point.threshold,
+        precision=point.precision,
+        kinds=kinds,
+        faces={"page": FaceStates(0.05, answerable, 0.97, 2.5, told)},
+    )
 
 
 def make_bins(rng):

@@ -206,6 +206,7 @@ def test_the_json_of_abstention():
         "threshold": 0.3,
         "lower_bound": 0.3,
         "precision": 0.4,
+        "faces": {},
     }
     assert found["first"]["auroc"] == {"foreign": 0.75}
     assert list(found["first"]["keeping"]) == ["0.90", "0.95"]

@@ -285,6 +285,7 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report, caps
     assert any(measure.startswith("calibration error") for _, measure in said)
     states = made.systems[2].abstention.default
     figures = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
+    figures |= {"shown answerable (page)": 0.97, "perhaps answerable": 0.1}
     figures |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
     figures |= {"precision (default)": states.precision, "kept answerable": states.answerable.kept}
     figures |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}

@@ -96,9 +96,9 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
     """Another threshold can be given to any."""
     hybrid, dense, strict = answer("hybrid", "dense", "strict=system:bm25,threshold:0.4").systems
     assert (hybrid.is_calibrated, hybrid.threshold) == (True, default_calibration().threshold)
-    assert hybrid.lower_bound == default_calibration().lower_bound
+    assert hybrid.has_states
     assert (dense.is_calibrated, dense.threshold) == (False, None)
-    assert dense.lower_bound is strict.lower_bound is None
+    assert dense.has_states is strict.has_states is False
     assert (strict.is_calibrated, strict.threshold) == (False, 0.4)
     assert hybrid.settings == "hybrid, model hashing, fields full"
     assert hybrid.milliseconds > 0

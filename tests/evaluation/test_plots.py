@@ -32,8 +32,9 @@ from skillsearch.evaluation.types import (
 
 pytestmark = pytest.mark.slow
 STATES = States(
-    *(0.3, 0.1, None, StateShares(0.5, 0.125, 0.125, 0.25), 0.75, {}),
+    *(0.1, StateShares(0.5, 0.125, 0.125, 0.25), 0.75, 1.5),
     {"twin": StateShares(0.0, 0.25, 0.5, 0.25)},
+    *(0.3, None, {}),
 )
 NOTHING = Abstention({}, (), None, {}, {}, (), {})
 SIX = ("bm25", "dense", "hybrid", "hybrid-large", "tuned", "foreign-run")

@@ -15,11 +15,11 @@ from skillsearch.evaluation.types import (
     StateShares,
     SystemAnswers,
 )
-from skillsearch.index.search.search import MOST_PERHAPS, SearchRequest
+from skillsearch.index.search.search import SearchRequest
 
 ANSWERS = {
     "kept": (("x", 0.9), ("a", 0.5)),  # a score at the threshold fits
-    "wrong": (("x", 0.8), ("a", 0.2)),  # another fits, the right one may fit
+    "wrong": (("x", 0.8), ("a", 0.4)),  # another fits, the right one is near it and may
     "perhaps": (("x", 0.3), ("a", 0.1)),  # a score at the lower bound may fit
     "hidden": (("x", 0.4), ("a", 0.05)),
     "silent": (("a", 0.09),),
@@ -37,10 +37,16 @@ SYSTEM = SystemAnswers(
         "foreign": {"f": (("x", 0.0999),)},
     },
     threshold=0.5,
-    lower_bound=0.1,
+    has_states=True,
     is_calibrated=True,
 )
 KINDS = {"kept": "short", "wrong": "short", "silent": "task", "deep": ""}
+
+
+@pytest.fixture(autouse=True)
+def bounds(monkeypatch):
+    """Two faces, whose bounds are round."""
+    monkeypatch.setattr("skillsearch.evaluation.states.BOUNDS", {"list": 0.1, "page": 0.05})
 
 
 def measured(system=SYSTEM, qrels=QRELS, kinds=KINDS):
@@ -62,15 +68,29 @@ def test_the_states_by_hand():
         "twin": StateShares(kept=0.0, false=1 / 4, perhaps=2 / 4, none=1 / 4),
         "foreign": StateShares(kept=0.0, false=0.0, perhaps=0.0, none=1.0),
     }
+    assert found.length == (2 + 2 + 2 + 1 + 0 + 0 + 0 + 5) / 8
+
+
+def test_another_face_shows_as_much_as_its_bound_lets_it():
+    """A page shows the hidden skill, the silent one and the foreign one too."""
+    page = measured().faces["page"]
+    assert set(measured().faces) == {"page"}
+    assert page.lower_bound == 0.05
+    assert page.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=4 / 8, none=2 / 8)
+    assert page.shown == pytest.approx(5 / 6)
+    assert page.length == (2 + 2 + 2 + 2 + 1 + 0 + 0 + 5) / 8
+    assert page.unanswerable["foreign"].none == 0.0
 
 
 def test_an_answer_is_as_long_as_that_of_a_search():
-    """By default; what fits is not crowded out by what may, nor the other way round."""
-    assert DEPTH == MOST_PERHAPS == SearchRequest("make tea").n
+    """By default; beside what fits, what may is half as likely as the best at least."""
+    assert SearchRequest("make tea").n == DEPTH
     fits = tuple((f"d{n}", 0.9) for n in range(DEPTH))
     for ranking, state, shown in (
         ((*fits, ("a", 0.8)), "false", 0.0),
-        ((*fits, ("a", 0.4)), "false", 1.0),
+        ((*fits, ("a", 0.45)), "false", 0.0),
+        ((*fits[1:], ("a", 0.45)), "false", 1.0),
+        ((*fits[1:], ("a", 0.44)), "false", 0.0),
         ((*fits[1:], ("a", 0.8)), "kept", 1.0),
     ):
         found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
@@ -90,9 +110,10 @@ def test_a_right_skill_beyond_the_first_ten_could_not_be_shown():
 
 def test_only_the_threshold_tells_without_a_lower_bound_below_it():
     """Nothing is perhaps: of a channel alone, or if one asked for a lower threshold."""
-    raw = measured(replace(SYSTEM, lower_bound=None))
+    raw = measured(replace(SYSTEM, has_states=False))
     assert raw.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=0.0, none=6 / 8)
-    low = measured(replace(SYSTEM, threshold=0.05))
+    assert raw.faces == {}
+    low = measured(replace(SYSTEM, threshold=0.05, has_states=False))
     assert (low.threshold, low.lower_bound) == (0.05, 0.05)
     assert low.answerable == StateShares(kept=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)
 
@@ -151,9 +172,9 @@ def test_the_json_form():
     }
     assert record["style"] == {"twin": 0.64}
     # Of the three answered the first hits are x.
-    assert record["abstention"]["hybrid"]["default"] == {
-        **{"threshold": 0.5, "lower_bound": 0.1, "precision": 0.0},
-    }
+    default = record["abstention"]["hybrid"]["default"]
+    assert default.pop("faces")["page"]["lower_bound"] == 0.05
+    assert default == {"threshold": 0.5, "lower_bound": 0.1, "precision": 0.0}
 
 
 def test_the_rows_of_the_table():

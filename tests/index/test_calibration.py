@@ -37,7 +37,6 @@ BY_HAND = Calibration(
     read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
     | {"excluded": -5.0, "hubness": -2.0, READER: 0.7, "intercept": -2.5},
     threshold=0.3,
-    lower_bound=0.1,
     clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
 FREE = ("distrust", "multilingual")
@@ -71,7 +70,6 @@ CALIBRATIONS = st.one_of(
         WEIGHT,
         coefficients(),
         coefficients(READER),
-        st.floats(0, 1),
         st.floats(0, 1),
         table((*LANGUAGE_FEATURES, "intercept"), st.floats(-50, 50)),
     ),
@@ -278,7 +276,6 @@ NUMBERS = [
     *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
     ("reader",),
     ("threshold",),
-    ("lower_bound",),
 ]
 NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
 
@@ -305,7 +302,6 @@ NOT_NEGATIVE = [
     *(("read", name) for name in (*SUPPORTING, READER)),
     ("reader",),
     ("threshold",),
-    ("lower_bound",),
 ]
 
 
@@ -337,12 +333,11 @@ def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
         assert Calibration.from_dict(changed(*path, value=value))
 
 
-@pytest.mark.parametrize("name", ["threshold", "lower_bound"])
-def test_what_cuts_scores_is_a_probability(name):
+def test_the_threshold_is_a_probability():
     """No other could be reached."""
-    with pytest.raises(ValueError, match=f"{name} is 1.01"):
-        Calibration.from_dict(changed(name, value=1.01))
-    assert Calibration.from_dict(changed(name, value=1))
+    with pytest.raises(ValueError, match=r"threshold is 1\.01"):
+        Calibration.from_dict(changed("threshold", value=1.01))
+    assert Calibration.from_dict(changed("threshold", value=1))
 
 
 @pytest.mark.parametrize("name", ["weights", "alone", "read", "clues"])

@@ -32,7 +32,7 @@ def test_the_packaged_calibration_can_be_used():
     assert min(calibration.alone[name] for name in SUPPORTING) >= 0
     assert min(calibration.read[name] for name in (*SUPPORTING, READER)) >= 0
     assert calibration.reader >= 0
-    assert 0 < calibration.lower_bound <= calibration.threshold < 1
+    assert 0 < calibration.threshold < 1
 
 
 def test_the_packaged_calibration_is_read_once():
@@ -84,7 +84,6 @@ HOSTILE = {
     "support against": with_confidence("alone", name=-0.1),
     "a reader against": with_confidence("read", reader=-0.1),
     "threshold": GOOD | {"threshold": 1.5},
-    "lower bound": GOOD | {"lower_bound": -0.1},
     "a missing piece": GOOD | {"alone": {}},
     **{f"no {name}": without(name) for name in GOOD},
 }

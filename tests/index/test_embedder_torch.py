@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import skillsearch
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.errors import EmbedderError
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.training.bert_weights import read_hugging_face
 
 pytestmark = [
@@ -230,3 +234,27 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
         timeout=120,
     )
     assert f"no model on the hub: {name!r}" in result.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the page has commands for a shell of POSIX")
+def test_the_example_of_the_page_runs(official, tmp_path):
+    """All of it but the installation, with a folder of weights in place of a name."""
+    page = Path(skillsearch.__file__).parent / "embedders" / "README.md"
+    commands = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    (block,) = (text for text in commands if "st:" in text)
+    install, name, *rest = block.splitlines()
+    assert install.startswith("pip install")
+    assert name.startswith("model=")
+    paths = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join([f"model={shlex.quote(str(official))}", *rest])],
+        env={**os.environ, **paths},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^1\t[\d.]+\tfill-pdf-forms\t", done.stdout, re.MULTILINE), done.stdout
+    settings = SkillIndex.open(tmp_path / "st-index").opened.settings
+    assert settings.channels[0].model == f"st:{official}"

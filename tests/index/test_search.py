@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillsearch.errors import QueryError
 from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
-from skillsearch.index.search.search import MOST_PERHAPS
-from skillsearch.types import SYSTEMS
+from skillsearch.text import states
+from skillsearch.types import FACES, SYSTEMS
 
 WORDS = ("water", "plants", "garden", "cut", "hedges", "tea", "forms", "zebra", "the", "balcony")
 WATER = "water the plants in my garden"
@@ -28,16 +29,21 @@ def scored(hits):
     return [(hit.doc_id, hit.rank, hit.score) for hit in hits]
 
 
-def cut_at(index, threshold, lower_bound):
-    """Return an index with other cuts."""
-    cuts = {"threshold": threshold, "lower_bound": lower_bound}
-    return index.with_calibration(replace(default_calibration(), **cuts))
+@pytest.fixture
+def cut_at(monkeypatch):
+    """Return an index with another threshold and, for lists, another bound."""
+
+    def cut(index, threshold, bound):
+        monkeypatch.setattr("skillsearch.index.search.search.BOUNDS", {"list": bound})
+        return index.with_calibration(replace(default_calibration(), threshold=threshold))
+
+    return cut
 
 
 @pytest.mark.parametrize("fitting", [0, 1, 3, 5])
 @pytest.mark.parametrize("more", [0, 1, 4, 7])
-def test_what_does_not_fit_but_may_is_told_apart(garden, fitting, more):
-    """From the lower bound to the threshold, ranked on, at most five."""
+def test_what_does_not_fit_but_may_is_told_apart(garden, cut_at, fitting, more):
+    """From the bound to the threshold, near what fits, ranked on, all together n."""
     every = scored(garden.search(WATER, 100, 0.0))
     scores = [score for _, _, score in every]
     assert len(scores) == 10
@@ -49,27 +55,45 @@ def test_what_does_not_fit_but_may_is_told_apart(garden, fitting, more):
     index = cut_at(garden, threshold, min(lower, threshold))
     every = scored(index.search(WATER, 100, 0.0))
     fit = [one for one in every if one[2] >= threshold]
-    may = [one for one in every if lower <= one[2] < threshold]
+    near = states.NEAR * every[0][2] if fit else 0.0
+    may = [one for one in every if max(lower, near) <= one[2] < threshold]
     result = index.search(WATER, 5)
-    assert MOST_PERHAPS == 5
-    assert (scored(result), scored(result.perhaps)) == (fit[:5], may[:5])
+    assert (scored(result), scored(result.perhaps)) == (fit[:5], may[: 5 - len(fit)])
     assert result.state == ("fits" if fit else "perhaps" if may else "none")
     assert (result.abstained, bool(result)) == (not fit, bool(fit))
     assert result.threshold == threshold
 
 
-def test_a_threshold_asked_for_cuts_what_may_fit_too(garden):
-    """What is between the lower bound and it may fit; nothing below either is told."""
+@pytest.mark.parametrize("face", FACES)
+def test_below_a_threshold_that_was_given_nothing_is_shown(garden, face):
+    """By no face: it wins over the bound of each, be it higher or lower."""
     every = scored(garden.search(WATER, 100, 0.0))
-    high, middle, low = sorted({score for _, _, score in every}, reverse=True)[1:4]
-    index = cut_at(garden, 0.99, middle)
-    result = index.search(WATER, 10, high)
-    assert scored(result) == [one for one in every if one[2] >= high]
-    assert scored(result.perhaps) == [one for one in every if middle <= one[2] < high][:5]
-    assert result.perhaps
-    result = index.search(WATER, 10, low)
-    assert scored(result) == [one for one in every if one[2] >= low]
-    assert result.perhaps == ()
+    for threshold in sorted({score for _, _, score in every}):
+        result = garden.search(WATER, 100, threshold, face=face)
+        assert scored(result) == [one for one in every if one[2] >= threshold]
+        assert result.perhaps == ()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+    st.integers(1, 12),
+    st.sampled_from(FACES),
+)
+def test_every_face_shows_the_beginning_of_one_ranking(garden, query, n, face):
+    """What fits is the same for all; the rule decides how much more there is."""
+    every = scored(garden.search(query, 12, 0.0))
+    threshold, scores = default_calibration().threshold, [score for _, _, score in every]
+    fitting, shown = states.count_shown(scores, threshold, states.BOUNDS[face])
+    result = garden.search(query, n, face=face)
+    assert scored(result) == every[:fitting][:n]
+    assert scored(result.shown) == every[:shown][:n]
+
+
+def test_an_unknown_face_is_refused(garden):
+    """The message names those there are."""
+    with pytest.raises(QueryError, match=r"face is 'tablet'; use one of: list, prompt, "):
+        garden.search(WATER, face="tablet")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -94,14 +118,14 @@ def test_at_threshold_0_every_hit_fits(garden):
 
 @pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.5, 1.0])
-def test_only_hybrid_scores_tell_what_may_fit(garden, system, threshold):
+def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold):
     """Those of other systems are no probabilities."""
     result = cut_at(garden, 0.99, 0.01).search(WATER, 5, threshold, system=system)
     assert result.perhaps == ()
     assert all(hit.score >= (threshold or 0.0) for hit in result)
 
 
-def test_what_may_fit_is_in_the_json(garden):
+def test_what_may_fit_is_in_the_json(garden, cut_at):
     """As the hits are."""
     every = scored(garden.search(WATER, 100, 0.0))
     result = cut_at(garden, 1.0, every[1][2]).search(WATER)
@@ -126,7 +150,7 @@ def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
     assert ranks[: len(result)] == list(range(1, len(result) + 1))
     assert ranks == sorted({*ranks})
     assert all(hit.score < result.threshold for hit in result.perhaps)
-    assert len(result.perhaps) <= MOST_PERHAPS
+    assert len(told) <= n
 
 
 def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):

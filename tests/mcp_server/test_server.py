@@ -100,15 +100,17 @@ def test_the_text_of_a_search_is_a_line_a_hit(make_server, talk, drinks, oracle)
     assert text_of(result) == "\n".join(map(line_of, found["skills"]))
 
 
-def test_the_text_of_what_may_fit_stands_below_what_to_do(make_server, talk, drinks, oracle):
+def test_the_text_of_what_may_fit_stands_below_what_to_do(
+    make_server, talk, drinks, oracle, fits_from
+):
     """Both where nothing surely fits and where something does; programs get the same."""
     query = "steep green tea or brew filter coffee"
-    every = oracle.call("search_skills", {"query": query, "threshold": 1.0})["result"]["perhaps"]
+    every = oracle.call("search_skills", {"query": query, "threshold": 0.0})["result"]["skills"]
     assert len(every) > 1
     cut = (every[0]["score"] + every[1]["score"]) / 2
     for threshold, count, note in ((1.0, 0, PERHAPS), (cut, 1, PERHAPS_TOO)):
-        arguments = {"query": query, "threshold": threshold}
-        result = talk(make_server(drinks), call("search_skills", **arguments))
+        fits_from(threshold)
+        result = talk(make_server(drinks), call("search_skills", query=query))
         fits, perhaps = every[:count], every[count:]
         assert text_of(result) == "\n".join([*map(line_of, fits), note, *map(line_of, perhaps)])
         assert result.structured_content == {"skills": fits, "perhaps": perhaps, "note": note}

@@ -55,7 +55,7 @@ class SkillSearchRegistry(SkillRegistry):
         self._lock = threading.Lock()
 
     async def search_skills(self, *, query: str) -> list[Frontmatter]:
-        """Find the skills that fit a task, best first; `QueryError` if the query cannot be used."""
+        """Find the skills that fit a task, then those that may; `QueryError` for a bad query."""
         return await asyncio.to_thread(self._search, query)
 
     async def get_skill(self, *, name: str) -> Skill:
@@ -77,7 +77,7 @@ class SkillSearchRegistry(SkillRegistry):
     def _search(self, query: str) -> list[Frontmatter]:
         skills = []
         with self._lock:
-            for hit in self._library.search(query, self._n, self._threshold):
+            for hit in self._library.search(query, self._n, self._threshold).shown:
                 if name := self._name_for(hit.doc_id, hit.name):
                     about = one_line(f"{source_tag(hit)} {hit.description}", MAX_DESCRIPTION_CHARS)
                     skills.append(Frontmatter(name=name, description=about))

@@ -30,7 +30,7 @@ from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Hit, JsonValue, SearchResult
+from skillsearch.types import Hit, JsonValue, SearchResult, State
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -72,15 +72,10 @@ class SkillMetadata(BaseModel):
 
     @classmethod
     def of(cls, library: SkillLibrary, found: Document | Hit) -> SkillMetadata:
-        """Return what a list or a search says of a skill; a `SkillMatch` if it has copies.
-
-        Its name is one that loads this skill alone.
-        """
+        """Return what a list says of a skill, by a name that loads this skill alone."""
         handle = library.handle(found)
         name = found.name if handle == one_line(found.name) else handle
-        metadata = _metadata_of(found).model_copy(update={"name": name})
-        also = family_of(found) if isinstance(found, Hit) else ""
-        return SkillMatch(**dict(metadata), also=also) if also else metadata
+        return _metadata_of(found).model_copy(update={"name": name})
 
 
 def _metadata_of(found: Document | Hit) -> SkillMetadata:
@@ -88,9 +83,10 @@ def _metadata_of(found: Document | Hit) -> SkillMetadata:
 
 
 class SkillMatch(SkillMetadata):
-    """A skill that a search found, and which near-copies it stands for."""
+    """A skill that a search found and has more to say of."""
 
     also: str = Field("", description="Its near-copies, by names that load them")
+    state: State = Field("fits", description="Whether it fits, or may: perhaps")
 
 
 class Skill(BaseModel):
@@ -220,8 +216,17 @@ class SkillsManager:
         return self.loader.reload()
 
     def search_skills(self, query: str, limit: int = 3) -> list[SkillMetadata]:
-        """Find the skills that fit a request, best first; `QueryError` if it cannot be used."""
-        return [SkillMetadata.of(self.library, hit) for hit in self.hits(query, limit)]
+        """Find the skills for a request, best first; `QueryError` if it cannot be used.
+
+        Those with near-copies, and those that only may fit, which come last, are a `SkillMatch`.
+        """
+        found = self.hits(query, limit)
+        return [self._match(hit, "fits" if hit in found.hits else "perhaps") for hit in found.shown]
+
+    def _match(self, hit: Hit, state: State) -> SkillMetadata:
+        metadata, also = SkillMetadata.of(self.library, hit), family_of(hit)
+        is_plain = state == "fits" and not also
+        return metadata if is_plain else SkillMatch(**dict(metadata), also=also, state=state)
 
     def hits(self, query: str, limit: int) -> SearchResult:
         """Find as `search_skills` does, and return the hits themselves."""

@@ -16,7 +16,13 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs, load_note, record_of
+from skillsearch.agents.default_tools import (
+    LibraryOptions,
+    SearchSkillsArgs,
+    as_list,
+    load_note,
+    record_of,
+)
 from skillsearch.agents.failures import DiagnosticLog, message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
@@ -281,11 +287,14 @@ class Environment:
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
     ) -> list[dict[str, str]]:
-        """Find the skills that fit a request: id, name and description of each, best first."""
+        """Find the skills for a request: id, name and description of each, best first.
+
+        Those that only may fit come last, and have a ``state``: *perhaps*.
+        """
         self._loaded()
         if self._loader is None:
             return []
-        return list(map(_shown, self._search(self._loader, query, n, threshold)))
+        return as_list(record_of(self._search(self._loader, query, n, threshold), _shown))
 
     def _search(
         self, loader: SkillLoader, query: str, n: int, threshold: float | None

@@ -75,12 +75,15 @@ class SkillsManager:
         skills_root: str | Path | None = None,
         *,
         library: SkillLibrary | None = None,
+        threshold: float | None = None,
         **options: Unpack[LibraryOptions],
     ) -> None:
         """Look at a folder, by default at the roots of the settings, or take a library.
 
-        The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``.
+        The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``; the threshold is the lowest
+        accepted score of a search.
         """
+        self._threshold = threshold
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
             self.library = library
@@ -128,7 +131,7 @@ class SkillsManager:
         """
         self.library.refresh()
         try:
-            found = self.library.search(query, n)
+            found = self.library.search(query, n, self._threshold)
         except QueryError as exc:
             logger.warning("Nothing was searched: %s", exc)
             return []

@@ -343,7 +343,7 @@ def describe_skills(library: SkillLibrary, query: str | None = None, n: int | No
     shown: Sequence[Document | Hit] = listed[:n] if names is None else listed
     perhaps: Sequence[Hit] = ()
     if request:
-        shown = found = library.search(request, n)
+        shown = found = library.search(request, n, face="prompt")
         perhaps = found.perhaps
     fits, may_fit = (
         [replace(offered(library, skill), location="") for skill in some]

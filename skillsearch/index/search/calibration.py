@@ -126,8 +126,7 @@ class Calibration:
     The weights of the ranking features, but for those `AGAINST`, and of the `reader` are not
     negative. `alone` and `read` have the coefficients of all `EVIDENCE` and the ``intercept``,
     `read` also that of `READER`.
-    Hits fit from the `threshold` on, and may fit from the `lower_bound` on. `clues` has each of
-    `LANGUAGE_FEATURES`, and ``intercept``.
+    Hits fit from the `threshold` on. `clues` has each of `LANGUAGE_FEATURES`, and ``intercept``.
     """
 
     weights: Mapping[str, float]
@@ -135,7 +134,6 @@ class Calibration:
     alone: Mapping[str, float]
     read: Mapping[str, float]
     threshold: float
-    lower_bound: float
     clues: Mapping[str, float]
 
     def p_english(self, features: Mapping[str, float]) -> float:
@@ -193,11 +191,10 @@ class Calibration:
         for name, value in values["weights"].items():
             if name not in weights and value:
                 raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
-        cuts = ("threshold", "lower_bound")
-        single = _numbers({"": values}, "", (*cuts, READER), positive=(*cuts, READER))
-        for name in cuts:
-            if single[name] > 1:
-                raise ValueError(f"{name} is {single[name]}, not between 0 and 1")
+        names = ("threshold", READER)
+        single = _numbers({"": values}, "", names, positive=names)
+        if single["threshold"] > 1:
+            raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
         known = (*EVIDENCE, "intercept")
         return cls(
             weights,

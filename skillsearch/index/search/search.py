@@ -32,15 +32,14 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.setting_values import MAX_N, parse_reader
-from skillsearch.types import SYSTEMS, Hit, Root, SearchResult, Selection, System
+from skillsearch.text.states import BOUNDS, count_shown
+from skillsearch.types import FACES, SYSTEMS, Face, Hit, Root, SearchResult, Selection, System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Evidence = Mapping[str, float]
 
-# Hits that may fit, at most.
-MOST_PERHAPS = 5
 # Hits that are judged, at least: as many as taught the confidence, so that the first few score the
 # same however few are asked for.
 _LEAST_JUDGED = 10
@@ -56,6 +55,7 @@ class HowToSearch(TypedDict, total=False):
     reader: str | None
     vetted_only: bool
     selection: Selection
+    face: Face
 
 
 class SearchOptions(HowToSearch, total=False):
@@ -79,6 +79,7 @@ class SearchRequest:
     reader: str | None = None
     vetted_only: bool = False
     selection: Selection = ()
+    face: Face = "list"
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -92,6 +93,8 @@ class SearchRequest:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
         if self.system not in SYSTEMS:
             raise QueryError(f"system is {self.system!r}; use one of: {', '.join(SYSTEMS)}.")
+        if self.face not in FACES:
+            raise QueryError(f"face is {self.face!r}; use one of: {', '.join(FACES)}.")
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
         if self.reader is not None:
@@ -106,20 +109,17 @@ class SearchRequest:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
 
-    def least(self, calibration: Calibration) -> float:
-        """Return the score from which a skill may fit; only hybrid scores tell."""
-        cut = self.cut(calibration)
-        return min(calibration.lower_bound, cut) if self.system == "hybrid" else cut
+    def count_shown(self, scores: Sequence[float], calibration: Calibration) -> int:
+        """Return how many hits with some scores, best first, are shown; only hybrid scores tell."""
+        cut, has_states = self.cut(calibration), self.threshold is None and self.system == "hybrid"
+        return min(count_shown(scores, cut, BOUNDS[self.face] if has_states else cut)[1], self.n)
 
     def result(self, calibration: Calibration, found: Sequence[Hit] = ()) -> SearchResult:
-        """Return what was found as a result, whose seconds are not known yet.
-
-        If more skills fit than were asked for, those that only may fit are left out.
-        """
+        """Return what is shown as a result, whose seconds are not known yet."""
         cut = self.cut(calibration)
         fitting = tuple(hit for hit in found if hit.score >= cut)
-        perhaps = tuple(found[len(fitting) :])[:MOST_PERHAPS] if len(fitting) <= self.n else ()
-        return SearchResult(self.query, cut, fitting[: self.n], not fitting, 0.0, perhaps)
+        perhaps = tuple(found[len(fitting) :])
+        return SearchResult(self.query, cut, fitting, not fitting, 0.0, perhaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Search:
     def hits(
         self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
     ) -> list[tuple[Hit, ...]]:
-        """Return what fits or may fit each query, best first, ties by document id."""
+        """Return what each query is shown, best first, ties by document id."""
         documents = self.corpus.documents
         named = map(documents.number_of, self.request.exclude)
         excluded = np.array([number for number in named if number is not None], np.int64)
@@ -160,8 +160,8 @@ class Search:
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
-        least = request.least(calibration)
-        kept = [one for one in judged if one.score >= least and one.score > 0]
+        judged = [one for one in judged if one.score > 0]
+        kept = judged[: request.count_shown([one.score for one in judged], calibration)]
         shown = self._shown(ranked.documents[[one.row for one in kept]], excluded)
         chunks = self._chunks(form, shown)
         places = {number: at for at, number in enumerate(every.documents[every.best].tolist())}
@@ -181,7 +181,7 @@ class Search:
 
     def _first_rows(self, ranked: Ranked) -> list[int]:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
-        return rows[: max(self.request.n + MOST_PERHAPS, _LEAST_JUDGED)]
+        return rows[: max(self.request.n, _LEAST_JUDGED)]
 
     def _fitting_alone(self, form: QueryForm, excluded: NDArray[np.int64]) -> dict[int, Evidence]:
         """Return the evidence for what fits without the second channel, by family; if it is asked.

@@ -711,12 +711,23 @@ def test_a_search_gives_lines_best_first(ctx):
     )
 
 
-def test_a_search_lists_what_may_fit_below_a_line(root, make_manager, tmp_path):
-    """It says what to do with them."""
-    manager = make_manager(root, threshold=1.0)
+def test_a_search_lists_what_may_fit_below_a_line(root, make_manager, tmp_path, fits_from):
+    """It says what to do with them; a list of metadata marks them."""
+    fits_from(1.0)
+    manager = make_manager(root)
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=manager)
     output = search_skills(ctx, SearchSkillsArgs(query="steep green tea")).output
     assert output.splitlines()[:2] == [PERHAPS, f"- steep-tea: {TEA}"]
+    first = manager.search_skills("steep green tea")[0]
+    assert isinstance(first, SkillMetadata)
+    assert (first.name, first.state, first.also) == ("steep-tea", "perhaps", "")
+
+
+def test_below_the_threshold_of_a_manager_nothing_is_found(root, make_manager, tmp_path):
+    """By its tool neither."""
+    manager = make_manager(root, threshold=1.0)
+    ctx = ToolContext(workspace_root=tmp_path, skills_manager=manager)
+    assert search_skills(ctx, SearchSkillsArgs(query="steep green tea")).output == NO_HIT
     assert manager.search_skills("steep green tea") == []
 
 

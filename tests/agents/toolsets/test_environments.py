@@ -18,7 +18,7 @@ from skillsearch.agents.toolsets.environments import (
     create_skill_tool_with_description,
 )
 from skillsearch.errors import QueryError
-from skillsearch.text.states import PERHAPS
+from skillsearch.text.states import NO_HIT
 
 TEST = "This is a test skill for validating the skill loading mechanism"
 ANOTHER = "Another test skill for testing multiple skills"
@@ -543,7 +543,7 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
     assert found["result"]["skills"][0] == row
     query = {"query": "another skill for multiple tests", "threshold": 1}
     strict = environment.toolset().call("search_skills", query)["result"]
-    assert (strict["skills"], strict["perhaps"][0], strict["note"]) == ([], row, PERHAPS)
+    assert (strict["skills"], strict["perhaps"], strict["note"]) == ([], [], NO_HIT)
     assert environment.toolset().call("skill", {"skill": row["id"]})["result"]["success"]
 
 

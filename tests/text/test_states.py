@@ -1,0 +1,54 @@
+"""How much of a ranking is shown: what fits, and what may."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.index.search.calibration import default_calibration
+from skillsearch.text.states import BOUNDS, NEAR, count_shown
+from skillsearch.types import FACES
+
+SHARES = st.floats(0, 1) | st.sampled_from([0.0, 0.3, 0.325, 0.65, 1.0])
+SCORES = st.lists(SHARES, max_size=8).map(lambda some: sorted(some, reverse=True))
+
+
+@given(SCORES, SHARES, SHARES)
+def test_what_fits_is_never_hidden_and_nothing_is_shown_below_the_bound(scores, threshold, bound):
+    """Nor, beside what fits, far from the best; all that is hidden breaks one of these rules."""
+    fitting, shown = count_shown(scores, threshold, bound)
+    assert fitting == len([score for score in scores if score >= threshold]) <= shown
+    far = NEAR * scores[0] if fitting else 0.0
+    assert all(score >= bound and score >= far for score in scores[fitting:shown])
+    assert all(score < threshold and (score < bound or score < far) for score in scores[shown:])
+
+
+@given(SCORES, SHARES, SHARES, SHARES)
+def test_a_lower_bound_hides_no_hit(scores, threshold, one, other):
+    """And changes nothing about what fits."""
+    low, high = sorted((one, other))
+    more, less = (count_shown(scores, threshold, bound) for bound in (low, high))
+    assert (more[0], more[1]) == (less[0], max(more[1], less[1]))
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.97, 0.05], (1, 1)),  # noise beside a clear answer
+        ([0.97, 0.5, 0.4], (1, 2)),  # near it, and not
+        ([0.66, 0.34, 0.32], (1, 2)),  # less clear, so more is near
+        ([0.64, 0.3, 0.29], (0, 2)),  # nothing fits, so all that may is shown
+        ([0.29], (0, 0)),
+        ([], (0, 0)),
+    ],
+)
+def test_a_list_by_hand(scores, expected):
+    """At the packaged threshold."""
+    assert count_shown(scores, 0.65, BOUNDS["list"]) == expected
+
+
+def test_every_face_has_a_bound_below_the_threshold():
+    """A list has the documents' own; a page shows the most."""
+    assert tuple(BOUNDS) == FACES
+    assert BOUNDS["list"] == 0.3
+    assert min(BOUNDS.values()) == BOUNDS["page"]
+    assert max(BOUNDS.values()) < default_calibration().threshold
