@@ -204,12 +204,14 @@ def as_list(record: _Record) -> list[_Record]:
     return [*record["skills"], *({**one, "state": "perhaps"} for one in record["perhaps"])]
 
 
-def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
+def overview(
+    library: SkillLibrary, found: Document | Hit | Skill, limit: int = MAX_DESCRIPTION_CHARS
+) -> dict[str, str]:
     """Return name and description of a skill as a model sees them, each on one line.
 
     Trust and origin are there unless its root is vetted; ``also`` if it is a hit with near-copies.
     """
-    description = one_line(found.description, MAX_DESCRIPTION_CHARS)
+    description = one_line(found.description, limit)
     source = record_of_source(found if isinstance(found, Hit) else library.root_of(found))
     return {"name": library.handle(found), "description": description, **source}
 

@@ -13,12 +13,13 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from skillsearch.agents.prompt import PromptSkill, render_available, render_overview
+from skillsearch.agents.prompt import CONCISE_CHARS, PromptSkill, render_available, render_overview
 from skillsearch.budget.hosts import HOSTS, ListedSkill, Listing, list_in
 from skillsearch.errors import SkillError
 from skillsearch.index.build.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root, Skill, SkillFile
 
 if TYPE_CHECKING:
@@ -41,10 +42,11 @@ class Size:
 
 
 class MeasuredSkill(NamedTuple):
-    """A skill and the size of each level; a hidden one has no overview, as lines or as XML."""
+    """A skill and the size of each level; a hidden one has no overview, cut or not, nor as XML."""
 
     skill: ListedSkill
     overview: Size
+    summary: Size
     xml: Size
     body: Size
     documents: Size
@@ -229,14 +231,16 @@ def measure_text(text: str, count: Counter) -> Size:
 
 def measure_skill(skill: ListedSkill, body: str, documents: Size, count: Counter) -> MeasuredSkill:
     """Measure the levels of a skill whose documents, too large to be held, are measured already."""
-    overview = xml = Size()
+    overview = summary = xml = Size()
     if not skill.hidden:
         shown = [PromptSkill(skill.name, skill.description, skill.path)]
         # A line above the skills, and in XML one below them, are not theirs.
         overview = measure_text(render_available(shown).partition("\n")[2], count)
+        cut = [PromptSkill(skill.name, one_line(skill.description, CONCISE_CHARS))]
+        summary = measure_text(render_available(cut).partition("\n")[2], count)
         inner = render_overview(shown, "xml").partition("\n")[2].rpartition("\n")[0]
         xml = measure_text(inner, count)
-    return MeasuredSkill(skill, overview, xml, measure_text(body, count), documents)
+    return MeasuredSkill(skill, overview, summary, xml, measure_text(body, count), documents)
 
 
 def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level]:
@@ -276,11 +280,12 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     """Compare the promised savings with the user's own skills, for searches of n hits.
 
     Two promises need a reading: "full skill content" is the bodies, as the promise knows no
-    documents; "a compact summary" is the overview in plain lines, compared with the same as XML,
-    as the promise names no other form.
+    documents; "a compact summary" is the overview in plain lines, long descriptions cut, compared
+    with XML, as the promise names no other form.
     """
     overview, bodies, everything = (level.total.tokens for level in measure_levels(skills))
     search = measure_search(skills, n)
+    summary = sum(skill.summary.tokens for skill in skills)
     xml = sum(skill.xml.tokens for skill in skills)
     one = overview + search.body.tokens
     hits = search.listing.tokens
@@ -288,7 +293,7 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
         ("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
         ("on demand", "overview and one body (median), not all bodies", 0.8, one, bodies),
         ("relevant", f"overview of {n} hits, not of all", 0.7, hits, overview),
-        ("format", "overview in plain lines, not as XML with locations", 0.5, overview, xml),
+        ("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
     )
     metadata, *others = (
         Claim(name, compares, "saving", claimed, 1 - used / of if of else None)

@@ -256,7 +256,8 @@ def budget_command(asked: Asked) -> None:
     Claims are the token savings that progressive loading promises. metadata: the overview instead
     of all bodies and documents saves 90 %. start: the overview is at most 20 % of all bodies. on
     demand: the overview and one body instead of all bodies saves 80 %. relevant: the overview of
-    the hits instead of all saves 70 %. format: plain lines instead of XML with locations save 50 %.
+    the hits instead of all saves 70 %. format: plain lines, long descriptions cut, not XML with
+    locations save 50 %.
 
     Hosts list a skill whole, with a shortened description, by name only, or not at all. If a host
     orders skills by use, the order of the roots and then of names is used instead.

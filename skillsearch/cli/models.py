@@ -113,10 +113,8 @@ MODELS: dict[str, Any] = {
     "daemon": _DAEMON | {"indexes?": _INDEXES, "running": bool},
     "setup": {"roots": [str], "index_dir": str, "hosts": [_HOST], "done": bool},
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
-    "env": (
-        {"folder": str, "active": str, "environments": [str]},
-        {"folder": str, "name": str, "skills": [_each(str, "id name description")]},
-    ),
+    "env": _each(str, "folder active")
+    | {"environments": [str], "skills?": [_each(str, "id name description")]},
     "prompt": {"query": str, "skills": [str], "prompt": str, "unvetted": int, "offers": {str: str}},
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),

@@ -333,23 +333,18 @@ def env_command(asked: Asked) -> None:
         environment.switch_environment(asked.name)
     if asked.action == "switch":
         _switch(environment.name, asked.settings)
+    names = environment.list_environments()
+    record: dict[str, JsonValue] = {"folder": str(folder), "active": environment.name}
+    record["environments"] = names
+    rows: list[tuple[str, ...]] = [(n, "in use" * (n == environment.name)) for n in names]
+    columns: tuple[str, ...] = ("name", "state")
     if asked.action == "show":
-        skills = [skill.shown() for skill in environment.list_skills()]
-        record = {"name": environment.name, "folder": str(folder), "skills": skills}
-        rows = [tuple(skill.values()) for skill in skills]
-        columns: tuple[str, ...] = ("id", "name", "description")
-    else:
-        names = environment.list_environments()
-        record = {"folder": str(folder), "active": environment.name, "environments": names}
-        rows = [(name, "in use" if name == environment.name else "") for name in names]
-        columns = ("name", "state")
+        record["skills"] = skills = [skill.shown() for skill in environment.list_skills()]
+        rows, columns = [tuple(skill.values()) for skill in skills], ("id", "name", "description")
     if asked.as_json:
         output.emit_json(record)
     else:
         output.show_rows(rows, columns, is_cut=asked.action == "show", columns=columns)
-        say(
-            "" if rows else f"Nothing is in {folder}; an environment is a folder NAME/skills there."
-        )
 
 
 def _switch(name: str, settings: Settings) -> None:

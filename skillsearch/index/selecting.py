@@ -72,8 +72,12 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     skipped: tuple[Diagnostic, ...] = ()
     if strict:
         fits = np.array([_passes(strict, *label) for label in store.labels(numbers)], bool)
-        skipped = tuple(_skipped(store[number]) for number in numbers[~fits].tolist())
-        _warn_of(skipped)
+        skipped = tuple(map(_skipped, (store[number] for number in numbers[~fits].tolist())))
+        lines = [f"Skipped {one.path}: {one.message}" for one in skipped[:_MOST_WARNED]]
+        if more := len(skipped) - len(lines):
+            lines.append(f"Skipped {more:,} more, as strict asks.")
+        for line in lines:
+            _warn_once(line)
         numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
@@ -88,13 +92,6 @@ def _skipped(document: Document) -> Diagnostic:
     lapses = ", ".join(document.lapses)
     message = f"The skill is left out, as strict asks: {lapses}. Correct that; see `validate`."
     return Diagnostic("strict-skipped", "warning", message, printable(document.path))
-
-
-def _warn_of(skipped: Sequence[Diagnostic]) -> None:
-    for each in skipped[:_MOST_WARNED]:
-        _warn_once(f"Skipped {each.path}: {each.message}")
-    if len(skipped) > _MOST_WARNED:
-        _warn_once(f"Skipped {len(skipped) - _MOST_WARNED:,} more, as strict asks.")
 
 
 @lru_cache

@@ -2,6 +2,7 @@
 
 import pytest
 
+from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.budget.costs import (
     MeasuredSkill,
     Size,
@@ -21,7 +22,7 @@ def count_words(text):
 
 def sized(name, overview, body, documents=0, *, xml=0, hidden=False):
     """Make a skill of so many tokens, each of ten characters."""
-    sizes = (Size(10 * tokens, tokens) for tokens in (overview, xml, body, documents))
+    sizes = (Size(10 * tokens, tokens) for tokens in (overview, overview, xml, body, documents))
     return MeasuredSkill(ListedSkill(name, "", hidden=hidden), *sizes)
 
 
@@ -38,10 +39,18 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
         "<skill>\n<name>\ntea\n</name>\n<description>\nTimes tea &amp; more.\n</description>\n"
         "<location>\n/r/tea/SKILL.md\n</location>\n</skill>"
     )
-    assert skill.overview == Size(len(line), 6)
+    assert skill.overview == skill.summary == Size(len(line), 6)
     assert skill.xml == Size(len(xml), count_words(xml))
     assert (skill.body, skill.documents) == (Size(9, 3), Size(7, 2))
     assert measure_levels([skill])[2].total == Size(16, 5)
+
+
+def test_a_long_description_is_cut_in_a_summary_alone():
+    """To the length that the summary of a manager has."""
+    long = ListedSkill("tea", "Tea " * 250)
+    skill = measure_skill(long, "Body.", Size(), count=count_words)
+    assert skill.overview.characters == len("- tea: ") + 999
+    assert skill.summary.characters == pytest.approx(len("- tea: ") + CONCISE_CHARS, abs=4)
 
 
 def test_a_hidden_skill_has_no_overview():

@@ -44,7 +44,7 @@ def test_the_skills_of_an_environment_are_shown(cli, folder):
     """Of the one that is named, or in use."""
     assert cli("env", "show", "work").stdout == "write-invoice\twrite-invoice\tWrite an invoice.\n"
     shown = as_json(cli("env", "show", "home", "--json"))
-    assert (shown["name"], [skill["id"] for skill in shown["skills"]]) == ("home", ["cook-soup"])
+    assert (shown["active"], [skill["id"] for skill in shown["skills"]]) == ("home", ["cook-soup"])
     done = cli("env", "show")
     assert (done.exit_code, done.stdout) == (0, "")
 

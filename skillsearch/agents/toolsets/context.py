@@ -19,12 +19,13 @@ from skillsearch.agents.default_tools import (
     overview_line,
 )
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
-from skillsearch.agents.prompt import fit_lines
+from skillsearch.agents.prompt import CONCISE_CHARS, fit_lines
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -237,13 +238,19 @@ class SkillsManager:
         return self.loader.load_skill_content(skill_name)
 
     def get_metadata_summary(self, room: int | None = None) -> str:
-        """Return a line for each skill; the last one says how many do not fit, and what to do."""
-        self.reload()
-        return self.lines_of(self.library.list(), room or self._summary_chars)
+        """Return a line for each skill; the last one says how many do not fit, and what to do.
 
-    def lines_of(self, found: Sequence[Document | Hit], room: int) -> str:
+        Long descriptions are cut, unless room is given.
+        """
+        self.reload()
+        limit = MAX_DESCRIPTION_CHARS if room else CONCISE_CHARS
+        return self.lines_of(self.library.list(), room or self._summary_chars, limit)
+
+    def lines_of(
+        self, found: Sequence[Document | Hit], room: int, limit: int = MAX_DESCRIPTION_CHARS
+    ) -> str:
         """Return such lines of some skills, which have room for so many characters."""
-        overviews = (overview(self.library, each) for each in found)
+        overviews = (overview(self.library, each, limit) for each in found)
         lines = (f"- {overview_line(each)}" for each in overviews)
         return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
 

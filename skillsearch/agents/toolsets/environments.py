@@ -323,11 +323,10 @@ class Environment:
 
     def _loaded(self) -> SkillChoice:
         """Look at the folder, and return the choice of what is there now."""
-        folder = self.get_skills_directory()
-        if folder is None:
-            self._loader = None
-        elif self._loader is None or self._loader.skills_dir != Path(folder).absolute():
-            self._loader = SkillLoader(folder, **self._options)
+        named = self.get_skills_directory()
+        folder = named and Path(named).expanduser().absolute()
+        if folder != (self._loader and self._loader.skills_dir):
+            self._loader = SkillLoader(folder, **self._options) if folder else None
         skills = self._loader.load_all() if self._loader else []
         if skills != self._choice.skills or not self.skills_loaded:
             self._choice = SkillChoice(skills, self._description_chars, self._missing)
