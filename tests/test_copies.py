@@ -77,6 +77,7 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     answers = Answers()
     asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0}
     how = {"system": "hybrid", "reader": "auto", "explain": False, "refresh": False}
+    how["face"] = "terminal"
     how["selection"] = []
     result = answers.search({**asked, **how})
     hits = result["result"]["hits"]

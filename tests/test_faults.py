@@ -336,7 +336,7 @@ def trust(folder):
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, rounds):
-    """A bit of each part and of the manifest, of which no stat tells, in each round 33 in all.
+    """A bit of each part and of the manifest, of which no stat tells, in each round.
 
     The check of doctor names each, whoever reads it gets an answer or an error that names it, and
     `verify` makes the index equal to a fresh one, byte for byte, without embedding anything.
@@ -347,7 +347,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     trust(folder)
     parts = IndexFolder(folder).open().folder
     files = sorted(name for name, data in whole.items() if data)
-    assert len(files) == 35
+    assert len(files) == 39
     rng, seen = random.Random(0), Counter()
 
     def damage(name):

@@ -88,6 +88,7 @@ def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli, tmp_path):
     assert {one["path"] for one in record["family"]["members"]} == set(record["duplicates"])
     asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0, "selection": []}
     how = {"system": "hybrid", "reader": "off", "explain": False, "refresh": False}
+    how["face"] = "terminal"
     result = read_search(Answers().search({**asked, **how}))[0]
     assert source_tag(result.hits[0]).strip("[]") == said
 

@@ -174,7 +174,7 @@ def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
     """In every part, the manifest and CURRENT, at a dozen places each."""
     folder = IndexFolder(index.folder)
     files = every_file(index)
-    assert len(files) == 32
+    assert len(files) == 36
     for path in files:
         for place in places(path.stat().st_size):
             with changed(path):
@@ -216,7 +216,8 @@ def test_a_part_of_another_index_is_found(index, root, build, add_skill):
     folder = IndexFolder(index.folder)
     for path in every_file(index)[1:]:
         theirs = other.opened.folder / path.name
-        assert theirs.read_bytes() != path.read_bytes() or path.name == "diagnostics.json"
+        are_alike = path.name == "diagnostics.json" or path.name.startswith("lexical-full-word")
+        assert (theirs.read_bytes() != path.read_bytes()) is not are_alike
         if theirs.read_bytes() != path.read_bytes():
             with changed(path):
                 shutil.copyfile(theirs, path)

@@ -193,9 +193,13 @@ def make_server(variables, serve_library):
 
 
 @pytest.fixture
-def talk():
+def talk(monkeypatch):
     """Run a conversation with a server: what it is reached by, and what is said to it."""
     from mcp import Client
+    from mcp.client import session
+
+    # After this long the client takes a server for an old one, however busy the machine is.
+    monkeypatch.setattr(session, "DISCOVER_TIMEOUT_SECONDS", WAIT_SECONDS)
 
     def run(target, say, mode="auto"):
         async def converse():
