@@ -29,8 +29,12 @@ TABLE = {
     "model": "    a   a   v   i             i     i      i    i    v       v       v",
     "languages": "a   a   v   i             i     i      i    i    v       v       v",
     "roots": "    a   av  v   i             i     i      i    i    a       a       a",
+    "strict": "   a   a   v   v             av    av     v    v    v       v       v",
 }
-USUAL = {"threshold": 0.0, "reader": "off", "model": "hashing", "languages": "english"}
+USUAL = {
+    **{"threshold": 0.0, "reader": "off", "model": "hashing", "languages": "english"},
+    "strict": False,
+}
 CELLS = [
     pytest.param(setting, way, face, id=f"{setting}-{face}-{way}")
     for setting, row in TABLE.items()
@@ -60,6 +64,13 @@ def root(tmp_path, make_skill):
     for name, skills in {"ours": ("steep-tea", "pour-tea"), "theirs": ("brew-tea",)}.items():
         for skill in skills:
             make_skill(tmp_path / name / "default" / "skills", skill, f"Steep green {skill}.")
+    lax = tmp_path / "lax" / "default" / "skills"
+    make_skill(lax, "steep-tea", "Steep green steep-tea.")
+    make_skill(lax, "brew-tea", "Steep green brew-tea.")
+    file = lax / "brew-tea" / "SKILL.md"
+    lines = file.read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("description:"))
+    file.write_text(f"{text}Steep green brew-tea.\n")
     return lambda name: tmp_path / name / "default" / "skills"
 
 
@@ -68,10 +79,10 @@ def ask(cli, index_dir, root, monkeypatch):
     """Have a face search, given its settings as its row says; return the names that it shows."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
 
-    def by_command(command, threshold=None, reader=None):
+    def by_command(command, threshold=None, reader=None, *, strict=False):
         flags = [("--threshold", threshold), ("--reader", reader), ("--index-dir", index_dir)]
         given = [part for flag in flags if flag[1] is not None for part in flag]
-        result = cli(command, QUERY, *given, "--json")
+        result = cli(command, QUERY, *given, *["--strict"] * strict, "--json")
         if result.exit_code:
             raise SkillSearchError(result.stderr)
         return set(re.findall(r"(?:steep|pour|brew)-tea(?=/SKILL\.md)", result.stdout))
@@ -172,3 +183,6 @@ def test_a_setting_has_its_effect_by_every_face(
             assert set(loaded) == {"hashing", "multilingual"}
         case "roots":
             assert give(face, setting, way, roots=root("theirs")) == {"brew-tea"}
+        case "strict":
+            assert give(face, setting, way, roots=root("lax")) == {"steep-tea", "brew-tea"}
+            assert give(face, setting, way, roots=root("lax"), strict=True) == {"steep-tea"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import webbrowser
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -110,6 +108,9 @@ def ui_command(asked: Asked) -> int:
     """
     require_installed("ui", "The page", "starlette", "uvicorn", "jinja2")
     count = len(open_index(asked.settings))
+    import secrets
+    import webbrowser
+
     from skillsearch.mcp_server.connections import serve_app
     from skillsearch.mcp_server.listening import listen, run_server
     from skillsearch.ui.app import make_app
