@@ -12,6 +12,8 @@ from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import MOST_BEGUN, LexicalField
 from skillsearch.index.lexical.postings import LEAST_PREFIX, LexicalSegment
 from skillsearch.index.search import query as of_query
+from skillsearch.index.search import search
+from skillsearch.types import FACES
 
 WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
 
@@ -55,6 +57,23 @@ def test_a_part_of_a_word_finds_its_skill(index, part, name):
     whole = {"unsig": "unsigned", "uin": "uint", "pytor": "pytorch", "tun": "tune"}
     if part in whole:
         assert 0 < hit.score < index.search(whole[part], 1, 0.0, system="bm25")[0].score
+
+
+PARTS = {"unsig": "add-uint-support", "uin": "add-uint-support", "tun": "tune-kernels"}
+
+
+@pytest.mark.parametrize("face", ["list", "terminal", "page"])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
+    skills, tmp_path, monkeypatch, part, face
+):
+    """However low its score, and nothing else; a prompt is shown no more than by its bound."""
+    monkeypatch.setattr(search, "BOUNDS", dict.fromkeys(FACES, 0.64))
+    index = SkillIndex.from_roots(skills, index_dir=tmp_path / "onnx")
+    assert [hit.name for hit in index.search(part, face=face).shown] == [PARTS[part]]
+    assert not index.search(f"{part} zzz", face=face).shown
+    assert not index.search(part, face="prompt").shown
+    assert not index.search(part, threshold=0.64, face=face).shown
 
 
 @pytest.mark.parametrize("query", ["un", "zzz", "nsigned", "\u7121"])

@@ -62,6 +62,12 @@ class QueryForm:
     excluded: Counter[str] = field(default_factory=Counter)
     alone: QueryView | None = None
 
+    @property
+    def is_part(self) -> bool:
+        """Whether all its terms are parts of words, which count less than they occur."""
+        counts = list(self.counts.values())
+        return bool(counts) and bool((self.weights[-1].repeats[: len(counts)] < counts).all())
+
 
 def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
     """Return what a query asks for, its terms, and those of what it says not to use.

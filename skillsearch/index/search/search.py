@@ -15,7 +15,7 @@ from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
-from skillsearch.index.search.calibration import READER, UNVETTED, Calibration
+from skillsearch.index.search.calibration import FEATURES, READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
 from skillsearch.index.search.ranker import (
@@ -109,10 +109,17 @@ class SearchRequest:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
 
-    def count_shown(self, scores: Sequence[float], calibration: Calibration) -> int:
-        """Return how many hits with some scores, best first, are shown; only hybrid scores tell."""
-        cut, has_states = self.cut(calibration), self.threshold is None and self.system == "hybrid"
-        return min(count_shown(scores, cut, BOUNDS[self.face] if has_states else cut)[1], self.n)
+    @property
+    def has_states(self) -> bool:
+        """Whether something may fit: only hybrid scores tell, unless a threshold is given."""
+        return self.threshold is None and self.system == "hybrid"
+
+    def count_shown(
+        self, scores: Sequence[float], calibration: Calibration, bound: float | None = None
+    ) -> int:
+        """Return how many hits with some scores, best first, are shown by a bound."""
+        cut, bound = self.cut(calibration), BOUNDS[self.face] if bound is None else bound
+        return min(count_shown(scores, cut, bound if self.has_states else cut)[1], self.n)
 
     def result(self, calibration: Calibration, found: Sequence[Hit] = ()) -> SearchResult:
         """Return what is shown as a result, whose seconds are not known yet."""
@@ -160,8 +167,13 @@ class Search:
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
-        judged = [one for one in judged if one.score > 0]
-        kept = judged[: request.count_shown([one.score for one in judged], calibration)]
+        judged, bound = [one for one in judged if one.score > 0], None
+        if form.is_part and request.has_states and request.face != "prompt":
+            # Whatever has a word that begins so may fit, however little that says.
+            begun, bound = ranked.features[:, FEATURES.index("bm25_metadata")] > 0, 0.0
+            cut = request.cut(calibration)
+            judged = [one for one in judged if begun[one.row] or one.score >= cut]
+        kept = judged[: request.count_shown([one.score for one in judged], calibration, bound)]
         shown = self._shown(ranked.documents[[one.row for one in kept]], excluded)
         chunks = self._chunks(form, shown)
         places = {number: at for at, number in enumerate(every.documents[every.best].tolist())}
