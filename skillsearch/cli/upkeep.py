@@ -330,19 +330,22 @@ def env_command(asked: Asked) -> None:
     app.refuse(asked.action == "switch" and asked.name is None, "switch needs the NAME.")
     app.refuse(asked.action == "list" and asked.name, "list takes no NAME; show does.")
     environment, folder = ServerEnvironment(), asked.settings.environments
-    if asked.name is None:
+    names = environment.list_environments()
+    if asked.name is not None:
+        environment.switch_environment(asked.name)
+    elif names:
         environment.load_from_config()
     else:
-        environment.switch_environment(asked.name)
+        say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
     if asked.action == "switch":
         _switch(environment.name, asked.settings)
-    names = environment.list_environments()
     record: dict[str, JsonValue] = {"folder": str(folder), "active": environment.name}
     record["environments"] = names
     rows: list[tuple[str, ...]] = [(n, "in use" * (n == environment.name)) for n in names]
     columns: tuple[str, ...] = ("name", "state")
     if asked.action == "show":
-        record["skills"] = skills = [skill.shown() for skill in environment.list_skills()]
+        there = environment.list_skills() if names else []
+        record["skills"] = skills = [skill.shown() for skill in there]
         rows, columns = [tuple(skill.values()) for skill in skills], ("id", "name", "description")
     if asked.as_json:
         output.emit_json(record)

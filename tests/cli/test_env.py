@@ -96,3 +96,13 @@ def test_a_config_that_is_broken_is_left_as_it_is(cli, folder):
     done = cli("env", "switch", "home")
     assert (done.exit_code, file.read_text()) == (2, "{,")
     assert "is not valid JSON" in done.stderr
+
+
+@pytest.mark.parametrize("action", ["list", "show"])
+def test_without_environments_it_says_where_they_belong(cli, tmp_path, monkeypatch, action):
+    """And warns of nothing."""
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(tmp_path / "environments"))
+    done = cli("env", action)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.startswith(f"There is no environment in {tmp_path / 'environments'}.")
+    assert "warning" not in done.stderr
