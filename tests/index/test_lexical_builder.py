@@ -71,6 +71,8 @@ def naive(texts):
         "peaks": pytest.approx(list(peaks.values()), rel=1e-6),
         "lengths": [len(text) for text in texts],
         "statistics": pytest.approx([mean, average_idf(np.array(sizes), len(texts))]),
+        "words": [],
+        "word_ends": [],
     }
 
 
