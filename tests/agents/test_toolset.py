@@ -336,6 +336,7 @@ def test_what_a_model_is_told_is_written_for_classes_that_exist():
     """Each with a code and a next step; every error of ours has one, by a base class at least."""
     forms = failures._forms()
     assert forms["SkillSearchError"]["code"] == "failed"
+    assert forms["IndexingError"]["code"] == failures.INDEXING  # by which a server knows it
     for name, form in forms.items():
         assert issubclass(getattr(errors, name), errors.SkillSearchError), name
         assert {"code", "next_step"} <= form.keys() <= {"code", "next_step", "message"}, name

@@ -114,7 +114,7 @@ class Builder:
         usable, problems = make_roots(self.request.roots)
         is_missing = any(one.severity == "error" for one in problems)
         before = open_current(self.folder) if self.missing == "keep" and is_missing else None
-        if not before and not (self.missing == "leave" and usable):
+        if is_missing and not before and not (self.missing == "leave" and usable):
             resolve_roots(self.request.roots)
         paths = {root.path for root in usable}
         self._roots = before.settings.roots if before else self.request.with_trust(usable)
