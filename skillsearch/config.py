@@ -23,7 +23,7 @@ from typing import Annotated, Any, get_type_hints
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
-from skillsearch.types import LANGUAGES, SELECTING, JsonValue, Languages, Selection
+from skillsearch.types import LANGUAGES, SCOPE, SELECTING, JsonValue, Languages, Selection
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ PROJECT_MODELS = frozenset(
 """Models that a project file may choose: they load only what is installed."""
 
 NOT_FOR_PROJECTS = frozenset(
-    {"allowed_commands", "backend", "collection", "denied_commands", "trust", "uri"}
+    "all_projects allowed_commands backend collection denied_commands trust uri".split()
 )
-"""Settings that a checkout must not decide: commands that may run, servers that get queries, and
-what to trust."""
+"""Settings that a checkout must not decide: commands that may run, servers that get queries, what
+to trust, and whether to see the skills of other projects."""
 
 OF_OWN_INDEX = ("fields", "languages", "model", "n", "reader", "refresh", "threshold")
 """Settings that a project file makes for an index that it names: over the user's own index they
@@ -53,9 +53,6 @@ _MAX_TOKEN_BYTES = 4096
 _PROFILE = ": profiles."
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
-
-STANDARD_ROOTS = (".agents/skills", ".claude/skills")
-"""Where hosts keep skills, below a project and below the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,9 @@ class Settings:
             `setting_values.READING`, or the model of one, which then always reads.
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
-        selection: What the keys of `SELECTING` say, each source beside all others.
+        all_projects: Whether skills of all projects are seen, whatever folder a question is from.
+        selection: What the keys of `SELECTING` say, each source beside all others; and, unless
+            `all_projects` says otherwise, the folder that a question comes from, as `SCOPE`.
         profile: Name of a table ``[profiles.NAME]`` of a file, which is laid over both files.
         allowed_commands: The only commands of skills that may be run; empty for all.
         sources: Where each setting that is not a default came from.
@@ -105,6 +104,7 @@ class Settings:
     allowed_commands: Annotated[tuple[str, ...], values.parse_words] = ()
     denied_commands: Annotated[tuple[str, ...], values.parse_words] = ()
     profile: Annotated[str, values.text()] = ""
+    all_projects: Annotated[bool, values.parse_switch] = False
     selection: Selection = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,12 +119,9 @@ class Settings:
         return () if self.is_of_project("roots") else self.roots
 
     @property
-    def project_roots(self) -> tuple[Path | str, ...]:
-        """Roots that nobody vouches for: those of a project file, and a project's standard ones."""
-        of_file = () if self.own_roots else self.roots
-        own = {os.path.realpath(Path.home() / name) for name in STANDARD_ROOTS}
-        standard = (Path.cwd() / name for name in STANDARD_ROOTS)
-        return (*of_file, *(one for one in standard if os.path.realpath(one) not in own))
+    def file_roots(self) -> tuple[Path | str, ...]:
+        """Roots that a project file names, so that nobody vouches for them."""
+        return self.roots if self.is_of_project("roots") else ()
 
     @property
     def limits(self) -> str:
@@ -204,6 +201,9 @@ def load_settings(
     if (seed := variables.get(SEED_ROOT)) and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     settings = _with_values(settings, flags, here, source="flag")
+    if not settings.all_projects:
+        scope = (SCOPE, (os.path.realpath(here),))
+        settings = replace(settings, selection=(*settings.selection, scope))
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder
 
@@ -245,9 +245,12 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
 def no_index(folder: Path, settings: Settings | None = None) -> str:
     """Return the message that a folder holds no index: why it was chosen, and what makes one."""
     try:
+        from skillsearch.hosts.places import project_places, user_places
+
         settings = settings or load_settings()
         is_meant = folder == settings.index_dir.absolute()
-        has_roots = bool((settings.index_roots if is_meant else ()) or standard_roots())
+        places = (*project_places(Path.cwd()), *user_places())
+        has_roots = bool((settings.index_roots if is_meant else ()) or places)
         own = user_index_dir()
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
@@ -293,12 +296,6 @@ def project_file(folder: Path) -> Path | None:
             if path.is_file() and (name == "skillsearch.toml" or _table(path)):
                 return path
     return None
-
-
-def standard_roots() -> tuple[Path, ...]:
-    """Return the existing places where hosts keep skills, the project's before the user's."""
-    places = [base / name for base in (Path.cwd(), Path.home()) for name in STANDARD_ROOTS]
-    return tuple(dict.fromkeys(place for place in places if place.is_dir()))
 
 
 def mcp_token(file: Path | None = None) -> str:

@@ -49,7 +49,8 @@ def engine_variables() -> dict[str, str]:
 
 def host_folders() -> dict[str, str]:
     """Return the variables by which hosts name the folders of their own settings."""
-    return _chosen(("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"), ())
+    names = "CLAUDE_CONFIG_DIR CODEX_HOME GEMINI_CLI_HOME HERMES_HOME VIBE_HOME XDG_CONFIG_HOME"
+    return _chosen(tuple(names.split()), ())
 
 
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:

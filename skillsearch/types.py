@@ -52,7 +52,9 @@ include, exclude: patterns (``*``, ``?``, ``[a-z]``), one or none of which stand
 name or its folder below the root, with the root's alias and a colon before it or without; tags: it
 has one of them; in_roots: it is in one of them, named by alias, path or URL; strict: it has no
 `Skill.lapses` that begin so, as in `STRICT`. A third item is a folder: skills of roots outside it
-pass that test."""
+pass that test. Beside these, `SCOPE` takes the folders that a question comes from: it leaves out
+the skills of projects that hold none of them."""
+SCOPE = "scope"
 
 STRICT_METADATA = (
     *("description-missing", "description-not-text", "field-nested", "frontmatter-"),
@@ -113,6 +115,7 @@ class SkillMetadata:
         triggers: Phrases by which the author wants the skill to be found.
         hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
+        paths: Patterns of the files in a project that it is for; none for all.
         frontmatter: Every key of the frontmatter as JSON values, known or not.
     """
 
@@ -127,6 +130,7 @@ class SkillMetadata:
     when_to_use: str = ""
     hidden: bool = False
     requires: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
     frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -135,12 +139,14 @@ class Root:
     """A folder that holds skills, by its real path; its alias begins every `doc_id` below it.
 
     The `origin` is the archive or URL it was unpacked from, without secrets; empty for a folder.
+    The `project` is the folder from which its skills are seen; empty if that is everywhere.
     """
 
     path: Path
     alias: str
     trust: Trust = "vetted"
     origin: str = ""
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)

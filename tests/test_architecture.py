@@ -12,17 +12,18 @@ PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
     {"environ", "errors", "types"},
     {"text"},
-    {"config", "files", "setting_values"},
-    {"execution", "roots", "skills"},
+    {"config", "files", "hosts.places", "hosts.plugins", "hosts.table", "setting_values"},
+    {"execution", "hosts", "roots", "skills"},
     {"embedders"},
     {"readers"},
-    {"index.documents", "index.hubness"},
+    {"index.documents", "index.hubness", "index.scope"},
     {"index.storage"},
     {"index.dense", "index.lexical"},
     {
         "index.chunk_index",
         "index.corpus",
         "index.families",
+        "index.followed",
         "index.names",
         "index.relatives",
         "index.request",
@@ -101,8 +102,8 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.popen", "os.syst
 }
 DANGEROUS_FLAGS = {"allow_pickle", "shell", "trust_remote_code"}
 PURE = {  # no clock, no files, no logging
-    "cli.hosts.edit",
-    "cli.hosts.entries",
+    "hosts.edit",
+    "hosts.entries",
     "text.languages",
     "text.markdown",
     "agents.prompt",

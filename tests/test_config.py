@@ -9,6 +9,7 @@ from skillsearch import config, environ
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
+from skillsearch.index.scope import without_scope
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.setting_values import is_environment_name, parse_reader
 
@@ -48,7 +49,9 @@ def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
     project("")
     environments = config.user_file().parent / "environments"
     assert load_settings() == Settings(
-        index_dir=config.default_index_dir(), environments=environments
+        index_dir=config.default_index_dir(),
+        environments=environments,
+        selection=(("scope", (str(Path.cwd()),)),),
     )
     assert environments.is_relative_to(home)
     assert config.default_index_dir().is_relative_to(home)
@@ -375,15 +378,6 @@ def test_what_is_no_single_plain_folder_names_no_environment(name):
     assert not is_environment_name(name)
 
 
-def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home, monkeypatch):
-    """The folders in which agents keep skills, here and at home."""
-    expected = [tmp_path / ".claude/skills", home / ".agents/skills"]
-    for folder in expected:
-        folder.mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    assert config.standard_roots() == tuple(expected)
-
-
 def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home):
     """The same request has the same folder, any other has another."""
     one = config.index_dir_for([tmp_path / "a"], "onnx")
@@ -563,9 +557,10 @@ def test_a_profile_of_a_checkout_or_chosen_by_it_is_bounded_too(
     folder = project(text)
     settings = load_settings(profile=None if text.startswith("profile") else "p")
     assert (settings.n, settings.threshold) == (5, None)
-    assert settings.selection == (("exclude", ("*",), str(folder)),)
+    assert without_scope(settings.selection) == (("exclude", ("*",), str(folder)),)
     mine = load_settings(profile="mine")
-    assert (mine.n, mine.threshold, mine.selection) == (1, 1.0, (("exclude", ("*",)),))
+    assert (mine.n, mine.threshold) == (1, 1.0)
+    assert without_scope(mine.selection) == (("exclude", ("*",)),)
 
 
 def test_a_checkout_chooses_no_collection(project):

@@ -347,7 +347,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     trust(folder)
     parts = IndexFolder(folder).open().folder
     files = sorted(name for name, data in whole.items() if data)
-    assert len(files) == 39
+    assert len(files) == 41
     rng, seen = random.Random(0), Counter()
 
     def damage(name):
@@ -376,7 +376,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             seen["healed"] += len(damaged)
             trust(folder)
     assert seen.keys() <= {"a miss", "right", "wrong", "an error that names it", "found", "healed"}
-    assert seen["found"] == seen["healed"] == 39 * rounds
+    assert seen["found"] == seen["healed"] == 41 * rounds
     # About one bit in 15 leads to an error, so a single round may hit none.
     assert seen["an error that names it"] >= rounds // 2
     assert seen["a miss"] >= rounds

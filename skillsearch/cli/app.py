@@ -51,8 +51,8 @@ COMMANDS = {
     "audit": "upkeep",
     "watch": "index",
     "mcp": "mcp",
-    "setup": "hosts.commands",
-    "mcp-config": "hosts.commands",
+    "setup": "setup",
+    "mcp-config": "setup",
     "daemon": "upkeep",
     "cache": "upkeep",
     "env": "upkeep",
@@ -203,6 +203,12 @@ reader = setting(
 )
 no_refresh = setting_flag(
     "--no-refresh refresh", False, "Use the index as it is, even if files have changed."
+)
+
+all_projects = setting_flag(
+    "--all-projects all_projects",
+    True,
+    "Skills of every project, not only of the user and of the project around this folder.",
 )
 
 

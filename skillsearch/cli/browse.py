@@ -23,6 +23,7 @@ from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
+from skillsearch.index.scope import scope_of
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -73,7 +74,10 @@ def list_command(asked: Asked) -> None:
         )
         columns = ("name", "alias", "description")
         show_rows(rows, ("name", "root", "description"), is_cut=True, columns=columns)
-    if left_out := len(index) - len(documents):
+    seen = len(list(index.documents(scope_of(asked.settings.selection))))
+    if elsewhere := len(index) - seen:
+        say(f"note: {elsewhere:,} skills of other projects or paths are not seen: --all-projects")
+    if left_out := seen - len(documents):
         say(f"note: {left_out:,} more skills are left out by options or settings")
     if not documents:
         say("The index holds no skills.")
@@ -130,6 +134,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @option("--files part", "Print the names of its files.", flag_value="files")
 @option("--file PATH", "Print one of its files, such as references/a.md.")
 @option("--chunk ID", "Print one chunk of its body.")
+@app.all_projects
 @app.index_dir
 @app.header
 @app.as_json
@@ -144,8 +149,8 @@ def show_command(asked: Asked) -> None:
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} ask for different things; use one of them.")
     index = open_fresh(asked.settings, say)
-    document = index.find(asked.name)
-    skill = index.get(document.doc_id if ":" in asked.name else asked.name)
+    document = index.find(asked.name, scope_of(asked.settings.selection))
+    skill = index.read(document)
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)

@@ -92,7 +92,9 @@ def run(
             return
         session = Session(event)
         asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
-        told = _answer(asked | {"index_dir": index_dir}, session, clock)
+        folder = index_dir and os.path.abspath(index_dir)  # noqa: PTH100
+        asked |= {"index_dir": folder, "folder": _folder_of(event)}
+        told = _answer(asked, session, clock)
         if text := "\n".join(filter(None, told.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             known = name if name in EVENTS.values() else "UserPromptSubmit"
@@ -181,6 +183,15 @@ def _read_stdin(clock: _Clock) -> bytes:
     return bytes(data)
 
 
+def _folder_of(event: dict[str, JsonValue]) -> str:
+    """Return the folder that the host works in, which may not be the one that it starts us in."""
+    folder = str(event.get("cwd"))
+    is_usable = folder[:1] == "/" and "\0" not in folder
+    if is_usable and os.path.isdir(folder):  # noqa: PTH112  # pathlib is slow to import
+        return folder
+    return os.getcwd()  # noqa: PTH109
+
+
 def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dict[str, str]:
     """Return what the model is told of skills that fit and are new to it, by what to remember.
 
@@ -210,18 +221,19 @@ def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dic
 def _overview(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
     """Return the answer of the daemon, which may start, or else that of a new process."""
     given = variables()
-    folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
-    place = {"folder": folder, "variables": given}
     answer = None
     try:
         if given.get("SKILLSEARCH_DAEMON") != "off":
-            answer = client.ask("overview", seconds=clock.left(), **asked, **place)
+            answer = client.ask("overview", seconds=clock.left(), **asked, variables=given)
             if answer is None:
+                from pathlib import Path
+
                 from skillsearch.config import load_settings
 
-                if load_settings(index_dir=asked["index_dir"]).daemon != "off":
+                index_dir = asked["index_dir"]
+                if load_settings(Path(asked["folder"]), index_dir=index_dir).daemon != "off":
                     client.start(seconds=clock.left())
-                    answer = client.ask("overview", seconds=clock.left(), **asked, **place)
+                    answer = client.ask("overview", seconds=clock.left(), **asked, variables=given)
     except DaemonError as exc:
         if exc.is_final:
             raise
@@ -244,6 +256,7 @@ def _search(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],
             input=asked["prompt"].encode("utf-8", "replace"),
             capture_output=True,
+            cwd=asked["folder"],
             timeout=max(0.0, clock.left()),
             check=False,
         )

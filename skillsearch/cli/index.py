@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from skillsearch import config
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, refuse, repeatable, setting
+from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import How, RootChange
+from skillsearch.index.request import Follows, IndexRequest, key_of
+from skillsearch.index.root_change import How, RootChange, Scope
+from skillsearch.index.scope import is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
 from skillsearch.text.provenance import VOUCH, tag_of
-from skillsearch.text.safe_text import listed
+from skillsearch.text.safe_text import listed, visible
 from skillsearch.types import IndexReport, JsonValue, Progress
 
 if TYPE_CHECKING:
     from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
+    from skillsearch.reports.places import PlaceReport
 
-Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
-"""The report of indexing, the present content of the index, and notes for the user."""
+Built = tuple[IndexReport, dict[str, JsonValue], list[str], "SkillIndex | None"]
+"""The report of indexing, the content of the index now, notes for the user, and a local index."""
 _SHOWN_ROOTS = 10
 
 
@@ -75,6 +79,12 @@ _SHOWN_ROOTS = 10
     "report which skills leave the index.",
 )
 @flag("--remove", "Take the named ROOTs out of the index, even if their folders are gone.")
+@option(
+    "--scope",
+    "Who sees the skills of the ROOTs: user, from everywhere; project, from the project around "
+    "each. [default: project for folders where hosts look for those of a project, else user]",
+    type=click.Choice(get_args(Scope)),
+)
 @app.as_json
 def index_command(asked: Asked) -> None:
     """Add folders of skills to the index, or bring it up to date.
@@ -84,8 +94,9 @@ def index_command(asked: Asked) -> None:
     Unpacked files are removed when no index needs them and they were not used for 30 days.
 
     Roots indexed before stay and come before new ROOTs; the folders of the settings come first.
-    Without ROOT all of them are brought up to date; if there are none, the places where agents keep
-    skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
+    Without ROOT all of them are brought up to date, and the folders are indexed where hosts look
+    for your skills, those of enabled plugins, and those of the project around this folder. From
+    then on the index follows them by itself. What --remove or a host takes out stays out.
     """
     refuse(
         [asked.replace, asked.remove, bool(asked.only)].count(True) > 1,
@@ -95,17 +106,51 @@ def index_command(asked: Asked) -> None:
     refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
     how: How = "keep" if asked.only else "remove" if asked.remove else "add"
     how = "replace" if asked.replace else how
-    change = RootChange(asked.roots, how, asked.settings, examples=asked.examples)
-    build = _build_in_milvus if asked.settings.backend == "milvus" else _build
+    follows = _follows(asked, how)
+    change = RootChange(
+        asked.roots,
+        how,
+        asked.settings,
+        follows=follows,
+        folders=(Path.cwd(),),
+        scope=asked.scope,
+        examples=asked.examples,
+    )
+    from skillsearch.reports.places import report_places
+
+    is_local = asked.settings.backend != "milvus"
+    before = held_roots(asked.settings) if is_local else frozenset()
     with progress_bars() as bars:
-        report, held, notes = build(change, asked, device=asked.flags["device"], progress=bars)
+        build = _build if is_local else _build_in_milvus
+        report, held, notes, index = build(
+            change, asked, device=asked.flags["device"], progress=bars
+        )
+    places = report_places(index, Path.cwd(), before) if index and follows == "hosts" else []
     if asked.as_json:
-        emit_json({**report.to_dict(), **held})
+        records = {"places": [place.to_dict() for place in places]} if places else {}
+        emit_json({**report.to_dict(), **held, **records})
     else:
         _show(report, held)
+        show_places(places)
+        if index:
+            ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
     for note in notes:
         say(f"note: {note}")
+
+
+def _follows(asked: Asked, how: How) -> Follows | None:
+    """Return which folders the index is to take up by itself: none if it is not the user's."""
+    settings = asked.settings
+    if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
+        return None
+    is_named = asked.roots or settings.roots or getattr(asked, "examples", False)
+    if how == "replace" and is_named:
+        return "named"
+    is_other = settings.sources.get("index_dir") == "flag"
+    if is_other and (is_named or (how == "add" and held_roots(settings))):
+        return None
+    return "projects" if is_named else "hosts"
 
 
 def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
@@ -121,8 +166,40 @@ def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     forget_told(folder.path)
     held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
     is_new = report.generation != generation
-    notes = [advice(index), _unvetted(held)] if is_new else []
-    return report, held, list(filter(None, [*notes, _outside(asked)]))
+    notes = [advice(index), _unvetted(index.opened.settings.roots)] if is_new else []
+    return report, held, list(filter(None, [*notes, _outside(asked)])), index
+
+
+def held_roots(settings: Settings) -> frozenset[str]:
+    """Return the keys of the roots that the index of some settings holds."""
+    from skillsearch.index.corpus import last_request
+
+    held = last_request(IndexFolder(settings.index_dir.absolute()))
+    return frozenset(map(key_of, held.roots)) if held else frozenset()
+
+
+def show_places(places: Sequence[PlaceReport]) -> None:
+    """Say of each folder of a host what has become of it."""
+    for place in places:
+        state, path, skills, whose = place.told
+        counted = "1 skill" if skills == 1 else f"{skills:,} skills"
+        say(f"{state}: {path} ({counted}; {whose})")
+
+
+def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
+    """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    roots = index.opened.settings.roots
+    doubted = [root for root in roots if root.project and root.trust == "project"]
+    new = (root.project for root in doubted if str(root.path) not in before)
+    for project in dict.fromkeys(new):
+        question = (
+            f"Do you vouch for the skills of {visible(project)}? Prompts there offer them then."
+        )
+        if click.confirm(question, err=True):
+            settings = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
+            index.apply(RootChange(how="keep", settings=settings))
 
 
 def _outside(asked: Asked) -> str:
@@ -143,7 +220,7 @@ def _build_in_milvus(change: RootChange, asked: Asked, **how: Any) -> Built:
     index, report = RemoteIndex.build(change, _uri(asked.settings), collection=collection, **how)
     roots = _described(index.settings.roots)
     index.close()
-    return report, {"collection": collection, **roots}, []
+    return report, {"collection": collection, **roots}, [], None
 
 
 def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
@@ -151,12 +228,13 @@ def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
     return {"roots": names, "trust": [root.trust for root in roots]}
 
 
-def _unvetted(held: dict[str, JsonValue]) -> str:
-    """Return what to know about roots that nobody vouches for."""
-    pairs = zip(held["roots"], held["trust"], strict=True)
-    roots = listed((root for root, trust in pairs if trust != "vetted"), _SHOWN_ROOTS)
-    offered = f"prompt and hook do not offer the skills of {roots}; to vouch for a root: {VOUCH}"
-    return offered if roots else ""
+def _unvetted(roots: Sequence[types.Root]) -> str:
+    """Return what to know about roots that nobody vouches for and that are seen from here."""
+    here = [os.path.realpath(Path.cwd())]
+    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
+    names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
+    offered = f"prompt and hook do not offer the skills of {names}; to vouch for a root: {VOUCH}"
+    return offered if doubted else ""
 
 
 def open_in_milvus(settings: Settings) -> RemoteIndex:
@@ -222,7 +300,8 @@ def watch_command(asked: Asked) -> None:
     from skillsearch.index.skill_index import SkillIndex
 
     settings = asked.settings
-    change = RootChange(asked.roots, settings=settings)
+    follows = _follows(asked, "add")
+    change = RootChange(asked.roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:
         with progress_bars() as bars:
             folder = settings.index_dir.absolute()

@@ -25,6 +25,7 @@ from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check
+from skillsearch.reports.places import PlaceReport
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
 from skillsearch.types import Diagnostic, IndexReport, JsonValue
@@ -100,7 +101,10 @@ _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
 _OFFERED = {"offers": {str: str}, "unvetted": int}
 MODELS: dict[str, Any] = {
-    "index": (_INDEXED | {"index_dir": str}, _INDEXED | {"collection": str}),
+    "index": (
+        _INDEXED | {"index_dir": str, "places?": [PlaceReport]},
+        _INDEXED | {"collection": str},
+    ),
     "query": _some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str},
     "list": _COUNTED | {"skills": [_ENTRY]},
     "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillsearch.cli.app import Decorated, setting, setting_flag
+from skillsearch.cli.app import Decorated, all_projects, setting, setting_flag
 from skillsearch.types import JsonValue
 
 _OPTIONS = (
@@ -16,7 +16,8 @@ _OPTIONS = (
 
 
 def selecting(function: Decorated) -> Decorated:
-    """Add ``--include``, ``--exclude``, ``--tag``, ``--root``, ``--strict`` and ``--profile``."""
+    """Add the options above, ``--strict``, ``--profile`` and ``--all-projects``."""
+    function = all_projects(function)
     function = setting("--profile NAME", "Add the settings of [profiles.NAME].")(function)
     text = "No skills whose metadata are broken, missing or not as specified; they are warned of."
     function = setting_flag("--strict", True, text)(function)
@@ -29,4 +30,7 @@ def options(flags: Mapping[str, JsonValue]) -> list[str]:
     """Return the words of a command line that say the same as some flags."""
     pairs = [(name, value) for name, key, *_ in _OPTIONS for value in flags[key]]
     pairs += [("--profile", flags["profile"])] if flags["profile"] else []
-    return [word for pair in pairs for word in pair] + ["--strict"] * bool(flags["strict"])
+    switches = ["--strict"] * bool(flags["strict"]) + ["--all-projects"] * bool(
+        flags["all_projects"]
+    )
+    return [word for pair in pairs for word in pair] + switches

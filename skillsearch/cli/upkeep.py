@@ -356,8 +356,8 @@ def env_command(asked: Asked) -> None:
 def _switch(name: str, settings: Settings) -> None:
     """Write which environment is in use, unless a setting that comes first names another one."""
     from skillsearch.agents.toolsets.environments import ACTIVE, CONFIG_FILE
-    from skillsearch.cli.hosts.entries import Entry
-    from skillsearch.cli.hosts.files import Change
+    from skillsearch.hosts.entries import Entry
+    from skillsearch.hosts.files import Change
 
     source = settings.sources.get("environment")
     if source and settings.environment != name:

@@ -21,11 +21,12 @@ from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.opening import Freshness, answer_queries, near_names
+from skillsearch.index.scope import folders_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.reader import Readers
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonValue, Selection
 
 MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
@@ -56,9 +57,9 @@ class WarmIndex:
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
     lacks_library: bool  # whether that of a channel was not installed
 
-    def look(self, refresh: bool) -> list[str]:
+    def look(self, refresh: bool, selection: Selection) -> list[str]:
         """Look at the disk before an answer, and return what a user is told of it."""
-        return self.freshness.look(0 if refresh else None).splitlines()
+        return self.freshness.look(0 if refresh else None, folders_of(selection)).splitlines()
 
 
 class WarmIndexes:
@@ -137,7 +138,7 @@ class Answers:
         notes: list[str] = []
         with self._my_turn():
             warm, query = self._warm.get(_absolute(asked.pop("index_dir"))), asked.pop("query")
-            notes += warm.look(asked.pop("refresh"))
+            notes += warm.look(asked.pop("refresh"), asked["selection"])
             (result,) = answer_queries(warm.index, [query], notes.append, **asked)
             nearest = () if result else near_names(warm.index, query, asked["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
@@ -164,7 +165,7 @@ class Answers:
         notes: list[str] = []
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
-            notes += warm.look(settings.refresh)
+            notes += warm.look(settings.refresh, settings.selection)
             (found,) = answer_queries(
                 warm.index,
                 [asked["prompt"]],

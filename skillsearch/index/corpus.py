@@ -88,7 +88,7 @@ class IndexSettings:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
-        roots = [[str(one.path), one.alias, one.trust, one.origin] for one in self.roots]
+        roots = [[str(one.path), *astuple(one)[1:]] for one in self.roots]
         channels = [channel.to_dict() for channel in self.channels]
         return asdict(self) | {"roots": roots, "channels": channels}
 
@@ -101,7 +101,7 @@ class IndexSettings:
             if not channels or values["languages"] not in LANGUAGES:
                 raise ValueError("it has no channel, or is for unknown languages")
             roots = tuple(Root(Path(path), *more) for path, *more in values["roots"])
-            if any(len(one) != 4 or one[2] not in TRUSTS for one in values["roots"]):
+            if any(len(one) != 5 or one[2] not in TRUSTS for one in values["roots"]):
                 raise ValueError("a root has an unknown trust")
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
             return cls(roots, channels, values["languages"], could_add, with_body, (first, second))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 11
+VERSION = 12
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
@@ -72,6 +72,7 @@ class Document:
         continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
         tags: Those of its metadata, by which a `Selection` may ask for it.
         lapses: Those of the skill, for which one may leave it out.
+        paths: Patterns of the files of a project that it is for; none for all.
     """
 
     doc_id: str
@@ -95,6 +96,7 @@ class Document:
     outline: str = ""
     tags: tuple[str, ...] = ()
     lapses: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
@@ -102,6 +104,7 @@ class Document:
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
         object.__setattr__(self, "tags", tuple(self.tags))
         object.__setattr__(self, "lapses", tuple(self.lapses))
+        object.__setattr__(self, "paths", tuple(self.paths))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
@@ -125,6 +128,7 @@ class Document:
             continuation_hash=digest_of(skill.continuation),
             tags=skill.metadata.tags,
             lapses=skill.lapses,
+            paths=skill.metadata.paths,
         )
 
     @property

@@ -17,7 +17,7 @@ from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNo
 from skillsearch.index.documents import Document
 from skillsearch.index.relatives import are_kin
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import repeats
+from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
@@ -155,21 +155,22 @@ class Shadowed:
 
 def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
     """Find the skills that others of the same name take precedence over, by id."""
-    shadowed = []
-    for namesakes in _namesakes(documents):
+    shadowed = _shadowed(_namesakes(documents, documents.living), roots)
+    return tuple(sorted(shadowed, key=lambda each: each.document.doc_id))
+
+
+def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[str]) -> Iterator[Shadowed]:
+    for namesakes in groups:
         best, superseded = _preferred(list(namesakes.values()), roots)
         meant = {document.doc_id for document in best}
-        shadowed += [
-            Shadowed(document, superseded.get(document.doc_id, best[0]), number)
-            for number, document in namesakes.items()
-            if document.doc_id not in meant
-        ]
-    return tuple(sorted(shadowed, key=lambda each: each.document.doc_id))
+        for number, document in namesakes.items():
+            if document.doc_id not in meant:
+                yield Shadowed(document, superseded.get(document.doc_id, best[0]), number)
 
 
 def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Diagnostic]:
     """Tell each name that stands twice in a root: as a warning if it means none of its skills."""
-    for namesakes in _namesakes(documents):
+    for namesakes in _namesakes(documents, documents.living):
         best = preferred(list(namesakes.values()), roots)
         same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
@@ -186,11 +187,12 @@ def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Di
                 yield Diagnostic("name-twice", "note", f"{said} {more}", same[1].path)
 
 
-def _namesakes(documents: DocumentStore) -> Iterator[dict[int, Document]]:
-    """Yield the documents of each name that several have, by number; no others are read."""
-    living = documents.living
-    for places in repeats(documents.names[living]):
-        yield {number: documents[number] for number in living[places].tolist()}
+def _namesakes(
+    documents: DocumentStore, numbers: NDArray[np.int64]
+) -> Iterator[dict[int, Document]]:
+    """Yield those of some documents whose name several have, by number; no others are read."""
+    for places in repeats(documents.names[numbers]):
+        yield {number: documents[number] for number in numbers[places].tolist()}
 
 
 def handle_of(
@@ -235,4 +237,22 @@ def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str])
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:
     """Return the numbers of what `find_shadowed` finds, int64, ascending."""
-    return np.array(sorted(one.number for one in find_shadowed(documents, roots)), np.int64)
+    return _numbers(find_shadowed(documents, roots))
+
+
+def shadowed_without(
+    documents: DocumentStore, left: DocumentStore, roots: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return `shadowed_numbers` of what is left of some documents, whose shadowed ones are known.
+
+    Only those are compared again that had a namesake among the documents that were left out.
+    """
+    gone, living = without(left.deleted, documents.deleted), left.living
+    lost = np.sort(documents.names[gone])
+    again = living[find_sorted(lost, documents.names[living]) >= 0]
+    rest = without(documents.shadowed, union(gone, again))
+    return union(rest, _numbers(_shadowed(_namesakes(documents, again), roots)))
+
+
+def _numbers(shadowed: Iterable[Shadowed]) -> NDArray[np.int64]:
+    return np.array(sorted(each.number for each in shadowed), np.int64)

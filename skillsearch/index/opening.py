@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import chain
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Unpack
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
+from skillsearch.index.scope import folders_of
+from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.index.request import IndexRequest
+    from skillsearch.index.root_change import RootChange
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
@@ -30,6 +33,8 @@ PAUSE = 20
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
+MAX_FOUND_SKILLS = 100
+"""Skills of a project, or of a plugin, that a first question there waits for."""
 _AS_IT_WAS = "searching the index as it was"
 # Queries that are embedded together.
 _TOGETHER = 64
@@ -73,7 +78,8 @@ def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
     `tell` gets each message that `Freshness.look` returns.
     """
     index = open_index(settings)
-    for message in Freshness(index).look().splitlines() if settings.refresh else ():
+    freshness, folders = Freshness(index), folders_of(settings.selection)
+    for message in freshness.look(MAX_AGE, folders).splitlines() if settings.refresh else ():
         tell(message)
     return index
 
@@ -147,6 +153,10 @@ class Freshness:
     searched as it was. Without an executor the message says what to run. The skills of a root that
     is gone stay, and the other roots are kept up to date. What another process writes is searched
     from the next answer on.
+
+    An index that follows hosts also takes up what they look for now: of the user, and of the
+    projects that a question comes from, up to `MAX_FOUND_SKILLS` at once. What hosts look for no
+    longer goes.
     """
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
@@ -156,6 +166,7 @@ class Freshness:
         self._timer, self._stamp = LookTimer(), _stamp(index.folder)
         self._job: Future[None] | None = None
         self._gone = ""  # the problem of a root that is gone
+        self._folders: set[str] = set()  # where questions came from since the last look
 
     progress = None  # words are searched only before the first index
 
@@ -164,12 +175,13 @@ class Freshness:
         """Whether the executor works on the index, or has and nobody has looked since."""
         return self._job is not None
 
-    def look(self, max_age: float | None = MAX_AGE) -> str:
+    def look(self, max_age: float | None = MAX_AGE, folders: Iterable[str] = ()) -> str:
         """Bring the index up to date by the rule, unless the last look is younger than `max_age`.
 
-        With None only what other processes wrote is taken up. Whatever goes wrong with the disk,
-        the open index can still be searched. Returns messages for the user, a line each: what
-        changed, and why the index stays as it was; empty for nothing.
+        For a question from other `folders` a look is always due. With None only what other
+        processes wrote is taken up. Whatever goes wrong with the disk, the open index can still be
+        searched. Returns messages for the user, a line each: what changed, and why the index stays
+        as it was; empty for nothing.
         """
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
@@ -180,8 +192,10 @@ class Freshness:
             if stamp != self._stamp:
                 self.index.reopen()
                 self._stamp = stamp
-            is_due = max_age is not None and self._timer.is_due(max_age)
+            is_new = not self._folders.issuperset(folders)
+            is_due = max_age is not None and self._timer.is_due(0 if is_new else max_age)
             if is_due and not self._job:
+                self._folders = set(folders)
                 event = self._compare()
         except SkillSearchError as exc:
             self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
@@ -196,8 +210,11 @@ class Freshness:
 
         index, has_changed_model = self.index, self.index.has_changed_model()
         self.problem = self._gone = ""
-        roots = index.opened.settings.roots
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
+        event = self._follow_hosts(request) if request.follows in ("projects", "hosts") else ""
+        if event or self._job:
+            return event
+        roots = index.opened.settings.roots
         paths = {root.path for root in make_roots(request.roots)[0]}
         gone = tuple(root for root in roots if root.path not in paths)
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
@@ -229,6 +246,40 @@ class Freshness:
         changes += ["its model has changed"] if has_changed_model else []
         return f"index refreshed: {', '.join(changes)}" if changes else ""
 
+    def _follow_hosts(self, request: IndexRequest) -> str:
+        """Take up what hosts look for now and did not before, and return what came and went."""
+        from skillsearch.index.followed import count_skills
+        from skillsearch.index.root_change import RootChange
+
+        folder, folders = self.index.folder, tuple(self._folders)
+        change = RootChange(how="keep", folders=folders)
+        wanted = change.applied_to(request, unpack=False, missing="leave")
+        if wanted == request:
+            return ""
+        new = [root for root in wanted.roots if root not in request.roots]
+        count = count_skills(new, MAX_FOUND_SKILLS)
+        names = listed(map(str, new), 3)
+        if count > MAX_FOUND_SKILLS and not self._executor:
+            option = index_option(folder)
+            self.problem = (
+                f"more than {MAX_FOUND_SKILLS} skills of {names} are not indexed; {_AS_IT_WAS}. "
+                f"To fix: run `skillsearch index{option}`"
+            )
+            return ""
+        if not is_free(folder):
+            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+            return ""
+        if count > MAX_FOUND_SKILLS and self._executor:
+            self.problem = f"the skills of {names} are being indexed; {_AS_IT_WAS}"
+            self._job = self._executor.submit(_take_up, folder, change)
+            return ""
+        self.index.apply(change, keep_channels=True, missing="keep")
+        self._stamp = _stamp(folder)
+        gone = len([root for root in request.roots if root not in wanted.roots])
+        changes = [f"{names} with {count} skills came"] * bool(new)
+        changes += [f"{gone} folders of skills went"] * bool(gone)
+        return f"index refreshed: {', '.join(changes)}" if changes else ""
+
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""
         if self._executor:
@@ -245,6 +296,13 @@ def is_free(folder: Path) -> bool:
             return True
     except LockTimeoutError:
         return False
+
+
+def _take_up(folder: Path, change: RootChange) -> None:
+    """Index what hosts look for, for those who have the index open."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    SkillIndex.open(folder).apply(change, missing="keep")
 
 
 def _renew(folder: Path, timer: LookTimer) -> None:

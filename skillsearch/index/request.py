@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
@@ -27,13 +27,30 @@ Missing = Literal["refuse", "keep", "leave"]
 the root was; its skills are left out until it is there."""
 
 
+_MAPS = ("projects", "aliases")
+Follows = Literal["named", "projects", "hosts"]
+FOLLOWS: tuple[Follows, ...] = get_args(Follows)
+"""Which folders an index takes up by itself. named: none, exactly the roots that were named;
+projects: those where hosts look for the skills of the project that a question comes from; hosts:
+also those where they look for the skills of the user."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
     """The arguments of the last indexing, a ConfigError for bad ones; roots by precedence.
 
-    `sources` are the roots as they were named, if any is an archive or a URL, which is looked at
-    again; `with_body` is False for an index of metadata alone. By the `key_of` a root, `trust` is
-    what the user said of it, and `found` are those in a project that the user did not name.
+    Attributes:
+        sources: The roots as they were named, if any is an archive or a URL, which is looked at
+            again.
+        with_body: False for an index of metadata alone.
+        trust: What the user said of a root or of a project, by its `key_of`.
+        found: The keys of roots in a project that the user did not name.
+        follows: One of `FOLLOWS`; None if nobody has decided that.
+        followed: The keys of roots that it took up by itself; they go as hosts leave them.
+        left_out: The keys of folders not to take up, since the user took them out.
+        projects: By the key of a root the folder from which its skills are seen, which is the key
+            of its project; a root without one is the user's.
+        aliases: The aliases of the roots, by key, so that no root that comes changes them.
     """
 
     roots: tuple[Path, ...]
@@ -43,6 +60,11 @@ class IndexRequest:
     languages: Languages = "auto"
     trust: Mapping[str, Trust] = field(default_factory=dict)
     found: tuple[str, ...] = ()
+    follows: Follows | None = None
+    followed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    projects: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if self.languages not in LANGUAGES:
@@ -92,15 +114,29 @@ class IndexRequest:
             trust = dict(record.get("trust", {}))
             if not set(trust.values()) <= set(TRUSTS):
                 raise ValueError(f"a root has an unknown trust: {trust}")
-            found = tuple(map(str, record.get("found", ())))
-            model, with_body = str(record["model"]), bool(record["with_body"])
-            return cls(roots, model, with_body, sources, languages, trust, found)
+            keys = ("found", "followed", "left_out")
+            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
+            maps: dict[str, Any] = {key: _texts(record.get(key, {})) for key in _MAPS}
+            follows = record.get("follows")
+            if follows not in (None, *FOLLOWS):
+                raise ValueError(f"it follows {follows!r}")
+            return cls(
+                roots,
+                model=str(record["model"]),
+                with_body=bool(record["with_body"]),
+                sources=sources,
+                languages=languages,
+                trust=trust,
+                follows=follows,
+                **lists,
+                **maps,
+            )
         except (CacheError, ConfigError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
 
     def with_trust(self, roots: Iterable[Root]) -> tuple[Root, ...]:
-        """Return roots with trust and origin, the vetted ones first: no other may shadow them."""
+        """Return roots with all that is known, the vetted ones first: no other may shadow them."""
         pairs = zip(self.sources, self.roots, strict=False)  # there may be no sources
         named = {key_of(root): source for source, root in pairs}
         known = []
@@ -109,10 +145,16 @@ class IndexRequest:
             source = named.get(key, "")
             if not source or not is_bundle(source):
                 source = source_behind(root.path)
-            usual: Trust = "project" if key in self.found else "vetted"
-            trust = self.trust.get(key, "fetched" if source else usual)
-            known.append(replace(root, trust=trust, origin=shown(source)))
+            project = self.projects.get(key, "")
+            is_doubted = key in self.found or (project and key in self.followed)
+            usual: Trust = "fetched" if source else "project" if is_doubted else "vetted"
+            trust = self.trust.get(key) or (project and self.trust.get(project)) or usual
+            known.append(replace(root, trust=trust, origin=shown(source), project=project))
         return tuple(sorted(known, key=lambda root: root.trust != "vetted"))
+
+
+def _texts(values: Mapping[str, JsonValue]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in values.items()}
 
 
 def key_of(root: Path | str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,16 @@ from typing import Any, Literal
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
+from skillsearch.hosts.places import Place, project_of
+from skillsearch.index.followed import (
+    followed_places,
+    labels,
+    project_around,
+    usual_places,
+)
 from skillsearch.index.request import (
+    FOLLOWS,
+    Follows,
     IndexRequest,
     Missing,
     join_roots,
@@ -28,6 +37,7 @@ from skillsearch.types import Trust
 Roots = Sequence[Path | str]
 """Folders, archives or URLs."""
 How = Literal["add", "replace", "remove", "keep"]
+Scope = Literal["user", "project"]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_ROOTS = 10
@@ -44,7 +54,11 @@ class RootChange:
             hold them no longer. ``keep``: add them, and look at no archive or URL that is held.
         settings: Their roots, trust, model, fields and languages; the last three stay as they are
             held unless the settings name them.
-        found: Folders to add that nobody has named, such as those where hosts keep skills.
+        follows: What the index is to take up by itself from now on, at least; see `FOLLOWS`. One
+            that holds exactly the roots that were named stays so.
+        folders: Where a question comes from: what hosts look for in the projects there is held.
+        scope: Who sees the skills of the `roots`: ``user``, from everywhere; ``project``, from the
+            project around each; None: from its project if hosts look for them there.
         examples: Whether the examples of this package are among the `roots`; they come last.
         otherwise: What to take as held by an index that does not say.
     """
@@ -52,7 +66,9 @@ class RootChange:
     roots: Roots = ()
     how: How = "add"
     settings: Settings = field(default_factory=Settings)
-    found: Roots = ()
+    follows: Follows | None = None
+    folders: Sequence[str | Path] = ()
+    scope: Scope | None = None
     examples: bool = False
     otherwise: IndexRequest | None = None
 
@@ -79,7 +95,9 @@ class RootChange:
         would be held, say what to do.
         """
         held, settings = held or self.otherwise, self.settings
-        named = self.named(held)
+        follows = self._follows(held)
+        places = self._places(held, follows)
+        named = self._named(held, places)
         roots = self._folders(named, held, unpack=unpack, missing=missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
         made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
@@ -87,21 +105,91 @@ class RootChange:
         for key, name in _MADE_WITH.items():
             if held and key not in settings.sources:
                 made[name] = getattr(held, name)
-        trust, found = self._trust(named, held)
-        return IndexRequest(roots, sources=origins, trust=trust, found=found, **made)
+        keys = list(map(key_of, named))
+        projects = self._projects(held, follows, places)
+        projects = {key: projects[key] for key in keys if key in projects}
+        trust, found = self._trust(named, held, projects)
+        known = held.aliases if held and self.how != "replace" else {}
+        aliases = {key: alias for key, alias in known.items() if key in keys}
+        return IndexRequest(
+            roots,
+            sources=origins,
+            trust=trust,
+            found=found,
+            follows=follows,
+            followed=tuple(key for key in keys if key in places),
+            left_out=self._left_out(held),
+            projects=projects,
+            aliases=labels(places, aliases.values()) | aliases,
+            **made,
+        )
 
     def named(self, held: IndexRequest | None) -> Roots:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
+        return self._named(held, self._places(held, self._follows(held)))
+
+    def _follows(self, held: IndexRequest | None) -> Follows | None:
+        if self.how == "replace" or held is None:
+            return self.follows
+        if held.follows == "named":
+            return "named"
+        return max(held.follows, self.follows, key=(None, *FOLLOWS).index)
+
+    def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Place]:
+        """Return the folders of hosts that the index takes up without being told to, by key."""
+        named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
+        if held and self.how != "replace":
+            named |= set(map(key_of, held.named)) - set(held.followed)
+        found = followed_places(held, follows, self.folders)
+        gone = {*named, *self._left_out(held)}
+        return {key: place for key, place in found.items() if key not in gone}
+
+    def _left_out(self, held: IndexRequest | None) -> tuple[str, ...]:
+        """Return the keys of the folders of hosts that the user does not want."""
+        named, before = set(map(key_of, self.roots)), set(held.left_out if held else ())
+        if self.how == "remove":
+            return tuple(sorted(before | (named & set(held.followed if held else ()))))
+        return tuple(sorted(before - named))
+
+    def _projects(
+        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Place]
+    ) -> dict[str, str]:
+        """Return the folders from which roots are seen that not everybody sees, by key."""
+        found = dict(held.projects) if held and self.how != "replace" else {}
+        if self.settings.file_roots and not self.settings.is_project_index:
+            file = Path(self.settings.sources["roots"])
+            found |= dict.fromkeys(map(key_of, self.settings.file_roots), key_of(file.parent))
+        found |= {key: key_of(place.project) for key, place in places.items() if place.project}
+        if follows is None and self.scope is None:
+            return found
+        for root in self.roots if self.how in ("add", "replace") else ():
+            project = "" if sources.is_bundle(root) else project_around(root)
+            if self.scope:
+                around = "" if sources.is_bundle(root) else project_of(Path(root))
+                project = key_of(around) if around and self.scope == "project" else ""
+            found[key_of(root)] = project
+        return {key: project for key, project in found.items() if project}
+
+    def _named(self, held: IndexRequest | None, places: Mapping[str, Place]) -> Roots:
         earlier = held.named if held and self.how != "replace" else ()
         own = [root for root in earlier if str(root) != str(EXAMPLES)]
         last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
         if self.how == "remove":
             return self._without([*own, *last])
+        own = [root for root in own if not held or key_of(root) not in held.followed]
         stays = self.how == "keep" and held is not None
         first = () if stays or self.how == "replace" else self.settings.index_roots
-        is_enough = self.roots or self.found or own or stays
-        usual = () if is_enough else self.settings.roots or config.standard_roots()
-        named = join_roots(first, own, usual, self.found, self.roots, last)
+        usual: Roots = ()
+        if not (self.roots or places or own or stays):
+            usual = self.settings.roots or [place.path for place in usual_places().values()]
+        order = {key: number for number, key in enumerate(held.followed if held else ())}
+        taken_up = [
+            places[key].path
+            for key in sorted(
+                places, key=lambda key: (bool(places[key].project), order.get(key, len(order)))
+            )
+        ]
+        named = join_roots(first, own, usual, self.roots, taken_up, last)
         if not named:
             raise ConfigError(
                 "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
@@ -134,23 +222,30 @@ class RootChange:
         return left
 
     def _trust(
-        self, named: Roots, held: IndexRequest | None
+        self, named: Roots, held: IndexRequest | None, projects: Mapping[str, str]
     ) -> tuple[dict[str, Trust], tuple[str, ...]]:
-        """Return what the user says of roots, or said before, and the unnamed ones of projects."""
+        """Return what the user says of roots and projects, or said before, and the roots of found.
+
+        A project is vouched for as a whole, so what hosts look for there later is too.
+        """
         settings, keys = self.settings, list(map(key_of, named))
         said = trust_by_root(settings.trust, self.roots or named)
-        strange = [key for key in said if key not in keys]
+        known = {*keys, *projects.values()}
+        strange = [key for key in said if key not in known]
         if strange and settings.sources.get("trust") == "flag":
             raise ConfigError(
                 f"trust names {listed(strange, 1)}, which is not a root of this index. "
                 f"Its roots: {_shown(named)}"
             )
-        found = set(map(key_of, settings.project_roots))
-        if held:
-            found = set(held.found) | (found - set(map(key_of, held.named)))
-            said = {**held.trust, **said}
-        found -= set(map(key_of, (*self.roots, *settings.own_roots)))
-        trust = {key: level for key, level in said.items() if key in keys}
+        said = {**(held.trust if held else {}), **said}
+        chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
+        before = set(map(key_of, held.named)) if held else set()
+        new = [root for root, key in zip(named, keys, strict=True) if key not in before]
+        found = set(map(key_of, settings.file_roots)) if new else set()
+        found |= {key for key, place in usual_places().items() if place.project} if new else set()
+        found &= set(map(key_of, new))
+        found = (found | set(held.found if held else ())) - chosen
+        trust = {key: level for key, level in said.items() if key in known}
         return trust, tuple(key for key in keys if key in found)
 
     def _folders(

@@ -1,26 +1,36 @@
-"""What a selection leaves of the documents of a corpus."""
+"""What a selection, and the folder that a question comes from, leave of the documents of a corpus.
+
+A root is the user's or a project's. A question from a folder sees the skills of the user, and of
+the project roots around that folder; of both not those for other `paths` of the project.
+"""
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import SelectionError
 from skillsearch.files.paths import printable
+from skillsearch.hosts.places import project_of
 from skillsearch.index.documents import Document
-from skillsearch.index.names import shadowed_numbers
+from skillsearch.index.names import shadowed_without
 from skillsearch.index.request import key_of
-from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.scope import folders_of, is_in_scope, without_scope
+from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import SELECTING, Diagnostic, Root, Selection
+from skillsearch.types import SCOPE, SELECTING, Diagnostic, Root, Selection
 
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8
@@ -29,6 +39,7 @@ _MOST_WARNED = 10
 # Kind, pattern, and the aliases of the roots whose skills pass untested.
 _Test: TypeAlias = tuple[str, re.Pattern[str], set[str]]
 _HYPHENS = str.maketrans("_ ", "--")
+_GLOB = re.compile(r"[*?\[{!]")
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +54,7 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
         return store
     # JSON gave lists.
     key = cast(Selection, tuple((kind, tuple(given), *more) for kind, given, *more in selection))
-    if unknown := [kind for kind, *_ in key if kind not in SELECTING]:
+    if unknown := [kind for kind, *_ in key if kind not in (*SELECTING, SCOPE)]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
     if key not in store.selections:
         if len(store.selections) >= _MOST_KEPT:
@@ -52,8 +63,37 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     return store.selections[key]
 
 
+def _out_of_scope(
+    store: DocumentStore, folders: Sequence[str], roots: Sequence[Root]
+) -> NDArray[np.int64]:
+    """Return the numbers of the documents that are not seen from some folders."""
+    hidden = store.of_roots(root.alias for root in roots if not is_in_scope(root, folders))
+    bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
+    projects = [(folder, str(project_of(Path(folder)) or folder)) for folder in folders]
+    below = [os.path.relpath(folder, project).split("/") for folder, project in projects]
+    places = [[part for part in parts if part != "."] for parts in below]
+    labels = store.labels(bounded)
+    is_elsewhere = [not _can_match(label.paths, places) for label in labels]
+    return union(hidden, bounded[np.array(is_elsewhere, bool)])
+
+
+def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool:
+    """Return whether a file below one of some folders of a project can match one of some globs."""
+    for pattern in patterns:
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        fixed = list(itertools.takewhile(lambda part: not _GLOB.search(part), parts))
+        if any(all(map(str.__eq__, fixed, place)) for place in places):
+            return True
+    return False
+
+
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers = without(np.arange(store.size), store.deleted)
+    if any(kind == SCOPE for kind, *_ in selection):
+        numbers = without(numbers, _out_of_scope(store, folders_of(selection), roots))
+        selection = without_scope(selection)
+    if not selection and len(numbers) == len(store):
+        return store
     tests: list[_Test] = []
     strict: list[_Test] = []
     for kind, given, *folder in selection:
@@ -66,12 +106,12 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
         of_roots = store.of_roots([*outside, *filter(None, named)])
         numbers = numbers[find_sorted(of_roots, numbers) >= 0]
     if tests:
-        numbers = numbers[[_passes(tests, *label) for label in store.labels(numbers)]]
-    if not len(numbers):
+        numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
+    if selection and not len(numbers):
         raise SelectionError(_nothing(store, selection))
     skipped: tuple[Diagnostic, ...] = ()
     if strict:
-        fits = np.array([_passes(strict, *label) for label in store.labels(numbers)], bool)
+        fits = np.array([_passes(strict, label) for label in store.labels(numbers)], bool)
         skipped = tuple(map(_skipped, (store[number] for number in numbers[~fits].tolist())))
         lines = [f"Skipped {one.path}: {one.message}" for one in skipped[:_MOST_WARNED]]
         if more := len(skipped) - len(lines):
@@ -81,7 +121,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
         numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
-    left.shadowed = shadowed_numbers(left, [str(root.path) for root in roots])
+    left.shadowed = shadowed_without(store, left, [str(root.path) for root in roots])
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share
     left.skipped = skipped
@@ -118,13 +158,11 @@ def _pattern(kind: str, given: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, folded)))
 
 
-def _passes(
-    tests: Sequence[_Test], doc_id: str, name: str, tags: Sequence[str], lapses: Sequence[str]
-) -> bool:
-    alias = doc_id.partition(":")[0]
-    names = [_folded(f"{alias}:{name}"), _folded(doc_id)]
+def _passes(tests: Sequence[_Test], label: Label) -> bool:
+    alias = label.doc_id.partition(":")[0]
+    names = [_folded(f"{alias}:{label.name}"), _folded(label.doc_id)]
     for kind, pattern, untested in tests:
-        texts = {"tags": map(_folded, tags), "strict": lapses}.get(kind, names)
+        texts = {"tags": map(_folded, label.tags), "strict": label.lapses}.get(kind, names)
         is_wrong = kind in ("exclude", "strict")
         if alias not in untested and any(map(pattern.match, texts)) == is_wrong:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.errors import CacheError, IndexNotFoundError
+from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import ChangeDetector, Changes
 from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, open_current
@@ -316,6 +317,8 @@ class SkillIndex:
             vetted_only: Leave out the skills of roots that are not vetted, and say how many of
                 them would have been hits, in `SearchResult.unvetted`.
             selection: Which skills are searched; all others are left out before ranking.
+            folder: Where the question comes from: skills of projects that do not hold this folder
+                are left out. None for those of all projects, if the selection does not say.
             face: Who is shown the answer; it decides what may fit, see `skillsearch.types.FACES`.
 
         Raises:
@@ -392,10 +395,15 @@ class SkillIndex:
 
         Fails as `find` does, and with a ParseError if its file can no longer be read as a skill.
         """
-        return skill_of(self.find(name))
+        return self.read(self.find(name))
 
-    def find(self, name: str) -> Document:
-        """Find the document that a name means, without reading its file.
+    @staticmethod
+    def read(document: Document) -> Skill:
+        """Read the skill of a document as it is on disk now; a ParseError if it is none now."""
+        return skill_of(document)
+
+    def find(self, name: str, selection: Selection = ()) -> Document:
+        """Find the document of a selection that a name means, without reading its file.
 
         The name may be in any case, ``root:name`` if several roots have it, or the document's id;
         each also with a constraint on the version, as ``pdf@>=1.2,<2``. Of several documents it
@@ -403,7 +411,21 @@ class SkillIndex:
         or AmbiguousNameError names what there is.
         """
         opened = self.opened
-        return find_by_name(name, opened.corpus.documents, opened.settings.root_paths)
+        every, roots = opened.corpus.documents, opened.settings.root_paths
+        documents = selected(every, selection, opened.settings.roots)
+        try:
+            return find_by_name(name, documents, roots)
+        except SkillNotFoundError as exc:
+            with suppress(SkillError):
+                other = find_by_name(name, every, roots, suggest=False)
+                project = self.root_of(other).project
+                if project and documents is not every:
+                    raise SkillNotFoundError(
+                        name,
+                        (),
+                        f"is a skill of the project {project}; go there, or ask all projects",
+                    ) from exc
+            raise
 
     def lacks_channel(self) -> bool:
         """Return whether a dense channel cannot be asked here; the caller is to tell the user."""

@@ -16,6 +16,7 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.scope import folders_of
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
 from skillsearch.index.selecting import selected
@@ -259,12 +260,13 @@ class SkillLibrary:
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        self._look()
         threshold = self.threshold if threshold is None else threshold
         how["reader"] = how.get("reader") or self._reader
         how["include_hidden"] = how.get("include_hidden", False)
         how["selection"] = (*self.selection, *how.get("selection", ()))
-        request, index = SearchRequest(query, n, threshold, **how), self._source.index()
+        request = SearchRequest(query, n, threshold, **how)
+        self._look(selection=request.selected)
+        index = self._source.index()
         if index is None:
             return request.result(default_calibration())
         return index.search(query, n, threshold, **how)
@@ -367,8 +369,9 @@ class SkillLibrary:
         reason = f"cannot be read: its folder {document.alias!r} is gone" if is_root else _GONE
         raise SkillNotFoundError(name, (), reason)
 
-    def _look(self, max_age: float = MAX_AGE) -> None:
-        self._source.look(max_age if self.looks else None)
+    def _look(self, max_age: float = MAX_AGE, selection: Selection = ()) -> None:
+        folders = folders_of(selection or self.selection)
+        self._source.look(max_age if self.looks else None, folders)
 
 
 @dataclass(frozen=True, slots=True)

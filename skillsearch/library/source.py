@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.indexing import Indexer, WordIndex
-from skillsearch.skills.discovery import make_roots
+from skillsearch.skills.discovery import EMPTY, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Diagnostic, Progress, Root
@@ -57,13 +57,15 @@ class Scan:
 _NOTHING = Scan(DocumentStore.build(()), {}, (), (), Snapshot("", {}, SeenFiles.of([], ())), ())
 
 
-def scan(paths: Sequence[Path], previous: Scan = _NOTHING) -> Scan:
+def scan(
+    paths: Sequence[Path], previous: Scan = _NOTHING, aliases: Mapping[str, str] = EMPTY
+) -> Scan:
     """Read the metadata of all skills below some folders, in order of precedence.
 
-    Files with the same bytes are taken over from the previous scan. A missing folder is reported
-    and skipped, since it may come later.
+    The roots have their `aliases`, or new ones. Files with the same bytes are taken over from the
+    previous scan. A missing folder is reported and skipped, since it may come later.
     """
-    roots, problems = make_roots(paths)
+    roots, problems = make_roots(paths, aliases)
     changes = ChangeDetector(None, None, roots, before=previous.snapshot).walk()
     before = {document.path: document for document in previous.documents}
     documents: list[Document] = []
@@ -136,9 +138,9 @@ class IndexSource:
         """Return, by stat alone, whether the disk still is what was indexed."""
         return self._index.is_current()
 
-    def look(self, max_age: float | None) -> None:
+    def look(self, max_age: float | None, folders: Iterable[str] = ()) -> None:
         """Be like the disk, as `Freshness.look` says."""
-        self.indexer.look(max_age)
+        self.indexer.look(max_age, folders)
 
     def refresh(self) -> None:
         """Bring the index up to date; with an executor, begin to if that takes long."""
@@ -187,7 +189,7 @@ class ScannedSource:
         self._timer.is_due(0)
         self._request = replace(self._request, roots=roots)
         self._wanted = self._joined()
-        before, self._scan = self._scan, scan(self._wanted.roots, self._scan)
+        before, self._scan = self._scan, scan(self._wanted.roots, self._scan, self._wanted.aliases)
         is_same = before.roots == self._scan.roots
         if is_same and not differences(before.documents, self._scan.documents):
             self._scan = replace(self._scan, documents=before.documents)  # nothing to index
@@ -218,7 +220,7 @@ class ScannedSource:
         missing = self._scan.missing
         return f"the folder {missing[0]} cannot be read; its skills are left out" if missing else ""
 
-    def look(self, max_age: float | None) -> None:
+    def look(self, max_age: float | None, _folders: Iterable[str] = ()) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
         is_due = max_age is not None and self._timer.is_due(max_age)
         if is_due and not self._timer.is_current(self.is_current):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.errors import ConfigError
+from skillsearch.index.scope import without_scope
 
 if TYPE_CHECKING:
     from skillsearch.agents.tool import Toolset
@@ -47,7 +48,8 @@ class SessionTools:
                 f"The toolset environment has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
-        if name == "environment" and any(one[0] != "strict" for one in served.settings.selection):
+        selection = without_scope(served.settings.selection)
+        if name == "environment" and any(kind != "strict" for kind, *_ in selection):
             raise ConfigError("The toolset environment cannot select skills; it offers all.")
         self.name = name
         self.served = served
@@ -92,7 +94,7 @@ class SessionTools:
                     trust=settings.trust,
                     reader=settings.reader,
                     threshold=settings.threshold,
-                    strict=bool(settings.selection),
+                    strict=bool(without_scope(settings.selection)),
                 )
                 return environment.toolset(), None
             case "chunks":

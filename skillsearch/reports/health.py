@@ -25,6 +25,7 @@ from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import embeds_body
+from skillsearch.index.followed import usual_places
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -33,6 +34,7 @@ from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
+from skillsearch.reports.places import PlaceReport, report_places
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
@@ -182,6 +184,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     if opened is None:
         yield _check_unopened(folder, damaged, settings)
         yield from _check_wanted_roots(settings, folder)
+        yield from _check_places(None)
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
@@ -193,6 +196,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     if index.lacks_channel():
         problem = f"the channel for other languages cannot be asked: {install_line()}"
     yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
+    yield from _check_places(index)
     yield from _check_diagnostics(index)
     yield from _check_library(SkillLibrary.of_index(index))
 
@@ -209,13 +213,27 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Check the roots that the next indexing would take; archives and URLs are only named."""
     request = IndexRequest.load(folder.path)
-    before = request.named if request else config.standard_roots()
+    usual = [place.path for place in usual_places().values()]
+    before = request.named if request else usual
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):
         yield Check("root", "ok", f"{shown(source_of(bundle))}, unpacked by: skillsearch index")
     folders = [Path(root) for root in roots if not is_bundle(root)]
     if folders or not roots:
         yield from _check_roots(folders)
+
+
+def _check_places(index: SkillIndex | None) -> Iterator[Check]:
+    """Say which folders of hosts are indexed, which plugins are disabled, and what is missing."""
+    by_state: dict[str, list[PlaceReport]] = {}
+    for place in report_places(index, Path.cwd()):
+        by_state.setdefault("indexed" if place.state == "new" else place.state, []).append(place)
+    for state, places in by_state.items():
+        skills = sum(place.skills for place in places)
+        names = listed((place.plugin or place.path for place in places), _MAX_NAMED)
+        said = f"{state}: {skills:,} skills in {len(places)} folders of hosts: {names}"
+        is_missing = index is not None and state == "not indexed"
+        yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
 
 
 def _check_roots(paths: Sequence[Path], known: Sequence[Root] = ()) -> Iterator[Check]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ MAX_DEPTH = 12
 MAX_FOLDERS = 2_500_000
 """Enough for two million skills; some 500 bytes of memory each."""
 
+EMPTY: Mapping[str, str] = {}
 _SKILL_MD = "SKILL.md"
 _KEPT_ASIDE = "By its name, what lies here was thrown away or kept aside: no skill; else rename it."
 
@@ -46,11 +47,14 @@ class Discovery:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
+def make_roots(
+    paths: Iterable[Path], aliases: Mapping[str, str] = EMPTY
+) -> tuple[list[Root], list[Diagnostic]]:
     """Check folders and give each a short unique alias; return a diagnostic for each unusable path.
 
-    A folder given twice, or reached by the walk of another, counts once. The alias is the shortest
-    end of the path that no other root shares. The order is kept.
+    A folder given twice, or reached by the walk of another, counts once. The alias is the one that
+    a real path has already, else the shortest end of the path that no other root shares or has. The
+    order is kept.
     """
     found: dict[Path, None] = {}
     diagnostics: list[Diagnostic] = []
@@ -72,7 +76,7 @@ def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
         else:
             message = f"The root lies inside the root {outer}; it counts once, under that."
             diagnostics.append(Diagnostic("root-nested", "note", message, str(root)))
-    return list(map(Root, kept, _aliases(kept))), diagnostics
+    return list(map(Root, kept, _aliases(kept, aliases))), diagnostics
 
 
 def _check_root(path: Path) -> tuple[str, ...]:
@@ -103,19 +107,25 @@ def is_skipped(name: str) -> bool:
     return name in SKIPPED_FOLDERS or is_thrown_away(name)
 
 
-def _aliases(roots: Sequence[Path]) -> list[str]:
-    aliases: list[str] = []
-    for root in roots:
+def _aliases(roots: Sequence[Path], known: Mapping[str, str]) -> list[str]:
+    found = {root: known[str(root)] for root in roots if str(root) in known}
+    new = [root for root in roots if root not in found]
+    taken = set(found.values())
+    for place, root in enumerate(new):
         length = 1
-        while sum(other.parts[-length:] == root.parts[-length:] for other in roots) > 1:
+        while sum(other.parts[-length:] == root.parts[-length:] for other in new) > 1 or (
+            length < len(root.parts) and _alias(root, length) in taken
+        ):
             length += 1
-        # A colon parts alias and folder in every document id, so an alias cannot hold one.
-        alias = visible("/".join(root.parts[-length:])).replace(":", "_").replace("//", "/")
-        aliases.append(alias)
-    return [
-        f"{alias}~{place}" if alias in aliases[:place] else alias
-        for place, alias in enumerate(aliases)
-    ]
+        alias = _alias(root, length)
+        found[root] = f"{alias}~{place}" if alias in taken else alias
+        taken.add(found[root])
+    return [found[root] for root in roots]
+
+
+def _alias(root: Path, length: int) -> str:
+    # A colon parts alias and folder in every document id, so an alias cannot hold one.
+    return visible("/".join(root.parts[-length:])).replace(":", "_").replace("//", "/")
 
 
 def discover(

@@ -91,6 +91,7 @@ def regular_metadata(
         when_to_use=_first_text(levels, "whentouse"),
         hidden=as_text(_first(levels[:2], "disablemodelinvocation")).lower() in _YES,
         requires=requires,
+        paths=_collect(levels[:1], ("paths",)),
         frontmatter=frontmatter,
     )
     return metadata, (*findings, *check_name(name, folder), *more)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ def hook(cli, here):
         seconds=SLOW_MACHINE,
         **fields,
     ):
-        given = {"hook_event_name": event, "prompt": prompt, "cwd": "/", **fields}
+        given = {"hook_event_name": event, "prompt": prompt, "cwd": str(Path.cwd()), **fields}
         result = cli("hook", *args, stdin=json.dumps(given), obj=seconds)
         assert result.exit_code == 0
         return result

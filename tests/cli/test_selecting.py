@@ -7,6 +7,7 @@ import pytest
 from skillsearch.config import load_settings, user_file
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
+from skillsearch.index.scope import without_scope
 
 TEA = "steep green tea at the right temperature"
 
@@ -105,7 +106,7 @@ def test_settings_of_all_sources_add_up(names, work, monkeypatch):
     assert names(command=("list",)) == ["mix-tea"]
     monkeypatch.setenv("SKILLSEARCH_TAGS", "cold, hot")
     assert names("-n", "20") == ["mix-tea"]
-    assert load_settings().selection == (
+    assert without_scope(load_settings().selection) == (
         ("exclude", ("steep-tea",)),
         ("include", ("*tea*",), str(work.parent)),
         ("tags", ("cold", "hot")),

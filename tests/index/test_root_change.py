@@ -15,6 +15,7 @@ from skillsearch.index.root_change import EXAMPLES, RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.types import Root
 
 NAMES = "abc"
 HOW = ["add", "replace", "remove", "keep"]
@@ -136,15 +137,24 @@ def test_a_root_that_is_gone_can_be_removed_and_nothing_else_is_done_before(root
     assert names_of(change(roots, "ab", "remove").applied_to(held)) == "c"
 
 
-def test_a_folder_that_is_only_found_is_not_vouched_for(roots, monkeypatch, make_skill, tmp_path):
-    """In a project; naming it is another matter."""
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_that_nobody_named_is_the_projects_and_not_vouched_for(
+    roots, make_skill, tmp_path, home
+):
+    """Naming it vouches for it, and so does naming the project; it stays the project's."""
     make_skill(tmp_path / ".claude" / "skills")
-    place = tmp_path / ".claude" / "skills"
+    place, project = tmp_path / ".claude" / "skills", str(tmp_path)
     held = change(roots, "a").applied_to(None)
-    found = RootChange(found=(place,)).applied_to(held)
-    assert (found.roots, found.found) == ((roots["a"], place), (str(place),))
-    assert RootChange((place,)).applied_to(found).found == ()
+    asked = RootChange(follows="projects", folders=(tmp_path / "a",))
+    found = asked.applied_to(held)
+    assert (found.roots, found.followed) == ((roots["a"], place), (str(place),))
+    assert found.projects == {str(place): project}
+    vouched = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
+    by_project = RootChange(how="keep", settings=vouched).applied_to(found)
+    named = RootChange((place,)).applied_to(found)
+    assert named.followed == ()
+    for request, trust in ((found, "project"), (by_project, "vetted"), (named, "vetted")):
+        (root,) = request.with_trust([Root(place, "skills")])
+        assert (root.trust, root.project) == (trust, project)
 
 
 def test_a_wrong_trust_is_told_with_the_roots(roots):

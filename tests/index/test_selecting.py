@@ -258,7 +258,7 @@ def test_labels_are_read_through_both_segments():
     segments = [DocumentSegment.build(made[:3]), DocumentSegment.build(made[3:])]
     store = DocumentStore(segments, np.array([1]), np.array([3, 3]))
     found = [
-        (doc_id, name, tuple(tags)) for doc_id, name, tags, _ in store.labels(np.array([0, 2, 4]))
+        (doc_id, name, tuple(tags)) for doc_id, name, tags, *_ in store.labels(np.array([0, 2, 4]))
     ]
     assert found == [(made[n].doc_id, made[n].name, made[n].tags) for n in (0, 2, 4)]
     assert [store[number] for number in range(5)] == made

@@ -342,8 +342,21 @@ ALIASES = {
         ["x/a/skills", "y/a/skills", "skills"],
         ["x/a/skills", "y/a/skills", "{}/skills"],
     ),
-    "colons": (["a/x:y", "b/x_y"], ["x_y", "x_y~1"]),
+    "colons": (["a/x:y", "b/x_y"], ["x_y", "b/x_y"]),
 }
+
+
+def test_a_root_that_comes_leaves_the_others_their_aliases(tmp_path):
+    """Whatever it is named, and wherever it stands among them."""
+    folders = [tmp_path / name / "skills" for name in ("a", "b", "c")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    (first,), _ = make_roots(folders[1:2])
+    known = {str(first.path): first.alias}
+    roots, _ = make_roots(folders, known)
+    assert [root.alias for root in roots] == ["a/skills", "skills", "c/skills"]
+    again, _ = make_roots(folders[::-1], {str(root.path): root.alias for root in roots})
+    assert {*again} == {*roots}
 
 
 @pytest.mark.parametrize(("folders", "aliases"), ALIASES.values(), ids=ALIASES.keys())

@@ -48,11 +48,11 @@ from skillsearch.index.dense.channels import (
     possible_models,
 )
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, resolve_roots
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import Diagnostic, IndexReport, Progress
+from skillsearch.types import Diagnostic, IndexReport, Progress, Root
 
 logger = logging.getLogger(__name__)
 
@@ -111,14 +111,20 @@ class Builder:
         missing = "refuse" if self.missing == "keep" and not self.folder.exists() else self.missing
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.device)
-        usable, problems = make_roots(self.request.roots)
+        usable, problems = make_roots(self.request.roots, self.request.aliases)
         is_missing = any(one.severity == "error" for one in problems)
         before = open_current(self.folder) if self.missing == "keep" and is_missing else None
         if is_missing and not before and not (self.missing == "leave" and usable):
             resolve_roots(self.request.roots)
-        paths = {root.path for root in usable}
-        self._roots = before.settings.roots if before else self.request.with_trust(usable)
-        self._gone = tuple(root for root in self._roots if root.path not in paths)
+        paths = list(map(key_of, self.request.roots))
+        known = {str(root.path): root for root in (before.settings.roots if before else ())}
+        known |= {str(root.path): root for root in usable}
+        wanted = dict.fromkeys(path for path in paths if path in known)
+        aliases = {**self.request.aliases, **{path: known[path].alias for path in wanted}}
+        self.request = replace(self.request, aliases=aliases)
+        self._roots = self.request.with_trust(map(known.__getitem__, wanted))
+        there = {root.path for root in usable}
+        self._gone = tuple(root for root in self._roots if root.path not in there)
         self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
 
     def run(self) -> IndexReport:
@@ -133,8 +139,10 @@ class Builder:
             if not self.only:
                 self._damaged = self.folder.damage(everything=self.verify)
                 detector = self._detector(self._reusable())
-                if detector.index and self._is_request_held() and detector.is_unchanged():
-                    return self._report_unchanged(detector.index)
+                index = detector.index
+                is_held = index and self._has_same_roots(index) and self._is_request_held()
+                if index and is_held and detector.is_unchanged():
+                    return self._report_unchanged(index)
             with self.folder.lock():
                 if (held := last_request(self.folder)) != self._held:
                     self._decide(held, unpack=False)
@@ -167,6 +175,8 @@ class Builder:
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
         changes = None
+        if not self._has_same_roots(index):
+            return detector.walk()
         if self.only and self.limits.allow(index.corpus, len(self.only)):
             changes = detector.at(self.only)
         if not changes or not self._fits_delta(changes):
@@ -208,7 +218,7 @@ class Builder:
             previous, delta, is_same = changes.index, None, self._is_same(changes)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
-                is_same = delta.is_empty and self._diagnostics(changes) == previous.diagnostics()
+                is_same = delta.is_empty and self._has_same_rest(changes, previous)
             if previous and is_same:
                 report = self._report_unchanged(previous)
             else:
@@ -276,7 +286,15 @@ class Builder:
         """Return whether a new generation would equal the one before, by what need not be read."""
         if not changes.index or changes.to_read or changes.removed_ids:
             return False
-        return self._diagnostics(changes) == changes.index.diagnostics()
+        return self._has_same_rest(changes, changes.index)
+
+    def _has_same_rest(self, changes: FileChanges, index: OpenedIndex) -> bool:
+        """Return whether an index has the roots and diagnostics that a new generation would."""
+        has_same_roots = self._has_same_roots(index)
+        return has_same_roots and self._diagnostics(changes) == index.diagnostics()
+
+    def _has_same_roots(self, index: OpenedIndex) -> bool:
+        return index.settings.roots == self._roots
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
@@ -338,9 +356,10 @@ class Builder:
         if index is None:
             return None
         settings, request = index.settings, self.request
-        wanted = (self._roots, request.with_body, request.languages, ANALYSIS)
-        found = (settings.roots, settings.with_body, settings.languages, settings.analysis)
+        wanted = (request.with_body, request.languages, ANALYSIS)
+        found = (settings.with_body, settings.languages, settings.analysis)
         is_other = found != wanted or settings.channels[0].model != request.model
+        is_other |= not _keep_ids(settings.roots, self._roots)
         if is_other or any(channel.has_changed() for channel in settings.channels):
             return None
         fits = self.keep_channels or channels_fit(
@@ -350,6 +369,17 @@ class Builder:
             expected=expects_others(self.folder.path),
         )
         return index if fits else None
+
+
+def _keep_ids(before: Sequence[Root], now: Sequence[Root]) -> bool:
+    """Return whether each skill keeps its id under other roots, if it stays."""
+    aliases = {root.path: root.alias for root in before}
+    for root in now:
+        around = set(root.path.parents) & aliases.keys()
+        is_around = any(root.path in path.parents for path in aliases)
+        if around or is_around or aliases.get(root.path, root.alias) != root.alias:
+            return False
+    return True
 
 
 def _count_left(before: OpenedIndex | None, now: OpenedIndex | None) -> dict[str, int]:

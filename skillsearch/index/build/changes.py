@@ -103,7 +103,8 @@ class FileChanges:
     @cached_property
     def removed_ids(self) -> frozenset[str]:
         """The ids of the indexed skills whose files are gone."""
-        inner_first = sorted(self.roots, key=lambda root: len(root.path.parts), reverse=True)
+        held = self.index.settings.roots if self.index else self.roots
+        inner_first = sorted(held, key=lambda root: len(root.path.parts), reverse=True)
         gone = (Path(path) for path in self._gone if self.known[path].is_indexed)
         ids = {id_of(inner_first, path) for path in gone} - {file.doc_id for file in self.files}
         return frozenset(one for one in ids if one is not None)

@@ -15,6 +15,7 @@ from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
+from skillsearch.index.scope import from_folders
 from skillsearch.index.search.calibration import FEATURES, READER, UNVETTED, Calibration
 from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
@@ -55,6 +56,7 @@ class HowToSearch(TypedDict, total=False):
     reader: str | None
     vetted_only: bool
     selection: Selection
+    folder: str | Path | None
     face: Face
 
 
@@ -79,6 +81,7 @@ class SearchRequest:
     reader: str | None = None
     vetted_only: bool = False
     selection: Selection = ()
+    folder: str | Path | None = None
     face: Face = "list"
 
     def __post_init__(self) -> None:
@@ -102,6 +105,11 @@ class SearchRequest:
                 parse_reader(self.reader, Path())
             except ValueError as exc:
                 raise QueryError(f"reader is {self.reader!r}; it {exc}.") from exc
+
+    @property
+    def selected(self) -> Selection:
+        """The selection, with the folder that the question comes from."""
+        return from_folders(self.selection, [self.folder]) if self.folder else self.selection
 
     def cut(self, calibration: Calibration) -> float:
         """Return the threshold in use: the one asked for, or the default of the system."""
@@ -330,7 +338,7 @@ def answer(
     if not forms:
         return [request.result(calibration) for request in requests]
     first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
-    corpus = replace(opened.corpus, documents=selected(every, first.selection, roots))
+    corpus = replace(opened.corpus, documents=selected(every, first.selected, roots))
     unvetted = [root.alias for root in roots if root.trust != "vetted"]
     # If nobody vouched for any root, none is worse than another.
     doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,6 @@ from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Diagnostic, Selection
 
-# What tells which skill a record is stands first, by itself, so that it can be read alone.
-_LABEL = ("doc_id", "name", "tags", "lapses")
-_FIELDS = tuple(field.name for field in fields(Document) if field.name not in _LABEL)
 _DECODER = json.JSONDecoder()
 
 
@@ -49,6 +46,20 @@ def _column(name: str) -> cached_property[NDArray[Any]]:
         return column
 
     return cached_property(joined)
+
+
+class Label(NamedTuple):
+    """What tells which skill a document is, and by what a selection may leave it out."""
+
+    doc_id: str
+    name: str
+    tags: Sequence[str]
+    lapses: Sequence[str]
+    paths: Sequence[str]
+
+
+# The label stands first in a record, by itself, so that it can be read alone.
+_FIELDS = tuple(field.name for field in fields(Document) if field.name not in Label._fields)
 
 
 class DocumentStore(Iterable[Document]):
@@ -65,6 +76,8 @@ class DocumentStore(Iterable[Document]):
     hubness = _column("hubness")
     hidden = _column("hidden")
     excludes = _column("excludes")
+    bounded = _column("bounded")
+    roots = _column("roots")
     ids = _column("ids")
     remoteness = _column("remoteness")
     abouts = _column("abouts")
@@ -86,7 +99,6 @@ class DocumentStore(Iterable[Document]):
         self.deleted, self.places, self.shadowed = deleted, places, shadowed
         self.families = families or FamilyTable()
         self._root_counts: dict[int, int] = {}
-        self._of_roots: dict[tuple[str, ...], NDArray[np.int64]] = {}
         self.meanings: dict[tuple[str, ...], str] = {}  # ids of what names mean in some roots
         self.selections: dict[Selection, DocumentStore] = {}  # what each was found to leave
         self.skipped: tuple[Diagnostic, ...] = ()  # of those that strict selections left out
@@ -162,14 +174,14 @@ class DocumentStore(Iterable[Document]):
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
 
-    def labels(self, numbers: NDArray[np.int64]) -> Iterator[tuple[str, str, list[str], list[str]]]:
-        """Yield id, name, tags and lapses of some documents, ascending, read alone."""
+    def labels(self, numbers: NDArray[np.int64]) -> Iterator[Label]:
+        """Yield the labels of some documents, ascending, read alone."""
         with self.guard:
             for first, segment in numbered(self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
                 for place in (numbers[within(numbers, first, segment)] - first).tolist():
                     text = str(records[starts[place] : starts[place + 1]], "ascii")
-                    yield tuple(_DECODER.raw_decode(text, 1)[0])
+                    yield Label(*_DECODER.raw_decode(text, 1)[0])
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a key for each number that sorts documents by their ids, int64."""
@@ -199,12 +211,9 @@ class DocumentStore(Iterable[Document]):
                     return first + place
         return None
 
-    def of_roots(self, aliases: Sequence[str]) -> NDArray[np.int64]:
+    def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
         """Return the numbers of the documents of some roots, also deleted ones, ascending."""
-        key = tuple(aliases)
-        if key not in self._of_roots:
-            self._of_roots[key] = np.flatnonzero(self.root_places(aliases) < len(aliases))
-        return self._of_roots[key]
+        return np.flatnonzero(find_sorted(np.sort(_hashes(aliases)), self.roots) >= 0)
 
     def with_prefix(self, prefix: str) -> Iterator[Document]:
         """Yield the living documents whose ids begin with a prefix, segment by segment."""
@@ -229,12 +238,8 @@ class DocumentStore(Iterable[Document]):
     def root_places(self, aliases: Sequence[str]) -> NDArray[np.int16]:
         """Return for each document the place of its root among some, by their aliases."""
         found = np.full(self.size, len(aliases), np.int16)
-        for first, segment in numbered(self.segments):
-            with self.guard:
-                for place, alias in enumerate(aliases):
-                    # The character after a colon ends all ids that begin with an alias.
-                    begin, end = map(segment.place_of, (f"{alias}:", f"{alias};"))
-                    found[first + begin : first + end] = place
+        for place, alias in enumerate(_hashes(aliases)):
+            found[self.roots == alias] = place
         return found
 
     def is_deleted(self, number: int) -> bool:
@@ -246,10 +251,11 @@ class DocumentStore(Iterable[Document]):
 class DocumentSegment(ArrayTable):
     """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
-    `excludes` says which have `Document.excluded`; `names` has the `name_hash` of each, `by_name`
-    their numbers in its order; `ids` has a hash of each id, `remoteness` that of its folder. What
-    tells copies: `abouts` has a hash of the description, `bodies` one of the body or 0, `sketches`
-    are `Document.sketched`.
+    `excludes` says which have `Document.excluded`, `bounded` which have `Document.paths`; `roots`
+    has a hash of the alias of each one's root, `names` the `name_hash` of each, `by_name` their
+    numbers in its order; `ids` has a hash of each id, `remoteness` that of its folder. What tells
+    copies: `abouts` has a hash of the description, `bodies` one of the body or 0, `sketches` are
+    `Document.sketched`.
     """
 
     records: NDArray[np.uint8]
@@ -259,6 +265,8 @@ class DocumentSegment(ArrayTable):
     hubness: NDArray[np.float32]
     hidden: NDArray[np.bool_]
     excludes: NDArray[np.bool_]
+    bounded: NDArray[np.bool_]
+    roots: NDArray[np.uint64]
     ids: NDArray[np.uint64]
     remoteness: NDArray[np.uint8]
     abouts: NDArray[np.uint64]
@@ -326,7 +334,7 @@ _ROW = np.dtype(
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 190 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 200 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
@@ -349,14 +357,20 @@ class DocumentWriter:
             save_array(path, column)
 
 
+def _hashes(aliases: Iterable[str]) -> NDArray[np.uint64]:
+    return np.array([term_hash(alias) for alias in aliases], np.uint64)
+
+
 def _record(document: Document, rows: bytearray) -> bytes:
     """Return the record of a document, and append its `_ROW`."""
     # `astuple` would copy everything, which takes longer than all else here.
-    label, *values = ([getattr(document, name) for name in some] for some in (_LABEL, _FIELDS))
+    groups = Label._fields, _FIELDS
+    label, *values = ([getattr(document, name) for name in names] for names in groups)
     record = json.dumps([label, *values[0]]).encode()
     numbers = (document.trust, document.fluency, document.hubness)
-    flags = (document.hidden, bool(document.excluded))
-    place = term_hash(document.doc_id), remoteness(document.folder)
+    flags = (document.hidden, bool(document.excluded), bool(document.paths))
+    folder = remoteness(document.folder)
+    place = term_hash(document.alias), term_hash(document.doc_id), folder
     body = int(document.body_hash[:16] or "0", 16)
     copied = term_hash(document.description), body, document.sketched
     row = (len(record), *numbers, *flags, *place, *copied, name_hash(document.name))

@@ -15,8 +15,8 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from skillsearch.cli.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.errors import ConfigError, ParseError
+from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
 from skillsearch.types import JsonValue
 

@@ -10,8 +10,8 @@ import pytest
 from jsonschema import validate
 
 import skillsearch
-from skillsearch.cli.hosts.files import Change, host_file
 from skillsearch.cli.models import schema_of
+from skillsearch.hosts.files import Change, host_file
 
 PLUGIN = Path(skillsearch.__file__).parent / "plugin"
 
@@ -145,7 +145,8 @@ def test_server_or_hook_can_be_had_alone(cli, machine, kind, other):
 @pytest.mark.parametrize(
     ("settings", "installed", "state"),
     [
-        ({"skillsearch@skillsearch": True}, [], "plugin"),
+        ({"skillsearch@skillsearch": True}, ["skillsearch@skillsearch"], "plugin"),
+        ({"skillsearch@skillsearch": True}, [], "write"),
         ({}, ["skillsearch@mine"], "plugin"),
         ({"skillsearch@skillsearch": False}, ["skillsearch@skillsearch"], "write"),
         ({"other@skillsearch": True}, ["skillsearch-more@x"], "write"),

@@ -9,11 +9,11 @@ import tomllib
 import pytest
 
 from skillsearch.cli import hook
-from skillsearch.cli.hosts.entries import HOOK_CLIENTS, HOSTS
-from skillsearch.cli.hosts.files import host_file
 from skillsearch.config import cache_dir
 from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder
+from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS
+from skillsearch.hosts.files import host_file
 
 
 @pytest.fixture
@@ -274,7 +274,8 @@ def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):
     result = cli("mcp-config", "vscode", "--project", "--write")
     assert result.exit_code == 0
     file = tmp_path / "work" / ".vscode" / "mcp.json"
-    assert entry_of(file, "servers")["command"] == program
+    entry = entry_of(file, "servers")
+    assert (entry["command"], entry["args"]) == ("skillsearch", ["mcp"])
     assert not host_file("vscode").exists()
 
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
+from skillsearch.hosts.table import with_key
 from skillsearch.types import JsonValue
 
 NAME = "skillsearch"
 """Name of the server in every host."""
-HOSTS = tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))
-"""Hosts of our server; the file says what is known of each."""
+HOSTS = with_key("servers")
+"""Hosts of our server."""
 HOOK_CLIENTS = tuple(client for client, host in HOSTS.items() if "hook" in host)
 """Hosts that run a command at every prompt."""
 Steps = tuple[str | int, ...]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.cli.hosts.edit import EditError, edit
-from skillsearch.cli.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
+from skillsearch.hosts.edit import EditError, edit
+from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
 from skillsearch.skills.frontmatter import load_yaml
 
 SERVER = ["/opt/a b/skillsearch", "mcp", "--index-dir", "/i"]

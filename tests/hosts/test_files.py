@@ -9,9 +9,9 @@ import textwrap
 
 import pytest
 
-from skillsearch.cli.hosts.entries import HOOK_CLIENTS, HOSTS, server_entry
-from skillsearch.cli.hosts.files import Change, host_file
 from skillsearch.errors import ConfigError
+from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, server_entry
+from skillsearch.hosts.files import Change, host_file
 
 ENTRY = server_entry("gemini", ["/s", "mcp"])
 GONE = ENTRY._replace(value=None)
@@ -20,8 +20,8 @@ VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_H
 KILL = """
 import os, signal, sys
 from pathlib import Path
-from skillsearch.cli.hosts.entries import server_entry
-from skillsearch.cli.hosts.files import Change
+from skillsearch.hosts.entries import server_entry
+from skillsearch.hosts.files import Change
 
 change = Change.plan(Path(sys.argv[1]), [server_entry("gemini", ["/s", "mcp"])])
 left = int(sys.argv[2])

@@ -16,20 +16,22 @@ import click
 from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.hook import forget_told
-from skillsearch.cli.hosts.entries import (
+from skillsearch.cli.index import ask_to_vouch, held_roots, show_places
+from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
+from skillsearch.cli.selecting import options, selecting
+from skillsearch.config import load_settings, no_index, user_index_dir
+from skillsearch.environ import install_extra
+from skillsearch.errors import ConfigError
+from skillsearch.hosts.entries import (
     HOOK_CLIENTS,
     HOSTS,
+    NAME,
     Entry,
     add_command,
     hook_entry,
     server_entry,
 )
-from skillsearch.cli.hosts.files import Change, distrust, host_file, our_command, our_plugin
-from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
-from skillsearch.cli.selecting import options, selecting
-from skillsearch.config import load_settings, no_index, standard_roots, user_index_dir
-from skillsearch.environ import install_extra
-from skillsearch.errors import ConfigError
+from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -38,6 +40,9 @@ from skillsearch.text.safe_text import listed, visible
 from skillsearch.types import JsonValue
 
 _KINDS = ("server", "hook")
+_ON_PATH = (
+    "note: whoever uses it needs skillsearch on the PATH, such as by: pipx install skillsearch"
+)
 
 
 @command("setup")
@@ -48,8 +53,9 @@ _KINDS = ("server", "hook")
 def setup_command(asked: Asked) -> int:
     """Index your skills and configure the hosts on this machine.
 
-    Hosts are found by their folder or their program, skills in .agents/skills and .claude/skills,
-    here and in the home folder; what the index holds already is brought up to date. It shows all
+    Hosts are found by their folder or their program, and your skills, those of enabled plugins and
+    of the project around this folder where hosts look for them; the index follows them from then
+    on. It shows all
     it would do and asks; without a terminal it does nothing unless --yes is given. Files of hosts
     are changed as by mcp-config --write. A host with our plugin needs neither server nor hook: they
     are taken out there.
@@ -59,10 +65,13 @@ def setup_command(asked: Asked) -> int:
     settings = asked.settings
     if settings.is_project_index:
         settings = load_settings(index_dir=user_index_dir())
-    index_dir, found = settings.index_dir.absolute(), () if asked.remove else standard_roots()
-    change = RootChange(settings=settings, found=found)
-    named = change.named(last_request(IndexFolder(index_dir))) if found else ()
-    roots = [shown(source_of(root)) for root in named]
+    index_dir, change = settings.index_dir.absolute(), None
+    roots: list[str] = []
+    if not asked.remove:
+        change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
+        with suppress(ConfigError):  # there is nothing to index
+            named = change.named(last_request(IndexFolder(index_dir)))
+            roots = [shown(source_of(root)) for root in named]
     hosts = [
         _Planned.of(client, *part) for client in HOSTS for part in _files(client, index_dir, asked)
     ]
@@ -79,7 +88,7 @@ def setup_command(asked: Asked) -> int:
     else:
         done = asked.yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
-    if done and roots:
+    if done and roots and change:
         _index(change, index_dir)
     outcomes = [host.done() if done else host.row for host in hosts]
     if asked.as_json:
@@ -100,13 +109,17 @@ def _agrees(asked: Asked) -> bool:
 
 def _index(change: RootChange, index_dir: Path) -> None:
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.reports.places import report_places
 
+    before = held_roots(change.settings)
     with progress_bars() as bars:
         index, report = SkillIndex.build(change, index_dir, progress=bars)
     forget_told(index_dir)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
     say(f"{report.indexed:,} skills in the index {index_dir}; roots: {roots}")
+    show_places(report_places(index, Path.cwd(), before))
+    ask_to_vouch(index, before)
 
 
 def _files(client: str, index_dir: Path, asked: Asked) -> list[tuple[Path, list[Entry]]]:
@@ -212,6 +225,9 @@ def mcp_config_command(asked: Asked) -> None:
     --write or --remove nothing is written: stderr says which file the text belongs in. Without
     ROOT it names the index in use here and now, so that the host asks that one from any folder.
 
+    With --project the entry names no folder of this machine, so that it can be committed: it serves
+    the skills of whoever starts it, and those of the project.
+
     --write and --remove change our entry in that file and keep every other byte of it. What was
     there stays beside it, as FILE.skillsearch.bak. A file that cannot be edited without risk is
     left alone.
@@ -223,11 +239,13 @@ def mcp_config_command(asked: Asked) -> None:
         _change(make(client, None), asked)
         return
     index_dir, settings = asked.flags["index_dir"], asked.settings
-    is_pinned = not asked.url and (index_dir is not None or not asked.roots)
-    place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
+    is_pinned = not asked.url and (index_dir is not None or not (asked.roots or asked.project))
+    place = ["--index-dir", _named(settings.index_dir.absolute(), asked)] if is_pinned else []
     unvetted = ["--include-unvetted"] * asked.include_unvetted
-    kind = ["hook", "--client", client] if asked.hook else ["mcp", *map(str, asked.roots)]
-    server = asked.url or [*our_command(), *kind, *place, *given, *unvetted]
+    roots = [_named(root, asked) for root in asked.roots]
+    kind = ["hook", "--client", client] if asked.hook else ["mcp", *roots]
+    program = [NAME] if asked.project else our_command()
+    server = asked.url or [*program, *kind, *place, *given, *unvetted]
     entry = make(client, server)
     if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
@@ -239,10 +257,24 @@ def mcp_config_command(asked: Asked) -> None:
     file = host_file(client, hook=asked.hook, project=asked.project)
     click.echo(entry.text, nl=False)
     say(f"This belongs in {file}, merged with what is there; --write does that.")
+    say(_ON_PATH if asked.project and not asked.url else "")
     is_addable = not (asked.hook or asked.project)
     if adding := is_addable and add_command(client, server):
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(adding)}", err=True)
+
+
+def _named(root: Path | str, asked: Asked) -> str:
+    """Return a folder as a host's file names it: in that of a project, below the project."""
+    if not asked.project or isinstance(root, str):
+        return str(root)
+    here = Path.cwd()
+    if root.is_relative_to(here):
+        return f"./{root.relative_to(here)}"
+    raise ConfigError(
+        f"{root} lies outside of {here}, so a colleague does not have it. Leave it out: the server "
+        "offers the skills of its user and of the project; or leave out --project."
+    )
 
 
 def _change(entry: Entry, asked: Asked) -> None:

@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.cli.hosts.edit import EditError, edit, read_table
-from skillsearch.cli.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import using
+from skillsearch.hosts.edit import EditError, edit, read_table
+from skillsearch.hosts.entries import HOSTS, NAME, Entry
+from skillsearch.hosts.plugins import plugins_of
 from skillsearch.text.safe_text import visible
 from skillsearch.types import JsonValue
 
@@ -30,12 +31,12 @@ _SHOWN_CHARS = 300
 def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path:
     """Return the file of a host that holds servers or hooks, the user's or the project's."""
     places = HOSTS[client] | (HOSTS[client]["hook"] if hook else {})
-    if project and "project" not in places:
+    if project and "shared" not in places:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")
     variable, folder, name, *mac = places["user"]
     given = host_folders().get(variable) or folder
     user = Path(mac[0] if mac and sys.platform == "darwin" else given).expanduser() / name
-    path = Path(places["project"] if project else user).absolute()
+    path = Path(places["shared"] if project else user).absolute()
     twin = path.with_suffix(".jsonc")
     return twin if client == "opencode" and twin.exists() else path
 
@@ -51,12 +52,8 @@ def our_plugin(client: str) -> str:
 
     A plugin that its user has turned off does not count.
     """
-    if "plugins" not in HOSTS[client]:
-        return ""
-    settings = host_file(client, hook=True)
-    installed = _table(settings.with_name("plugins") / HOSTS[client]["plugins"], "plugins")
-    states = {**dict.fromkeys(installed, True), **_table(settings, "enabledPlugins")}
-    return next((name for name, on in states.items() if on and name.split("@")[0] == NAME), "")
+    found = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
+    return next((name for name in found if name.partition("@")[0] == NAME), "")
 
 
 def distrust(client: str, folder: Path) -> str:

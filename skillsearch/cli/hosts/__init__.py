@@ -1,1 +1,0 @@
-"""Hosts of agents: what makes each one use our server and hook, and the files that say so."""

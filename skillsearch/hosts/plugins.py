@@ -1,0 +1,199 @@
+"""Plugins of hosts as they are installed and enabled now; one reader for each kind of registry.
+
+All of it was read from what the hosts themselves write (`hosts.toml` names the versions). Files
+that are missing, broken or of another form mean no plugins.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from skillsearch.files.openat import using
+from skillsearch.hosts.table import folder_of, hosts
+from skillsearch.text.jsonc import parse_jsonc
+from skillsearch.types import JsonValue
+
+_MAX_BYTES = 4 << 20
+_MAX_PLUGINS = 1_000
+_NUMBERS = re.compile(r"\d+")
+# Scopes of Claude Code for which a plugin is installed in one project.
+_OF_PROJECT = ("project", "local")
+
+
+class Plugin(NamedTuple):
+    """A plugin on this machine: its id, the folder of a version, and whether that is in use."""
+
+    name: str
+    folder: Path
+    version: str
+    is_enabled: bool
+    skills: tuple[Path, ...]
+
+
+def plugins_of(host: str, project: Path | None = None) -> list[Plugin]:
+    """Return the plugins of a host that its user has, or that are enabled in a project alone."""
+    kind, place = hosts()[host].get("plugins", ("", ""))
+    found = READERS[kind](Path(folder_of(place)), project) if kind else iter(())
+    return list(itertools.islice(found, _MAX_PLUGINS))
+
+
+def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
+    installed = _table(_record(base / "plugins" / "installed_plugins.json").get("plugins"))
+    mine = _enabled(base / "settings.json")
+    theirs: dict[str, bool] = {}
+    for name in ("settings.json", "settings.local.json") if project else ():
+        theirs |= _enabled(Path(project or "", ".claude", name))
+    used = set()
+    for name, entries in installed.items():
+        for entry in map(_table, entries if isinstance(entries, list) else [entries]):
+            folder, of_project = (
+                Path(_text(entry.get("installPath"))),
+                entry.get("scope") in _OF_PROJECT,
+            )
+            used.add(os.path.realpath(folder))
+            manifest = _record(folder / ".claude-plugin" / "plugin.json")
+            usual = manifest.get("defaultEnabled") is not False
+            is_mine = mine.get(name, usual) and not of_project
+            if project is None and of_project:
+                continue
+            is_enabled = is_mine
+            if project is not None:
+                is_here = not of_project or _is_same(entry.get("projectPath"), project)
+                is_enabled = theirs.get(name, of_project and mine.get(name, usual))
+                if is_mine or not is_here or (not is_enabled and not of_project):
+                    continue
+            skills = _skills(folder, manifest.get("skills"))
+            yield Plugin(name, folder, _text(entry.get("version")), is_enabled, skills)
+    if project is None:
+        yield from _left_behind(base / "plugins" / "cache", used)
+
+
+def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:
+    if project is not None:
+        return
+    settings: dict[str, JsonValue] = {}
+    with suppress(ValueError, RecursionError):
+        settings = tomllib.loads(_read(base / "config.toml").decode())
+    used = set()
+    for name, entry in _table(settings.get("plugins")).items():
+        plugin, _, market = name.partition("@")
+        is_plain = all(part and "/" not in part and part != ".." for part in (plugin, market))
+        versions = _folders(base / "plugins" / "cache" / market / plugin) if is_plain else []
+        if not versions:
+            continue
+        folder = max(versions, key=_version_order)
+        used.add(os.path.realpath(folder))
+        skills = _skills(folder, _record(folder / ".codex-plugin" / "plugin.json").get("skills"))
+        is_enabled = _table(entry).get("enabled") is not False
+        yield Plugin(name, folder, folder.name, is_enabled, skills)
+    yield from _left_behind(base / "plugins" / "cache", used)
+
+
+def _of_gemini(base: Path, project: Path | None) -> Iterator[Plugin]:
+    rules = _record(base / "extension-enablement.json")
+    for folder in _folders(base):
+        manifest = _record(folder / "gemini-extension.json")
+        if not manifest:
+            continue
+        overrides = _table(rules.get(folder.name)).get("overrides")
+        is_mine = _is_allowed(overrides, Path.home())
+        is_enabled = is_mine if project is None else _is_allowed(overrides, project)
+        if project is None or (is_enabled and not is_mine):
+            version = _text(manifest.get("version"))
+            yield Plugin(folder.name, folder, version, is_enabled, _skills(folder))
+
+
+READERS: Mapping[str, Callable[[Path, Path | None], Iterator[Plugin]]] = {
+    "claude": _of_claude,
+    "codex": _of_codex,
+    "gemini": _of_gemini,
+}
+"""What reads each kind of registry: the user's plugins, or what a project enables besides."""
+
+
+def _enabled(settings: Path) -> dict[str, bool]:
+    """Return what settings of Claude Code say of plugins; a list of versions enables one too."""
+    said = _table(_record(settings).get("enabledPlugins"))
+    return {name: value is True or isinstance(value, list) for name, value in said.items()}
+
+
+def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
+    """Yield the versions in a cache, MARKET/PLUGIN/VERSION, that are not the installed ones."""
+    for market in _folders(cache):
+        for plugin in _folders(market):
+            for folder in _folders(plugin):
+                if os.path.realpath(folder) not in used:
+                    name = f"{plugin.name}@{market.name}"
+                    yield Plugin(name, folder, folder.name, False, _skills(folder))
+
+
+def _is_allowed(overrides: JsonValue, folder: Path) -> bool:
+    """Return whether the rules of Gemini CLI enable an extension in a folder; the last wins."""
+    place, is_allowed = f"{str(folder).rstrip('/')}/", True
+    for rule in filter(None, map(_text, overrides if isinstance(overrides, list) else ())):
+        path = rule.removeprefix("!")
+        around = f"{path.rstrip('*').rstrip('/')}/"
+        if place == around or (path.endswith("*") and place.startswith(around)):
+            is_allowed = not rule.startswith("!")
+    return is_allowed
+
+
+def _skills(folder: Path, more: JsonValue = None) -> tuple[Path, ...]:
+    """Return the folders of skills of a plugin: the usual one, and those its manifest names."""
+    if not folder.is_absolute():
+        return ()
+    real = Path(os.path.realpath(folder))
+    paths = ["skills", *map(_text, more if isinstance(more, list) else [more])]
+    named = [folder / path for path in paths if path and "\0" not in path]
+    found = {os.path.realpath(path): None for path in named if path.is_dir()}
+    inside = [path for path in map(Path, found) if path != real and path.is_relative_to(real)]
+    return tuple(inside) or ((real,) if (real / "SKILL.md").is_file() else ())
+
+
+def _folders(folder: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        some = itertools.islice(entries, _MAX_PLUGINS)
+        return sorted(Path(entry.path) for entry in some if entry.is_dir(follow_symlinks=False))
+    return []
+
+
+def _is_same(path: JsonValue, folder: Path) -> bool:
+    return isinstance(path, str) and os.path.realpath(path) == os.path.realpath(folder)
+
+
+def _table(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _version_order(folder: Path) -> tuple[list[int], str]:
+    return list(map(int, _NUMBERS.findall(folder.name)[:8])), folder.name
+
+
+def _record(path: Path) -> dict[str, JsonValue]:
+    with suppress(ValueError):
+        return parse_jsonc(_read(path).decode("utf-8-sig"))
+    return {}
+
+
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file that is not too large; empty if it cannot be read."""
+    with suppress(OSError, ValueError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with using(descriptor):
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES:
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    return file.read(_MAX_BYTES)
+    return b""

@@ -1,0 +1,34 @@
+"""The table of hosts, and the folders that it names on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from skillsearch.environ import host_folders
+
+_FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
+
+Rows = dict[str, dict[str, Any]]
+"""What is known of each host, by its name; the file says what the keys mean."""
+
+
+@cache
+def hosts() -> Rows:
+    """Return the table, in its order."""
+    return tomllib.loads(Path(__file__).with_name("hosts.toml").read_text("utf-8"))
+
+
+def with_key(key: str) -> Rows:
+    """Return the hosts of which the table says something."""
+    return {name: row for name, row in hosts().items() if key in row}
+
+
+def folder_of(template: str) -> str:
+    """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
+    text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)
+    return os.path.expanduser(text)  # noqa: PTH111  # five times as fast

@@ -1,0 +1,64 @@
+"""Where hosts look for skills from a folder, and what an index has of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from skillsearch.hosts.places import project_places, user_places
+from skillsearch.index.followed import count_skills
+from skillsearch.index.request import IndexRequest, key_of
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.text.safe_text import listed
+from skillsearch.types import Record
+
+State = Literal["new", "indexed", "disabled", "left out", "not indexed"]
+MOST_COUNTED = 9_999
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceReport(Record):
+    """A folder where hosts look, how many skills it holds, and what has become of them.
+
+    new: indexed, and not so before; disabled: the user has turned off its plugin, or another
+    version is the installed one; left out: taken out of the index by the user.
+    """
+
+    path: str
+    hosts: tuple[str, ...]
+    project: str
+    plugin: str
+    state: State
+    skills: int
+
+    @property
+    def told(self) -> tuple[str, str, int, str]:
+        """What a line says of it: state, folder, skills, and whose it is."""
+        whose = self.plugin or listed(self.hosts, 3)
+        return self.state, self.path, self.skills, whose
+
+
+def report_places(
+    index: SkillIndex | None, folder: Path, before: Collection[str] = ()
+) -> list[PlaceReport]:
+    """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
+    request = IndexRequest.load(index.folder) if index else None
+    roots = {str(root.path): root for root in index.opened.settings.roots} if index else {}
+    reports = []
+    for place in (*user_places(), *project_places(folder)):
+        key = key_of(place.path)
+        around = next((one for one in (key, *map(str, Path(key).parents)) if one in roots), "")
+        state: State = "indexed" if around in before else "new"
+        if not place.is_enabled:
+            state = "disabled"
+        elif not around:
+            state = "left out" if request and key in request.left_out else "not indexed"
+        skills = count_skills([place.path], MOST_COUNTED)
+        if index and around == key and place.is_enabled:
+            skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
+        project = str(place.project or "")
+        report = PlaceReport(str(place.path), place.hosts, project, place.plugin, state, skills)
+        reports.append(report)
+    return reports
