@@ -74,7 +74,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},
-    "pydantic": {"cli.models", "evaluation.history", "mcp_server.stdio", "agents.toolsets"}
+    "pydantic": {"cli.models", "evaluation.history", "mcp_server", "agents.toolsets"}
     | {f"agents.{name}" for name in ("default_tools", "failures", "run_tools", "tool")},
     "prompt_toolkit": {"cli.picker"},
     "pymilvus": {"remote.client"},

@@ -20,7 +20,7 @@ from skillsearch.index.build.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Diagnostic, JsonValue, Progress, Root, Skill, SkillFile
+from skillsearch.types import Diagnostic, JsonValue, Progress, Root, Selection, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
@@ -133,9 +133,10 @@ def sources_of_roots(paths: Sequence[Path]) -> tuple[list[SkillFile], tuple[Diag
     return _by_root(found.files, roots), tuple(errors)
 
 
-def sources_of_index(index: SkillIndex) -> list[SkillFile]:
+def sources_of_index(index: SkillIndex, selection: Selection = ()) -> list[SkillFile]:
     """Return the skills of an index in the order of its roots; their stat is unknown."""
-    roots = ((document, Root(Path(document.root), "")) for document in index.documents())
+    documents = index.documents(selection)
+    roots = ((document, Root(Path(document.root), "")) for document in documents)
     found = (SkillFile(one.doc_id, Path(one.path), root, 0, 0, 0) for one, root in roots)
     return _by_root(found, index.opened.settings.roots)
 

@@ -247,6 +247,7 @@ def _skill_rows(
     show_default=True,
 )
 @repeatable("--host hosts", "Only this host. Repeatable.", type=click.Choice(HOSTS))
+@app.all_projects
 @app.as_json
 def budget_command(asked: Asked) -> None:
     """Measure what skills cost in a prompt.
@@ -301,7 +302,7 @@ def _sources(asked: Asked) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
 
     if asked.roots:
         return sources_of_roots(local_roots(asked.roots)[0])
-    return sources_of_index(open_index(asked.settings)), ()
+    return sources_of_index(open_index(asked.settings), scope_of(asked.settings.selection)), ()
 
 
 def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:

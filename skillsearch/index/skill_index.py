@@ -408,7 +408,7 @@ class SkillIndex:
         The name may be in any case, ``root:name`` if several roots have it, or the document's id;
         each also with a constraint on the version, as ``pdf@>=1.2,<2``. Of several documents it
         means the newest in the first root that has any. A SkillNotFoundError, VersionNotFoundError
-        or AmbiguousNameError names what there is.
+        or AmbiguousNameError names what there is, or the project that has it.
         """
         opened = self.opened
         every, roots = opened.corpus.documents, opened.settings.root_paths
@@ -416,16 +416,13 @@ class SkillIndex:
         try:
             return find_by_name(name, documents, roots)
         except SkillNotFoundError as exc:
+            project = ""
             with suppress(SkillError):
-                other = find_by_name(name, every, roots, suggest=False)
-                project = self.root_of(other).project
-                if project and documents is not every:
-                    raise SkillNotFoundError(
-                        name,
-                        (),
-                        f"is a skill of the project {project}; go there, or ask all projects",
-                    ) from exc
-            raise
+                project = self.root_of(find_by_name(name, every, roots, suggest=False)).project
+            if not project:
+                raise
+            reason = f"is a skill of the project {project}: go there, or ask all projects"
+            raise SkillNotFoundError(name, (), reason) from exc
 
     def lacks_channel(self) -> bool:
         """Return whether a dense channel cannot be asked here; the caller is to tell the user."""

@@ -9,12 +9,15 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.build.changes import Changes
+from skillsearch.index.scope import from_folders
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.watcher import watch
@@ -27,6 +30,9 @@ MAX_WAITING = 64
 """Calls that may wait for each other; only a client that is out of order sends more."""
 WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
 INDEXING_SECONDS = 0.2  # how often to look whether a change can be searched
+
+FOLDERS: ContextVar[tuple[str, ...] | None] = ContextVar("folders", default=None)
+"""Where the request that is being answered comes from; None if its client does not say."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ class LibraryThread:
 
     def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Call a function in the thread, after all others and with no time limit."""
-        return self._thread.submit(function, *args, **kwargs)
+        return self._thread.submit(copy_context().run, partial(function, *args, **kwargs))
 
     async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Await a function in the thread; `TimeoutError` if slow, `queue.Full` if many wait."""
@@ -97,6 +103,9 @@ class ServedLibrary:
             library.refresh()
         if self.roots and not library.roots:
             raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
+        selection, folders = self.settings.selection, FOLDERS.get()
+        is_scoped = folders is not None and not self.settings.all_projects
+        library.selection = from_folders(selection, folders or ()) if is_scoped else selection
         return library
 
     def _open(self) -> SkillLibrary:
@@ -113,7 +122,7 @@ class ServedLibrary:
                 executor=executor,
                 reader=settings.reader,
             )
-        library.selection, library.looks = settings.selection, settings.refresh
+        library.looks = settings.refresh
         library.threshold = settings.threshold
         return library
 

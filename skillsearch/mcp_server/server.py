@@ -18,6 +18,7 @@ from skillsearch import __version__
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
+from skillsearch.mcp_server.client_folders import ClientFolders
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
@@ -82,6 +83,7 @@ class SkillServer(Server[Any]):
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
+        self.middleware.append(ClientFolders())
         add, ttl = self.add_request_handler, TOLD_TTL_MS if tells_changes else 0
         self._thread = thread
         self._tools = tools

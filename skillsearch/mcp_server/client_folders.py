@@ -1,0 +1,80 @@
+"""The folders that a client works in, as it tells them: the skills of other projects are not its.
+
+The protocol calls them roots. It asks for them no more since 2026-07-28, but hosts still tell them;
+a client that does not is taken to work where the server runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+import anyio
+import mcp_types as mt
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import ValidationError
+
+from skillsearch.mcp_server.served_library import FOLDERS
+
+SECONDS = 2.0
+"""How long a client may take to name its folders."""
+MAX_FOLDERS = 32
+_ASKING = ("tools/", "resources/", "prompts/", "completion/")
+_CHANGED = "notifications/roots/list_changed"
+
+logger = logging.getLogger(__name__)
+
+
+class ClientFolders:
+    """Asks each client once for its folders, and again when it says that they changed."""
+
+    def __init__(self) -> None:
+        """Begin without clients."""
+        self._known: WeakKeyDictionary[ServerSession, tuple[str, ...] | None] = WeakKeyDictionary()
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Answer a message with `FOLDERS` set to those of its client."""
+        if ctx.method == _CHANGED:
+            self._known.pop(ctx.session, None)
+        if ctx.request_id is None or not ctx.method.startswith(_ASKING):
+            return await call_next(ctx)
+        if ctx.session not in self._known:
+            self._known[ctx.session] = await _ask(ctx)
+        token = FOLDERS.set(self._known[ctx.session])
+        try:
+            return await call_next(ctx)
+        finally:
+            FOLDERS.reset(token)
+
+
+async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
+    """Return the folders of a client, by their paths; None if it names none in time."""
+    session, capabilities = ctx.session, ctx.session.client_capabilities
+    if capabilities is None or capabilities.roots is None or not session.can_send_request:
+        return None
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    try:
+        with anyio.fail_after(SECONDS):
+            told = await session.send_request(
+                mt.ListRootsRequest(), mt.ListRootsResult, metadata=related
+            )
+    except (MCPError, ValidationError, TimeoutError) as exc:
+        logger.info("The client does not say where it works: %s", exc)
+        return None
+    paths = [_path(str(root.uri)) for root in told.roots[:MAX_FOLDERS]]
+    return tuple(filter(None, paths)) or None
+
+
+def _path(uri: str) -> str:
+    """Return the path of a folder on this machine, or nothing."""
+    parts = urlsplit(uri)
+    path = unquote(parts.path, errors="surrogateescape")
+    is_here = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    return path if is_here and path.startswith("/") and "\0" not in path else ""

@@ -1,0 +1,499 @@
+"""One rule of scope for every door: a question sees the user's skills and those of its project."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skillsearch
+from skillsearch.agents import default_tools
+from skillsearch.config import load_settings
+from skillsearch.daemon.answers import Answers
+from skillsearch.environ import variables
+from skillsearch.errors import SkillSearchError
+from skillsearch.index import opening
+from skillsearch.index.opening import Freshness
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.scope import folders_of, from_folders, is_in_scope
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.types import Root
+
+SKILLS = {
+    "user": ("fill-form", "Fill in PDF forms and save them. Use for forms."),
+    "blog": ("publish-post", "Publish a blog post to the site. Use when a post is ready."),
+    "shop": ("refund-order", "Refund an order of the web shop. Use when a customer wants it."),
+}
+REQUESTS = {
+    "user": "fill in a PDF form",
+    "blog": "publish a blog post to the site",
+    "shop": "refund an order of the web shop",
+}
+WAIT_SECONDS = 120
+
+
+@pytest.fixture
+def world(tmp_path, home, make_skill, monkeypatch):
+    """Make a user with a skill, and two projects beside each other with a skill each."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
+    make_skill(home / ".claude" / "skills", *SKILLS["user"])
+    for name in ("blog", "shop"):
+        (home / "work" / name / ".git").mkdir(parents=True)
+        make_skill(home / "work" / name / ".claude" / "skills", *SKILLS[name])
+    monkeypatch.chdir(home)
+    return home / "work"
+
+
+@pytest.fixture
+def indexed(world, cli):
+    """Index the user's skills alone, as from the home folder."""
+    assert cli("index").exit_code == 0
+    return world
+
+
+def names_in(text):
+    """Return the names in an overview of skills."""
+    return re.findall(r"<name>\s*(.*?)\s*</name>", text)
+
+
+def by_query(cli, folder, request):
+    """Ask by ``query``."""
+    found = json.loads(cli("query", request, "--json").stdout)
+    return [hit["name"] for hit in (*found["hits"], *found["perhaps"])]
+
+
+def by_list(cli, folder, request):
+    """List all there are."""
+    return [skill["name"] for skill in json.loads(cli("list", "--json").stdout)["skills"]]
+
+
+def by_show(cli, folder, request):
+    """Show each by its name."""
+    return [name for name, _ in SKILLS.values() if cli("show", name).exit_code == 0]
+
+
+def by_prompt(cli, folder, request):
+    """Ask for the part of a prompt."""
+    return json.loads(cli("prompt", request, "--json").stdout)["skills"]
+
+
+def by_budget(cli, folder, request):
+    """Count what hosts would list."""
+    count = json.loads(cli("budget", "--json").stdout)["skills"]
+    return by_list(cli, folder, request) if count == 2 else [f"{count} skills"]
+
+
+def by_hook(cli, folder, request):
+    """Ask by an event that names the folder; the hook runs elsewhere."""
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": request, "cwd": str(folder)}
+    with chdir("/"):
+        text = cli("hook", stdin=json.dumps(event), obj=float(WAIT_SECONDS)).stdout
+    output = json.loads(text)["hookSpecificOutput"]["additionalContext"] if text else ""
+    return names_in(output)
+
+
+def by_daemon(cli, folder, request):
+    """Ask the daemon for an overview."""
+    asked = {"prompt": request, "n": 3, "folder": str(folder), "index_dir": None}
+    given = {key: value for key, value in variables().items() if key != "SKILLSEARCH_DAEMON"}
+    asked |= {"variables": given, "include_unvetted": False}
+    return names_in("".join(Answers().overview(asked)["offers"].values()))
+
+
+def by_daemons_search(cli, folder, request):
+    """Ask the daemon as ``query`` does."""
+    settings = load_settings()
+    asked = {"n": 5, "threshold": None, "system": "hybrid", "explain": False, "reader": "off"}
+    asked |= {"selection": list(settings.selection), "face": "terminal", "refresh": True}
+    found = Answers().search(asked | {"query": request, "index_dir": str(settings.index_dir)})
+    return [hit["name"] for hit in (*found["result"]["hits"], *found["result"]["perhaps"])]
+
+
+def by_package(cli, folder, request):
+    """Ask by `search_skills`."""
+    default_tools._open.cache_clear()
+    return [hit["name"] for hit in skillsearch.search_skills(request)]
+
+
+def by_library(cli, folder, request):
+    """Ask a library from elsewhere, with the folder as an argument."""
+    with chdir("/"):
+        library = SkillLibrary.open(load_settings().index_dir)
+        return [hit.name for hit in library.search(request, folder=folder).shown]
+
+
+def by_index(cli, folder, request):
+    """Ask an index in the same way, once it knows of the project."""
+    by_library(cli, folder, request)
+    index = SkillIndex.open(load_settings().index_dir)
+    return [hit.name for hit in index.search(request, folder=folder).shown]
+
+
+def by_page(cli, folder, request):
+    """Ask the page in a browser that was opened there."""
+    pages = pytest.importorskip("skillsearch.ui.pages").Pages(load_settings())
+    return [hit.name for hit in pages.search(request, read=False)["result"].shown]
+
+
+DOORS = {
+    door.__name__: door
+    for door in (
+        *(by_query, by_list, by_show, by_prompt, by_budget, by_hook, by_daemon, by_daemons_search),
+        *(by_package, by_library, by_index, by_page),
+    )
+}
+PROMPTS = {"by_prompt", "by_hook", "by_daemon"}
+"""Doors to a prompt, to which only those skills are let that the user vouches for."""
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("own", ["blog", "shop"])
+@pytest.mark.parametrize("is_vouched", [False, True], ids=["new", "vouched"])
+def test_every_door_sees_the_user_s_and_its_own_and_never_the_neighbour_s(
+    indexed, cli, door, own, is_vouched
+):
+    """Though nobody indexed the projects, and whichever was asked first."""
+    other = {"blog": "shop", "shop": "blog"}[own]
+    for name in (other, own):
+        with chdir(indexed / name):
+            cli("query", "anything")
+            if is_vouched:
+                trust = f"{indexed / name}=vetted"
+                assert cli("index", "--trust", trust).exit_code == 0
+    with chdir(indexed / own):
+        seen = {whose: door(cli, indexed / own, REQUESTS[whose]) for whose in SKILLS}
+    assert SKILLS["user"][0] in seen["user"]
+    is_offered = is_vouched or door.__name__ not in PROMPTS
+    assert (SKILLS[own][0] in seen[own]) == is_offered
+    assert all(SKILLS[other][0] not in found for found in seen.values())
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_outside_of_projects_the_user_s_are_seen_alone(indexed, cli, door, tmp_path):
+    """And no folder is taken up that the question does not come from."""
+    with chdir(indexed / "blog"):
+        cli("query", "anything")
+    nowhere = tmp_path / "nowhere"
+    nowhere.mkdir()
+    if door is by_budget:
+        pytest.skip("it counts one skill")
+    with chdir(nowhere):
+        seen = {whose: door(cli, nowhere, REQUESTS[whose]) for whose in SKILLS}
+    assert SKILLS["user"][0] in seen["user"]
+    assert {name for found in seen.values() for name in found} == {SKILLS["user"][0]}
+    roots = [root.path.parents[1].name for root in SkillIndex.open().opened.settings.roots]
+    assert roots == [indexed.parent.name, "blog"]
+
+
+def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
+    """By a flag, a variable or the user's file; a project file may not."""
+    for name in ("blog", "shop"):
+        with chdir(indexed / name):
+            cli("query", "anything")
+    with chdir(indexed / "blog"):
+        assert len(by_list(cli, None, "")) == 2
+        assert "1 skills of other projects" in cli("list").stderr
+        assert cli("list", "--all-projects").stdout.count("\n") == 3
+        assert cli("show", SKILLS["shop"][0], "--all-projects").exit_code == 0
+        refused = cli("show", SKILLS["shop"][0])
+        assert refused.exit_code == 1
+        assert f"is a skill of the project {indexed / 'shop'}" in refused.stderr
+        (indexed / "blog" / "skillsearch.toml").write_text("all_projects = true\n")
+        assert "all_projects is not for a project file" in cli("list").stderr
+
+
+# A server, in the folder where a host starts it, and for a client that names its folders.
+
+
+def served(folder, roots=None):
+    """Return the names that a server finds for each request, for a client of the older protocol."""
+    pytest.importorskip("mcp")
+    ours = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"]}
+    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    ours |= {"SKILLSEARCH_MODEL": "hashing", "SKILLSEARCH_READER": "off"}
+    ours |= {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
+    command = [sys.executable, "-m", "skillsearch", "mcp"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=folder, env=ours, text=True, **pipes) as process:
+        asked = 0
+
+        def send(**record):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **record}) + "\n")
+            process.stdin.flush()
+
+        def answer(method, params):
+            nonlocal asked
+            asked += 1
+            send(id=asked, method=method, params=params)
+            while True:
+                told = json.loads(process.stdout.readline())
+                if told.get("method") == "roots/list":
+                    uris = [{"uri": path.as_uri()} for path in roots]
+                    send(id=told["id"], result={"roots": uris})
+                elif told.get("id") == asked:
+                    return told["result"]
+
+        capable = {} if roots is None else {"roots": {"listChanged": True}}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": capable}
+        answer("initialize", {**hello, "clientInfo": {"name": "test", "version": "1"}})
+        send(method="notifications/initialized", params={})
+        found = {}
+        for whose, request in REQUESTS.items():
+            call = {"name": "search_skills", "arguments": {"query": request}}
+            content = answer("tools/call", call)["structuredContent"]
+            found[whose] = [skill["name"] for skill in (*content["skills"], *content["perhaps"])]
+        process.stdin.close()
+        process.wait(WAIT_SECONDS)
+    return found
+
+
+@pytest.mark.parametrize("by_roots", [False, True], ids=["folder", "roots"])
+def test_a_server_sees_the_skills_of_the_project_that_its_client_works_in(indexed, by_roots):
+    """It is where the host starts the server, or what the host says it is."""
+    blog = indexed / "blog"
+    seen = served(indexed.parent if by_roots else blog, [blog] if by_roots else None)
+    assert seen["user"][0] == SKILLS["user"][0]
+    assert seen["blog"][0] == SKILLS["blog"][0]
+    assert all(SKILLS["shop"][0] not in found for found in seen.values())
+
+
+def test_a_client_that_works_in_two_projects_sees_the_skills_of_both(indexed):
+    """As an editor does with two folders."""
+    seen = served(indexed.parent, [indexed / "blog", indexed / "shop"])
+    assert {whose: found[0] for whose, found in seen.items()} == {
+        whose: name for whose, (name, _) in SKILLS.items()
+    }
+
+
+# What is taken up, and what goes.
+
+
+def test_a_project_of_more_skills_than_a_question_waits_for_says_how(
+    indexed, cli, make_skill, monkeypatch
+):
+    """The user's are found meanwhile."""
+    monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
+    make_skill(indexed / "blog" / ".claude" / "skills", "more", "One skill more than that.")
+    with chdir(indexed / "blog"):
+        result = cli("query", REQUESTS["user"], "--json")
+        (note,) = json.loads(result.stdout)["notes"]
+        assert "are not indexed; searching the index as it was" in note
+        assert note.endswith("To fix: run `skillsearch index`")
+        assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
+        assert cli("index").exit_code == 0
+        assert SKILLS["blog"][0] in by_query(cli, None, REQUESTS["blog"])
+
+
+def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home, make_skill):
+    """Without a command; so does a folder that the user makes or deletes."""
+    folder = home / ".claude" / "plugins" / "cache" / "m" / "kit" / "1.0.0"
+    make_skill(folder / "skills", "turn-plugin", "Turn the pages of a score for a pianist.")
+    record = {"version": 2, "plugins": {"kit@m": [{"scope": "user", "installPath": str(folder)}]}}
+    registry = home / ".claude" / "plugins" / "installed_plugins.json"
+    registry.write_text(json.dumps(record))
+    settings = home / ".claude" / "settings.json"
+    asked = "turn the pages of a score for a pianist"
+    assert by_query(cli, None, asked)[:1] == ["turn-plugin"]
+    index = SkillIndex.open()
+    assert index.find("kit:turn-plugin").root == str(folder / "skills")
+    settings.write_text(json.dumps({"enabledPlugins": {"kit@m": False}}))
+    assert "turn-plugin" not in by_query(cli, None, asked)
+    assert "disabled: 1 skills in 1 folders of hosts: kit@m" in cli("doctor").stdout
+    make_skill(home / ".codex" / "skills", "tune-piano", "Tune a grand piano by ear.")
+    assert by_query(cli, None, "tune a grand piano by ear")[:1] == ["tune-piano"]
+
+
+def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
+    """Until the user names it again."""
+    folder = home / ".claude" / "skills"
+    make_skill(home / ".codex" / "skills", "tune-piano", "Tune a grand piano by ear.")
+    by_query(cli, None, "anything")
+    assert cli("index", "--remove", str(folder)).exit_code == 0
+    assert SKILLS["user"][0] not in by_query(cli, None, REQUESTS["user"])
+    assert "left out" in cli("index").stderr
+    assert SKILLS["user"][0] not in by_query(cli, None, REQUESTS["user"])
+    assert cli("index", str(folder)).exit_code == 0
+    assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
+
+
+def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, cli, make_skill):
+    """In another project it means what that has."""
+    blog, shop = indexed / "blog", indexed / "shop"
+    for folder, text in ((blog, "blog"), (shop, "shop")):
+        make_skill(folder / ".claude" / "skills", "fill-form", f"Fill in the forms of the {text}.")
+        make_skill(folder / ".claude" / "skills", "deploy", f"Deploy the {text} to its server.")
+    for folder in (blog, shop):
+        with chdir(folder):
+            hits = json.loads(cli("query", "deploy to its server", "--json").stdout)
+            found = {hit["name"]: hit["path"] for hit in (*hits["hits"], *hits["perhaps"])}
+            assert found["deploy"].startswith(str(folder))
+            shown = json.loads(cli("show", "fill-form", "--json").stdout)
+            assert shown["trust"] == "vetted"
+            skills = json.loads(cli("list", "--json").stdout)["skills"]
+            (own,) = (
+                one for one in skills if one["name"] == "fill-form" and one["trust"] != "vetted"
+            )
+            assert own["root"].startswith(str(folder))
+            assert cli("show", own["doc_id"]).exit_code == 0
+
+
+def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
+    """Nobody asks from there any more."""
+    with chdir(indexed / "blog"):
+        cli("query", "anything")
+    (indexed / "blog").rename(indexed / "journal")
+    with chdir(indexed / "shop"):
+        assert "gone" not in cli("query", REQUESTS["shop"]).stderr
+    roots = [root.project for root in SkillIndex.open().opened.settings.roots if root.project]
+    assert roots == [str(indexed / "shop")]
+
+
+def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
+    """A skill for files that cannot lie below the folder is not seen from there."""
+    skills = indexed / "blog" / ".claude" / "skills"
+    patterns = {
+        "style": "src/styles/**/*.css",
+        "any": "**/*.py",
+        "two": ["docs/*.md", "src/app.ts"],
+    }
+    for name, paths in patterns.items():
+        make_skill(skills, name, f"Skill named {name}.", paths=paths)
+    seen = {}
+    for folder in ("", "src", "src/styles/dark", "docs", "tests"):
+        place = indexed / "blog" / folder
+        place.mkdir(parents=True, exist_ok=True)
+        with chdir(place):
+            seen[folder] = {name for name in by_list(cli, None, "") if name in patterns}
+    assert seen == {
+        "": {"style", "any", "two"},
+        "src": {"style", "any", "two"},
+        "src/styles/dark": {"style", "any"},
+        "docs": {"any", "two"},
+        "tests": {"any"},
+    }
+
+
+def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_project(
+    indexed, cli, make_skill, tmp_path
+):
+    """Unless the user says otherwise."""
+    mine = tmp_path / "mine"
+    make_skill(mine, "mine", "A skill in a folder of the user.")
+    place = indexed / "blog" / ".claude" / "skills"
+    assert cli("index", str(mine), str(place)).exit_code == 0
+    with chdir(indexed / "shop"):
+        assert "mine" in by_list(cli, None, "")
+        assert SKILLS["blog"][0] not in by_list(cli, None, "")
+        assert cli("index", str(place), "--scope", "user").exit_code == 0
+        assert SKILLS["blog"][0] in by_list(cli, None, "")
+        assert cli("index", str(mine), "--scope", "project").exit_code == 0
+        assert cli("index", "--replace", str(place)).exit_code == 0
+        assert SKILLS["shop"][0] not in by_list(cli, None, "")
+
+
+def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, make_skill):
+    """Whoever names the folder and the roots means exactly these."""
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    option = ("--index-dir", str(tmp_path / "index"))
+    assert cli("index", str(tmp_path / "mine"), *option).exit_code == 0
+    with chdir(world / "blog"):
+        skills = json.loads(cli("list", "--json", *option).stdout)["skills"]
+    assert [skill["name"] for skill in skills] == ["mine"]
+
+
+def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
+    """New, then known; one line each."""
+    with chdir(world / "blog"):
+        first = cli("index").stderr
+        again = json.loads(cli("index", "--json").stdout)["places"]
+    for folder in (home / ".claude" / "skills", world / "blog" / ".claude" / "skills"):
+        assert f"new: {folder} (1 skill; " in first
+    assert {place["state"] for place in again} == {"indexed"}
+    assert {place["project"] for place in again} == {"", str(world / "blog")}
+
+
+# The rule itself.
+
+
+@pytest.mark.parametrize(
+    ("project", "folder", "is_seen"),
+    [
+        ("", "/anywhere", True),
+        ("/w/blog", "/w/blog", True),
+        ("/w/blog", "/w/blog/src", True),
+        ("/w/blog", "/w", False),
+        ("/w/blog", "/w/blog2", False),
+        ("/w/blog", "/w/shop", False),
+        ("/", "/w", True),
+    ],
+)
+def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
+    """Or from everywhere, without one."""
+    root = Root(Path("/r"), "r", project=project)
+    assert is_in_scope(root, [folder]) is is_seen
+    assert is_in_scope(root, ["/other", folder]) is is_seen
+
+
+def test_a_selection_has_one_place_that_the_question_comes_from(tmp_path):
+    """The last that was said; by its real path."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    selection = from_folders((("tags", ("a",)), ("scope", ("/x",))), [tmp_path / "link"])
+    assert selection == (("tags", ("a",)), ("scope", (str(tmp_path / "real"),)))
+    assert folders_of(selection) == (str(tmp_path / "real"),)
+    assert folders_of((("tags", ("a",)),)) == ()
+
+
+def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make_skill, tmp_path):
+    """Against an index that never held the neighbour's skills, by names; the same statistics."""
+    roots = [tmp_path / "one", tmp_path / "two", tmp_path / "three"]
+    rng = np.random.default_rng(3)
+    for root in roots:
+        for number in rng.permutation(12)[:8]:
+            make_skill(root, f"skill-{number}", f"Do the thing numbered {number} for {root.name}.")
+    request = IndexRequest(
+        tuple(roots),
+        "hashing",
+        True,
+        follows="projects",
+        projects={str(root): str(tmp_path / f"p{number}") for number, root in enumerate(roots)},
+    )
+    index, _ = SkillIndex.build(request, tmp_path / "index")
+    for number, root in enumerate(roots):
+        alone = SkillIndex.from_roots(root, index_dir=tmp_path / f"alone-{number}", model="hashing")
+        folder = tmp_path / f"p{number}"
+        scope = from_folders((), [folder])
+        wanted = sorted(document.path for document in alone.documents())
+        assert sorted(document.path for document in index.documents(scope)) == wanted
+        for document in alone.documents():
+            assert index.find(document.name, scope).path == document.path
+            found = index.search(document.description, 20, 0.0, folder=folder, reader="off")
+            assert {hit.root for hit in found} == {str(root)}
+            assert found[0].path == document.path
+
+
+def test_a_look_from_a_new_folder_is_never_put_off(indexed, monkeypatch):
+    """One from the same folder within a second is."""
+    index = SkillIndex.open()
+    freshness = Freshness(index)
+    looks = []
+    monkeypatch.setattr(Freshness, "_compare", lambda self: looks.append(set(self._folders)) or "")
+    for folder in ("/a", "/a", "/b", "/b", "/a"):
+        freshness.look(folders=[folder])
+    assert looks == [{"/a"}, {"/b"}, {"/a"}]
+
+
+def test_a_damaged_registry_or_index_of_hosts_never_ends_an_answer(indexed, cli, home):
+    """What it says of the user's skills stays as it was."""
+    (home / ".claude" / "settings.json").write_text("{")
+    try:
+        assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
+    except SkillSearchError as exc:
+        pytest.fail(str(exc))
