@@ -142,11 +142,20 @@ def by_page(cli, folder, request):
     return [hit.name for hit in pages.search(request, read=False)["result"].shown]
 
 
+def by_choice(cli, folder, request):
+    """Choose the project on a page that was opened elsewhere."""
+    made = pytest.importorskip("skillsearch.ui.pages").Pages(load_settings())
+    made.search("")
+    with chdir("/"):
+        pages = type(made)(load_settings())
+    return [hit.name for hit in pages.search(request, str(folder), read=False)["result"].shown]
+
+
 DOORS = {
     door.__name__: door
     for door in (
         *(by_query, by_list, by_show, by_prompt, by_budget, by_hook, by_daemon, by_daemons_search),
-        *(by_package, by_library, by_index, by_page),
+        *(by_package, by_library, by_index, by_page, by_choice),
     )
 }
 PROMPTS = {"by_prompt", "by_hook", "by_daemon"}

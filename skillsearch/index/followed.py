@@ -6,6 +6,7 @@ come when a question is asked from there, and stay until they are gone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -35,9 +36,15 @@ def followed_places(
     found = _enabled(places)
     for key in held.followed if held else ():
         project = held.projects.get(key, "") if held else ""
-        if project and project not in looked_at and Path(key).is_dir():
+        if project and project not in looked_at and os.path.isdir(key):  # noqa: PTH112  # many
             found.setdefault(key, Place(Path(key), (), Path(project)))
     return found
+
+
+def is_followed(held: IndexRequest, folders: Iterable[str | Path]) -> bool:
+    """Return, in a moment, whether an index holds what it is to take up, and nothing else."""
+    wanted = followed_places(held, held.follows, folders).keys()
+    return wanted <= held.aliases.keys() | set(held.left_out) and set(held.followed) <= wanted
 
 
 def usual_places() -> dict[str, Place]:

@@ -36,6 +36,8 @@ MAX_REFRESHED_FILES = 32
 MAX_FOUND_SKILLS = 100
 """Skills of a project, or of a plugin, that a first question there waits for."""
 _AS_IT_WAS = "searching the index as it was"
+# Somebody waits for the skills of a new folder: an index of more skills is not written anew.
+_LEAST_WITH_DELTA = 1_000
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
@@ -248,14 +250,16 @@ class Freshness:
 
     def _follow_hosts(self, request: IndexRequest) -> str:
         """Take up what hosts look for now and did not before, and return what came and went."""
-        from skillsearch.index.followed import count_skills
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.followed import count_skills, is_followed
 
         folder, folders = self.index.folder, tuple(self._folders)
+        if is_followed(request, folders):
+            return ""
+        from skillsearch.index.build.writers import SegmentLimits
+        from skillsearch.index.root_change import RootChange
+
         change = RootChange(how="keep", folders=folders)
         wanted = change.applied_to(request, unpack=False, missing="leave")
-        if wanted == request:
-            return ""
         new = [root for root in wanted.roots if root not in request.roots]
         count = count_skills(new, MAX_FOUND_SKILLS)
         names = listed(map(str, new), 3)
@@ -273,7 +277,8 @@ class Freshness:
             self.problem = f"the skills of {names} are being indexed; {_AS_IT_WAS}"
             self._job = self._executor.submit(_take_up, folder, change)
             return ""
-        self.index.apply(change, keep_channels=True, missing="keep")
+        limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
+        self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
         self._stamp = _stamp(folder)
         gone = len([root for root in request.roots if root not in wanted.roots])
         changes = [f"{names} with {count} skills came"] * bool(new)

@@ -74,9 +74,14 @@ class _Site:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda given: run(pages.search, given.get("q", ""), refresh=True),
+            "search": lambda given: run(
+                pages.search, given.get("q", ""), given.get("from", ""), refresh=True
+            ),
             "results": lambda given: run(
-                pages.search, given.get("q", ""), read=given.get("read") == "1"
+                pages.search,
+                given.get("q", ""),
+                given.get("from", ""),
+                read=given.get("read") == "1",
             ),
             "skill": lambda given: run(pages.skill, given.get("id", "")),
             "file": lambda given: run(

@@ -18,19 +18,22 @@ from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
+from skillsearch.index.scope import folders_of, from_folders, without_scope
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
-from skillsearch.types import Hit, SkillFile
+from skillsearch.text.safe_text import listed
+from skillsearch.types import Hit, Selection, SkillFile
 from skillsearch.ui.skill_map import make_map
 
 Shown: TypeAlias = dict[str, Any]
 """Values by their names in a template."""
 
 HITS, RIVALS = 10, 6
+ALL_PROJECTS = "*"
 MOST_CHARS = 2_000  # of a query that is typed into a page
 MOST_ROWS = 500  # of a table
 MOST_BYTES = 100_000  # of a body or a file, shown at once
@@ -56,21 +59,26 @@ class Pages:
     _note: str = field(default="", init=False)
     _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
 
-    def index(self, max_age: float = 0) -> SkillIndex:
+    def index(self, max_age: float = 0, selection: Selection = ()) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
         if self._opened is None:
             index = SkillIndex.open(self.settings.index_dir)
             self._opened = Freshness(index, ThreadPoolExecutor(1))
-        self._note = self._opened.look(max_age if self.settings.refresh else None)
+        folders = folders_of(selection or self.settings.selection)
+        self._note = self._opened.look(max_age if self.settings.refresh else None, folders)
         return self._opened.index
 
-    def search(self, query: str, *, refresh: bool = False, read: bool = True) -> Shown:
-        """Search the selected skills.
+    def search(
+        self, query: str, project: str = "", *, refresh: bool = False, read: bool = True
+    ) -> Shown:
+        """Search the selected skills, as seen from a project of the index, or `ALL_PROJECTS`.
 
         With `read`, the reader of the settings looks at the hits, and names are looked for that the
         query may misspell; both take too long for every key.
         """
-        index, query = self.index(0 if refresh else MAX_AGE), query[:MOST_CHARS].strip()
+        selection = self._seen_from(project)
+        index = self.index(0 if refresh else MAX_AGE, selection)
+        query = query[:MOST_CHARS].strip()
         notes = self._note.splitlines()
         answers = answer_queries(
             index,
@@ -79,7 +87,7 @@ class Pages:
             n=HITS,
             threshold=self.settings.threshold,
             reader=self.settings.reader if read else "off",
-            selection=self.settings.selection,
+            selection=selection,
             explain=True,
             face="page",
         )
@@ -87,10 +95,26 @@ class Pages:
         for result in answers:
             shown["result"] = result
             is_lost = read and not result
-            shown["near"] = near_names(index, query, self.settings.selection) if is_lost else ()
+            shown["near"] = near_names(index, query, selection) if is_lost else ()
         if refresh and not query:  # whoever opens the page is about to type
             self.searching.submit(index.search, "anything")
-        return {**shown, "count": len(index)}
+        shown |= {"count": len(index), "project": project, "projects": self._projects(index)}
+        return shown
+
+    def _projects(self, index: SkillIndex) -> list[tuple[str, str]]:
+        """Return what the page can search from, each with its label; nothing without projects."""
+        projects = dict.fromkeys(root.project for root in index.opened.settings.roots)
+        here = listed(folders_of(self.settings.selection), 3)
+        first = [("", f"from {here}")] if here else []
+        some = [(project, f"from {project}") for project in sorted(filter(None, projects))]
+        return [*first, *some, (ALL_PROJECTS, "all projects")] if some else []
+
+    def _seen_from(self, project: str) -> Selection:
+        if project == ALL_PROJECTS:
+            return without_scope(self.settings.selection)
+        is_known = project in (value for value, _ in self._projects(self.index(MAX_AGE)))
+        known = self.settings.selection
+        return from_folders(known, [project]) if project and is_known else known
 
     def skill(self, doc_id: str) -> Shown:
         """Show a skill as it is on disk now, what it costs, and what else answers its requests."""

@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class IndexOptions(TypedDict, total=False):
-    """The options of a `Builder` besides its limits."""
+    """The options of a `Builder`."""
 
     verify: bool
     keep_channels: bool
@@ -67,6 +67,7 @@ class IndexOptions(TypedDict, total=False):
     device: str | None
     embedders: Mapping[str, Embedder]
     progress: Progress | None
+    limits: SegmentLimits
 
 
 @dataclass

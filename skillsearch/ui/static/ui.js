@@ -8,13 +8,14 @@ const AGAIN = 1000; // between two looks at slow work
 
 const parse = (html) => new DOMParser().parseFromString(html, "text/html");
 
-function searchWhileTyping(input, results, said) {
+function searchWhileTyping(input, from, results, said) {
   let soon, later, running;
+  const asked = () => (from ? { q: input.value, from: from.value } : { q: input.value });
 
   async function search(read) {
     running?.abort();
     const mine = (running = new AbortController());
-    const query = new URLSearchParams({ q: input.value, read: read ? "1" : "0" });
+    const query = new URLSearchParams({ ...asked(), read: read ? "1" : "0" });
     try {
       const answer = await fetch(`results?${query}`, { signal: mine.signal });
       const shown = parse(await answer.text());
@@ -24,7 +25,7 @@ function searchWhileTyping(input, results, said) {
       for (const one of results.querySelectorAll("details")) one.open = open.includes(owner(one));
       if (read) {
         said.textContent = [...results.querySelectorAll("h2")].map((one) => one.textContent).join(". ");
-        history.replaceState(null, "", `./?${new URLSearchParams({ q: input.value })}`);
+        history.replaceState(null, "", `./?${new URLSearchParams(asked())}`);
       }
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -42,6 +43,7 @@ function searchWhileTyping(input, results, said) {
     soon = setTimeout(search, TYPING, false);
     later = setTimeout(search, PAUSE, true);
   });
+  from?.addEventListener("change", () => search(true));
   input.form.addEventListener("submit", (event) => {
     event.preventDefault();
     clearTimeout(soon);
@@ -57,6 +59,6 @@ async function lookAgain() {
   else document.querySelector("main").replaceChildren(...main.childNodes);
 }
 
-const input = document.getElementById("q");
-if (input) searchWhileTyping(input, document.getElementById("results"), document.getElementById("said"));
+const [input, from, results, said] = ["q", "from", "results", "said"].map((id) => document.getElementById(id));
+if (input) searchWhileTyping(input, from, results, said);
 if (document.querySelector("[data-wait]")) setTimeout(lookAgain, AGAIN);
