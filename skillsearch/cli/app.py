@@ -39,6 +39,9 @@ _MAX_STDIN_BYTES = 4 << 20
 COMMANDS = {
     "index": "index",
     "query": "query",
+    "add": "sources",
+    "remove": "sources",
+    "update": "sources",
     "find": "interactive",
     "list": "browse",
     "families": "browse",
@@ -64,7 +67,25 @@ COMMANDS = {
     "completion": "interactive",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""
-_KEPT = dict.fromkeys(("eval", "index", "watch"), "; embedded texts are kept")
+ALIASES = {"search": "query"}
+"""Other names of commands, which the help does not list."""
+INTENTS = {
+    "query": "ask look lookup find-skills grep",
+    "add": "install get i clone fetch import",
+    "remove": "uninstall delete rm del unlink",
+    "update": "upgrade sync pull outdated refresh",
+    "list": "ls all skills catalog",
+    "show": "info cat view get-skill describe read load",
+    "mcp": "serve server start-server",
+    "setup": "init config configure connect",
+    "validate": "lint check test",
+    "doctor": "diagnose health fix",
+    "index": "scan reindex build rebuild",
+    "run": "exec execute",
+    "ui": "web browse open",
+}
+"""What people type who mean a command, as in other tools."""
+_KEPT = dict.fromkeys(("add", "eval", "index", "update", "watch"), "; embedded texts are kept")
 INTERRUPTIBLE = {**_KEPT, "run": "", "tune": "; run it again to continue"}
 """Commands that clean up after Ctrl-C, and what the user should know about what is left."""
 _WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
@@ -304,6 +325,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"skillsearch.cli.{COMMANDS[cmd_name]}")
@@ -316,10 +338,13 @@ class Commands(click.Group):
         """Find the command named by the first argument."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
+            folded = name.lower().replace("_", "-")
+            near = [meant for meant, words in INTENTS.items() if folded in words.split()]
+            known = [*self.list_commands(ctx), *ALIASES]
+            near = near or difflib.get_close_matches(folded, known, n=2, cutoff=0.6)
             hint = f" Did you mean: {', '.join(near)}?" if near else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
-        found = super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, [ALIASES.get(name, name), *args[1:]])
         if found[0] in INTERRUPTIBLE:
             raise_on_interrupt()
         return found

@@ -26,6 +26,7 @@ from skillsearch.index.documents import Document
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check
 from skillsearch.reports.places import PlaceReport
+from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
 from skillsearch.types import Diagnostic, IndexReport, JsonValue
@@ -61,6 +62,7 @@ _CHANNEL = _each(str, "model name asked_about") | _each(int, "dimensions vectors
 _STATUS = _HELD | _each(str, "index_dir model advice") | {"size_bytes": int, "in_sync": bool}
 _STATUS |= {"channels": [_CHANNEL | {"usable": bool}], "skills_by_language": {str: int}}
 _STATUS |= {"diagnostics": _SEVERITIES, "differences": Changes}
+_STATUS |= {"sources": [_some(LockedSource) | {"problem": str}]}
 _STATUS |= {"roots": [_some(types.Root) | {"path": str}]}
 _ENTRIES = [_some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
 _OUTPUT = _some(OutputFile) | {"ref": str}
@@ -99,6 +101,9 @@ _HOST = _each(str, "client entries file reason?")
 _HOST["state"] = Literal["write", "remove", "plugin", "unchanged", "changed", "refused"]
 _DAEMON = _each(int, "pid? answered?") | {"version?": str, "seconds?": float}
 _INDEXES = [_each(str, "index_dir generation") | {"skills": int}]
+_SOURCE = _each(str, "source given digest") | {"skills": [str]}
+_UPDATED = _each(str, "source given reason?") | _each([str], "added? changed? removed?")
+_UPDATED["state"] = Literal["updated", "changed", "unchanged", "failed"]
 _OFFERED = {"offers": {str: str}, "unvetted": int}
 MODELS: dict[str, Any] = {
     "index": (
@@ -106,6 +111,9 @@ MODELS: dict[str, Any] = {
         _INDEXED | {"collection": str},
     ),
     "query": _some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str},
+    "add": {"sources": [_SOURCE], "indexed": int},
+    "remove": {"sources": [_SOURCE], "indexed": int},
+    "update": {"sources": [_UPDATED]},
     "list": _COUNTED | {"skills": [_ENTRY]},
     "families": _COUNTED | {"families": [_FIRST | _some(types.Family)]},
     "show": _SHOW,

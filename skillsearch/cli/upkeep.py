@@ -43,7 +43,8 @@ END_SECONDS = 10.0
 def status_command(asked: Asked) -> int:
     """Check that the index matches the files on disk.
 
-    Every file is hashed. Says what differs, and then exits with 1. For an index in Milvus it says
+    Every file is hashed, and so are sources that were added. Says what differs, and then exits
+    with 1. For an index in Milvus it says
     what the index holds; no file is looked at.
     """
     from skillsearch.reports.health import status
@@ -60,7 +61,8 @@ def status_command(asked: Asked) -> int:
         say(f"note: {record['advice']}")
     if not record["in_sync"]:
         say(f"The index differs from the disk ({changes}); run: skillsearch index")
-    return 0 if record["in_sync"] else 1
+    is_changed = any(entry["problem"] for entry in record["sources"])
+    return 0 if record["in_sync"] and not is_changed else 1
 
 
 def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
@@ -99,6 +101,9 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
         rows.append(("channel", form.format(**channel) + lack))
     rows.append(("languages", in_words(record["skills_by_language"])))
     rows += [("root", describe_root(root)) for root in roots]
+    for entry in record["sources"]:
+        told = entry["problem"] or f"as added on {entry['date']}, {entry['digest'][:19]}"
+        rows.append(("source", f"{entry['given']}: {told}"))
     differences = record["differences"]
     rows += [("missing root", path) for path in differences["missing_roots"]]
     for word in ("added", "changed", "removed"):

@@ -35,6 +35,8 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
 from skillsearch.reports.places import PlaceReport, report_places
+from skillsearch.reports.sources import check_sources, unlocked
+from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
@@ -197,6 +199,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
         problem = f"the channel for other languages cannot be asked: {install_line()}"
     yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
     yield from _check_places(index)
+    yield from _check_sources(folder)
     yield from _check_diagnostics(index)
     yield from _check_library(SkillLibrary.of_index(index))
 
@@ -221,6 +224,21 @@ def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Che
     folders = [Path(root) for root in roots if not is_bundle(root)]
     if folders or not roots:
         yield from _check_roots(folders)
+
+
+def _check_sources(folder: IndexFolder) -> Iterator[Check]:
+    """Compare the sources that were added with the lock file."""
+    request = IndexRequest.load(folder.path)
+    try:
+        known = read_lock()
+    except ConfigError as exc:
+        yield Check("sources", "error", str(exc))
+        return
+    for entry, problem in check_sources(known.values(), request):
+        said = f"{entry.given}, added or updated on {entry.date}, {entry.digest[:19]}"
+        yield Check.of("sources", said, f"{said}: {problem}" if problem else "")
+    for source in unlocked(known.values(), request):
+        yield Check("sources", "ok", f"{source}: not pinned; to pin it: skillsearch add")
 
 
 def _check_places(index: SkillIndex | None) -> Iterator[Check]:
@@ -306,10 +324,19 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
         "diagnostics": count_severities(diagnostics),
         "size_bytes": IndexFolder(index.folder).size(),
         "roots": [asdict(root) | {"path": str(root.path)} for root in settings.roots],
+        "sources": _sources_of(index),
         "differences": differences.to_dict(),
         "in_sync": not len(differences) and not differences.missing_roots,
     }
     return record, differences
+
+
+def _sources_of(index: SkillIndex) -> list[JsonValue]:
+    """Return the locked sources that the index holds, each with what is wrong with it."""
+    request = IndexRequest.load(index.folder)
+    held = set(request.sources) if request else set()
+    checked = check_sources(known_sources().values(), request)
+    return [entry.to_dict() | {"problem": why} for entry, why in checked if entry.source in held]
 
 
 def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:

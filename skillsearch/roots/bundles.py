@@ -14,15 +14,17 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from skillsearch.errors import RootError
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import FileStat, is_racy
-from skillsearch.roots import sources
+from skillsearch.files.paths import printable
+from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
 
 _TEMPORARY = ".temporary-"
@@ -37,13 +39,27 @@ def local_root(root: str | Path) -> Path:
 
     The path is absolute and always the same for the same root. If the server of a URL cannot be
     reached, the copy that was unpacked before is used, with a warning in the log; a root that is
-    refused raises `RootError`. A plain folder is returned as it is, even if it does not exist.
+    refused raises `RootError`. What was added, and so is locked, is fetched only if its copy is
+    gone, and must be what it was. A plain folder is returned as it is, even if it does not exist.
     """
     source = sources.source_of(root)
     place = sources.place_of(source)
     if sources.is_bundle(source):
-        update(source, place)
+        locked_source = lock.known_sources().get(source)
+        if not locked_source:
+            update(source, place)
+        elif _intact(source, place) is None:
+            update(source, place, agree=partial(_require_same, locked_source))
     return place
+
+
+def _require_same(known: lock.LockedSource, _old: Path | None, new: Path) -> bool:
+    if content_digest(new) != known.digest:
+        raise RootError(
+            f"{sources.shown(known.source)} is not what was added on {known.date}: its digest is "
+            f"another. To see what changed and take it: skillsearch update {known.given}"
+        )
+    return True
 
 
 def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
@@ -53,13 +69,23 @@ def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[st
     return folders, named if any(map(sources.is_bundle, named)) else ()
 
 
-def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
-    """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it."""
+Agree = Callable[[Path | None, Path], bool]
+"""Decides whether a folder takes the place of the old one, if there is one."""
+
+
+def update(
+    source: str, place: Path, *, agree: Agree | None = None, lock_seconds: float = 300.0
+) -> None:
+    """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
+
+    What is fetched lies beside it until `agree` decides; an error of that leaves it too. With
+    `agree`, a server that cannot be reached is an error.
+    """
     name = sources.shown(source)
     if is_url(source):
         from skillsearch.roots.downloads import check_url
 
-        check_url(source)
+        check_url(source.removeprefix(sources.SKILL_SERVER))
     try:
         place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -67,7 +93,7 @@ def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
             for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
                 shutil.rmtree(left)
             with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=place.parent) as work:
-                _renew(source, place, name, Path(work))
+                _renew(source, place, name, Path(work), agree)
     except TimeoutError as exc:
         raise RootError(
             f"{name}: another process has been unpacking it for {lock_seconds:g} s; stop that "
@@ -80,36 +106,47 @@ def update(source: str, place: Path, *, lock_seconds: float = 300.0) -> None:
         ) from exc
 
 
-def _renew(source: str, place: Path, name: str, work: Path) -> None:
-    """Unpack a local archive, or the file of the server, unless that was unpacked before."""
-    from skillsearch.roots.downloads import UnreachableError, fetch
-
-    ready = None  # unless the folder is intact
+def _intact(source: str, place: Path) -> sources.Downloaded | None:
+    """Return the record of a folder that is as it was unpacked."""
     with suppress(OSError, TypeError, KeyError):
         values = sources.read_ready(place.parent)
         found = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
         if (found.source, found.content) == (source, _digest(place)):
-            ready = found
-    if is_url(source):
-        archive = work / "download"
-        try:
-            with archive.open("xb") as file:
-                new = fetch(source, file, known=ready)
-        except UnreachableError as exc:
-            if ready is None:
-                raise
-            logger.warning("Using the copy that was unpacked before: %s", exc)
-            return
-    else:
-        archive = Path(source)
-        if not archive.is_file():
-            raise RootError(f"{name}: no such archive; correct the path.")
-        new = _known_by(archive, ready)
+            return found
+    return None
+
+
+def content_digest(folder: Path) -> str:
+    """Return ``sha256:`` and a digest of the paths and bytes of all files below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            inner = hashlib.file_digest(file, "sha256").hexdigest()
+        line = f"{path.relative_to(folder).as_posix()}\0{inner}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _renew(source: str, place: Path, name: str, work: Path, agree: Agree | None) -> None:
+    """Unpack what a source is now, unless that was unpacked before."""
+    from skillsearch.roots.downloads import UnreachableError
+
+    ready = _intact(source, place)
+    try:
+        new = _fetch(source, name, work, ready)
+    except UnreachableError as exc:
+        if ready is None or agree:
+            raise
+        logger.warning("Using the copy that was unpacked before: %s", exc)
+        return
     if new is None:
         return
     ready_file = place.parent / sources.READY
     if ready is None or ready.sha256 != new.sha256:
-        _unpack(archive, work / "new", source, name)
+        if not (work / "new").exists():
+            _unpack(work / "download", work / "new", source, name)
+        if agree and not agree(place if place.exists() else None, work / "new"):
+            return
         ready_file.unlink(missing_ok=True)
         if place.exists():
             place.rename(work / "old")
@@ -117,6 +154,30 @@ def _renew(source: str, place: Path, name: str, work: Path) -> None:
     record = asdict(replace(new, source=source, content=_digest(place)))
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
     (work / sources.READY).replace(ready_file)
+
+
+def _fetch(
+    source: str, name: str, work: Path, ready: sources.Downloaded | None
+) -> sources.Downloaded | None:
+    """Fetch a source as a file or as the folder of its skills; None if it is as it was."""
+    from skillsearch.roots.downloads import fetch
+
+    if sources.is_well_known(source):
+        from skillsearch.roots.well_known import fetch_skills
+
+        return fetch_skills(source, work / "new")
+    if source.startswith(sources.SKILL_SERVER):
+        from skillsearch.roots.skill_servers import fetch_served
+
+        return fetch_served(source.removeprefix(sources.SKILL_SERVER), work / "new")
+    archive = work / "download"
+    if is_url(source):
+        with archive.open("xb") as file:
+            return fetch(source, file, known=ready)
+    if not Path(source).is_file():
+        raise RootError(f"{name}: no such archive; correct the path.")
+    archive.symlink_to(source)
+    return _known_by(Path(source), ready)
 
 
 def _known_by(archive: Path, ready: sources.Downloaded | None) -> sources.Downloaded | None:
@@ -143,8 +204,17 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
     if is_url(source) and sources.is_skill_md(source) and not archive_kind(head):
         folder.mkdir()
         file.rename(folder / "SKILL.md")
-    else:
-        extract(file, folder, name=name)
+        return
+    wanted = sources.folder_in(source)
+    whole = folder.with_name("whole") if wanted else folder
+    extract(file.resolve(), whole, name=name)
+    if wanted:
+        tops = [path for path in whole.iterdir() if path.is_dir()]
+        base = tops[0] if len(tops) == 1 else whole
+        found = base.joinpath(*wanted)
+        if not found.is_dir() or found.is_symlink():
+            raise RootError(f"{name} has no folder {printable('/'.join(wanted))!r}; correct it.")
+        found.rename(folder)
 
 
 def _digest(folder: Path) -> str:

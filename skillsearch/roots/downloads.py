@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import ipaddress
 import logging
 import re
 import socket
@@ -44,16 +45,21 @@ def fetch(
     max_bytes: int = 64 << 20,
     seconds: float = 60.0,
     read_seconds: float = 15.0,
+    around: str = "",
 ) -> Downloaded | None:
     """Download a file in some `seconds`; None if the server says that it is still the known one.
 
-    A server that fails raises `UnreachableError`; an unusable URL or too large a file `RootError`.
+    Whoever is named, by the URL or by what a server says `around` it, may lie on the local network;
+    where a server out there sends us may not. A server that fails raises `UnreachableError`; an
+    unusable URL or too large a file `RootError`.
     """
     headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
     headers["User-Agent"] = f"skillsearch/{__version__}"
     headers |= known.condition if known else {}
+    proxies = urllib.request.getproxies().values()
+    named = {urlsplit(one).hostname or "" for one in (around or url, *proxies)}
     with (
-        _Deadline(url, seconds) as deadline,
+        _Deadline(url, seconds, named) as deadline,
         follow(_opener(deadline), url, headers, read_seconds) as response,
     ):
         if response.status == http.client.NOT_MODIFIED and known:
@@ -128,8 +134,9 @@ class _Deadline:
     exit, the errors of the libraries become ours.
     """
 
-    def __init__(self, url: str, seconds: float) -> None:
+    def __init__(self, url: str, seconds: float, named: set[str]) -> None:
         self.has_passed = False
+        self._named = named
         self._url, self._seconds = url, seconds
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -160,8 +167,18 @@ class _Deadline:
             "the network, or download it yourself and name the file."
         ) from error
 
-    def watch(self, connected: socket.socket) -> None:
-        """Shut this socket down too; a duplicate is kept because TLS takes over the socket."""
+    def watch(self, connected: socket.socket, host: str) -> None:
+        """Shut this socket down too; a duplicate is kept because TLS takes over the socket.
+
+        A RootError if it leads into the local network and the user did not name its host.
+        """
+        address = ipaddress.ip_address(str(connected.getpeername()[0]).partition("%")[0])
+        address = getattr(address, "ipv4_mapped", None) or address
+        if host.strip("[]") not in self._named and not address.is_global:
+            raise RootError(
+                f"{shown(self._url)} sends us to {one_line(host, 100)} ({address}), which lies on "
+                "this machine or its network; if that is meant, name that URL yourself."
+            )
         with self._lock:
             self._sockets.append(connected.dup())
         if self.has_passed:
@@ -181,7 +198,7 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
     class Connection(http.client.HTTPConnection):
         def connect(self) -> None:
             super().connect()
-            deadline.watch(self.sock)
+            deadline.watch(self.sock, self.host)
 
     class SecureConnection(http.client.HTTPSConnection, Connection):
         """Connects by the second base, so that the TLS handshake is watched too."""

@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from skillsearch import config
 from skillsearch.errors import RootError
@@ -34,8 +34,18 @@ _REPOSITORY = re.compile(
     r"(?:https?://(?:www\.)?(?P<host>(?:github|gitlab|codeberg)\.(?:com|org))/"
     r"|(?:ssh://)?[\w.-]+@(?P<git_host>[\w.-]+)(?::\d+)?[:/])?"
     r"(?P<path>[\w-][\w.-]*/[\w-][\w.-]*?)(?:\.git)?/?"
+    r"(?:@(?P<ref>[\w.][\w./-]*)|(?:/-)?/tree/(?P<branch>[\w.][\w.-]*))?"
+    r"(?:/(?P<folder>[\w.][\w./ -]*?))?/?"
 )
-"""``owner/repo``, alone or behind a host."""
+"""``owner/repo``, alone or behind a host, maybe with ``@ref`` and a folder."""
+_ARCHIVE = re.compile(
+    r"https?://[^/]+/[^/]+/(?P<repo>[^/]+)/(?:-/)?archive/(?:refs/(?:heads|tags)/)?[^#]+"
+)
+_FOLDER = "#folder="
+WELL_KNOWN = "/.well-known/agent-skills/index.json"
+"""Where a server says which skills it offers: Agent Skills Discovery, version 0.2."""
+SKILL_SERVER = "mcp+"
+"""What a URL of an MCP server begins with that offers skills (the extension SEP-2640)."""
 _UNPLAIN = re.compile(r"[^\w.-]+")
 
 
@@ -71,18 +81,19 @@ def is_bundle(root: str | Path) -> bool:
 def source_of(root: str | Path) -> str:
     """Return the canonical spelling of a root: a URL without its fragment, or an absolute path.
 
-    A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A ``file://`` URL
-    of another machine raises `RootError`.
+    A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A fragment that
+    names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`.
     """
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
         with suppress(RuntimeError):  # no user has the name after the ~
             path = path.expanduser()
         return str(path.absolute())
-    url = root.partition("#")[0]
+    url, mark, folder = root.partition(_FOLDER)
+    url = url.partition("#")[0]
     scheme, _, rest = url.partition("://")
     if scheme.lower() != "file":
-        return f"{scheme.lower()}://{rest}"
+        return f"{scheme.lower()}://{rest}{mark}{folder}"
     host, slash, inner = rest.partition("/")
     if not slash or host not in {"", "localhost"}:
         message = f"{printable(url)!r} does not name a file on this machine; write file:///PATH."
@@ -99,6 +110,10 @@ def place_of(root: str | Path) -> Path:
     if is_skill_md(source):
         parts = parts[:-1]
     last = parts[-1] if parts else ""
+    if is_well_known(source) or source.startswith(SKILL_SERVER):
+        last = urlsplit(source).netloc.rpartition("@")[2]
+    elif archive := _ARCHIVE.fullmatch(source.partition("#")[0]):
+        last = archive["repo"]
     suffix = next((suffix for suffix in SUFFIXES if last.lower().endswith(suffix)), "")
     # The name becomes the alias of the root.
     plain = _UNPLAIN.sub("-", last[: len(last) - len(suffix)])[:_NAME_CHARS].strip("-.")
@@ -116,14 +131,55 @@ def source_behind(folder: Path) -> str:
 
 
 def archive_url(name: str) -> str:
-    """Return the URL of an archive of ``owner/repo`` or of what git can clone; empty for others."""
+    """Return the URL of an archive of ``owner/repo`` or of what git can clone; empty for others.
+
+    Behind it may stand ``@REF``, or the ``/tree/BRANCH`` of a page, and a folder of the repository.
+    """
     found = _REPOSITORY.fullmatch(name)
     if found is None:
         return ""
     host, path = found["host"] or found["git_host"] or "github.com", found["path"]
+    ref = found["ref"] or found["branch"] or "HEAD"
+    folder = f"{_FOLDER}{quote(found['folder'])}" if found["folder"] else ""
     if "gitlab" in host:
-        return f"https://{host}/{path}/-/archive/HEAD/{path.rpartition('/')[2]}-HEAD.zip"
-    return f"https://{host}/{path}/archive/HEAD.zip"
+        return f"https://{host}/{path}/-/archive/{ref}/{path.rpartition('/')[2]}-{ref}.zip{folder}"
+    return f"https://{host}/{path}/archive/{ref}.zip{folder}"
+
+
+def added_source(text: str) -> str:
+    """Return the canonical root for what a user names to add, or raise `RootError`.
+
+    That is a folder or an archive that is there; a repository as for `archive_url`; the URL of an
+    archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.
+    """
+    if Path(text).expanduser().exists():
+        return source_of(text)
+    if url := archive_url(text):
+        return source_of(url)
+    if not is_url(text):
+        raise RootError(
+            f"{printable(text)!r} is no folder here, and no source of skills. Write OWNER/REPO, a "
+            "folder, an archive, a URL, or https://HOST."
+        )
+    source = source_of(text)
+    is_host = source.startswith(("http://", "https://")) and _path(source) in ("", "/")
+    return source.rstrip("/") + WELL_KNOWN if is_host and "?" not in source else source
+
+
+def is_well_known(source: str) -> bool:
+    """Return whether a URL names the list of the skills that a host offers."""
+    return is_url(source) and _path(source).endswith(WELL_KNOWN)
+
+
+def folder_in(source: str) -> tuple[str, ...]:
+    """Return the folder of an archive that a source means, by its parts; none for all of it.
+
+    A RootError if it leads out of the archive.
+    """
+    parts = tuple(part for part in unquote(source.partition(_FOLDER)[2]).split("/") if part)
+    if any(part in (".", "..") or "\0" in part for part in parts):
+        raise RootError(f"{shown(source)}: the folder leads out of the archive.")
+    return parts
 
 
 def read_ready(folder: Path) -> dict[str, JsonValue]:

@@ -1,0 +1,96 @@
+"""The lock file: which sources the user has added, what each was then, and since when."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from skillsearch import config
+from skillsearch.errors import ConfigError, RootError
+from skillsearch.files.atomic_files import write_atomically
+from skillsearch.files.locks import locked
+from skillsearch.types import Record
+
+VERSION = 1
+_MAX_BYTES = 16 << 20
+_LOCK_SECONDS = 300.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSource(Record):
+    """A source that was added: the root that it means, and its content then.
+
+    Attributes:
+        source: The canonical root.
+        given: What the user wrote.
+        digest: ``sha256:`` and the digest of the names and bytes of all files.
+        date: The day of that content, in UTC.
+    """
+
+    source: str
+    given: str
+    digest: str
+    date: str
+
+
+def lock_file() -> Path:
+    """Return the path of the lock file, beside the user's settings; it may not exist."""
+    return config.user_file().with_name("skillsearch.lock")
+
+
+def read_lock() -> dict[str, LockedSource]:
+    """Return the sources that were added, by their roots; a ConfigError if the file is broken."""
+    path = lock_file()
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.read(_MAX_BYTES))
+        if record["version"] != VERSION:
+            raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
+        names = [field.name for field in fields(LockedSource)]
+        found = [LockedSource(*(str(entry[name]) for name in names)) for entry in record["sources"]]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
+        raise ConfigError(
+            f"The lock file {path} cannot be read: {exc}. Bring back a copy, or move it away and "
+            "add the sources again."
+        ) from exc
+    return {entry.source: entry for entry in found}
+
+
+def known_sources() -> Mapping[str, LockedSource]:
+    """Return the same for those who only look something up; empty, with a warning, if broken."""
+    try:
+        return read_lock()
+    except ConfigError as exc:
+        logger.warning("%s", exc)
+        return {}
+
+
+@contextmanager
+def changed_lock() -> Iterator[dict[str, LockedSource]]:
+    """Give the sources to change; what they are on exit is written in one step.
+
+    Raises ConfigError for a broken file, RootError if another process keeps it or the disk is full.
+    """
+    path = lock_file()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
+            entries = read_lock()
+            before = dict(entries)
+            yield entries
+            if entries != before:
+                listed = [asdict(entries[source]) for source in sorted(entries)]
+                text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
+                write_atomically(path, f"{text}\n".encode())
+    except TimeoutError as exc:
+        raise RootError(f"Another process keeps {path}; stop it, or try again later.") from exc
+    except OSError as exc:
+        raise RootError(f"{path} cannot be written: {exc.strerror or exc}.") from exc

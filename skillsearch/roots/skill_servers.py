@@ -1,0 +1,125 @@
+"""Skills of an MCP server that offers them (the extension SEP-2640), as files in a folder.
+
+``skills/list`` names all files of each skill with their digests; they are read as resources.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from skillsearch.errors import RootError, require_installed
+from skillsearch.files.paths import is_plain
+from skillsearch.roots.downloads import UnreachableError
+from skillsearch.roots.sources import Downloaded, shown
+from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
+from skillsearch.text.safe_text import one_line
+
+SECONDS = 120.0
+MAX_FILES, MAX_FILE_BYTES = 512, 16 << 20
+if TYPE_CHECKING:
+    from mcp import Client
+
+_SCHEME, _SKILL_MD = "skill://", "/SKILL.md"
+
+
+def fetch_served(url: str, folder: Path) -> Downloaded:
+    """Read the skills of a server into a new folder, each below the path that it has there.
+
+    A RootError if what is read is not what the server says of it, or it serves no skills.
+    """
+    require_installed("mcp", "A server of skills", "mcp")
+    import anyio
+
+    try:
+        files = anyio.run(_read_all, url)
+    except RootError:
+        raise
+    except Exception as exc:  # groups of errors of whatever the library uses
+        reason = one_line(str(_cause(exc)) or type(_cause(exc)).__name__, 200)
+        raise UnreachableError(f"{shown(url)} does not serve skills: {reason}.") from exc
+    digest = hashlib.sha256()
+    folder.mkdir()
+    for parts, data in sorted(files.items()):
+        place = folder.joinpath(*parts)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        digest.update("/".join(parts).encode() + b"\0" + hashlib.sha256(data).digest())
+    return Downloaded(digest.hexdigest())
+
+
+async def _read_all(url: str) -> dict[tuple[str, ...], bytes]:
+    """Return the bytes of all files of all skills, by their paths."""
+    import anyio
+    from mcp import Client
+
+    files: dict[tuple[str, ...], bytes] = {}
+    left = MAX_BYTES
+    with anyio.fail_after(SECONDS):
+        async with Client(url) as client:
+            for skill in await _list_skills(client, url):
+                for resource in skill["resources"][:MAX_FILES]:
+                    uri, parts = resource["uri"], _parts(resource["uri"], skill["uri"])
+                    data = _bytes_of(await client.read_resource(uri))
+                    if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
+                        said = "has another digest than its server says"
+                        raise RootError(f"{one_line(uri, 200)} {said}. Nothing was added.")
+                    files[parts], left = data, left - len(data)
+                    if left < 0:
+                        raise RootError(f"{shown(url)} serves more than {MAX_BYTES:,} bytes.")
+    return files
+
+
+async def _list_skills(client: Client, url: str) -> list[Any]:
+    import mcp_types as mt
+    from pydantic import ConfigDict
+
+    class Page(mt.Result):
+        model_config = ConfigDict(extra="allow")
+
+    skills: list[Any] = []
+    cursor: str | None = ""
+    while cursor is not None and len(skills) < MAX_SKILLS:
+        params = {"cursor": cursor} if cursor else {}
+        asked = mt.Request[dict[str, Any], str](method="skills/list", params=params)
+        page = (await client.session.send_request(asked, Page)).model_dump()
+        skills += page["skills"]
+        cursor = page.get("nextCursor") if page["skills"] else None
+    if not skills:
+        raise RootError(f"{shown(url)} serves no skills.")
+    return skills[:MAX_SKILLS]
+
+
+def _bytes_of(result: Any) -> bytes:
+    (content,) = result.contents
+    text = getattr(content, "text", None)
+    data = text.encode() if text is not None else base64.b64decode(content.blob)
+    if len(data) > MAX_FILE_BYTES:
+        raise RootError(
+            f"{one_line(str(content.uri), 200)} is larger than {MAX_FILE_BYTES:,} bytes."
+        )
+    return data
+
+
+def _parts(uri: str, skill: str) -> tuple[str, ...]:
+    """Return where a file of a skill belongs, or raise `RootError` if it lies elsewhere."""
+    base = skill.removesuffix(_SKILL_MD)
+    parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
+    is_inside = skill.endswith(_SKILL_MD) and uri.startswith((f"{base}/", skill))
+    if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
+        raise RootError(f"{one_line(uri, 200)} is no file of the skill {one_line(skill, 200)}.")
+    return parts
+
+
+def _is_name(part: str) -> bool:
+    return part not in ("", ".", "..") and is_plain(part) and "/" not in part
+
+
+def _cause(error: BaseException) -> BaseException:
+    with suppress(AttributeError, IndexError):
+        return _cause(error.exceptions[0])  # type: ignore[attr-defined]  # of a group
+    return error

@@ -1,0 +1,144 @@
+"""The skills that a host offers: Agent Skills Discovery, version 0.2.
+
+``/.well-known/agent-skills/index.json`` lists them; each entry has a name, a type, a URL and the
+digest of what is there (github.com/cloudflare/agent-skills-discovery-rfc).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from skillsearch.errors import RootError
+from skillsearch.roots.downloads import fetch
+from skillsearch.roots.sources import Downloaded, shown
+from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonValue
+
+SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+MAX_SKILLS, MAX_INDEX_BYTES, MAX_BYTES, MAX_SKILL_MD = 1_000, 4 << 20, 256 << 20, 1 << 20
+SECONDS = 300.0
+"""How long all downloads of one host may take together."""
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+logger = logging.getLogger(__name__)
+
+
+class Offer(NamedTuple):
+    """A skill that a host offers: ``skill-md`` is a file, ``archive`` a packed folder."""
+
+    name: str
+    kind: str
+    url: str
+    digest: str
+
+
+def fetch_skills(index: str, folder: Path) -> Downloaded:
+    """Download the skills of an index into a new folder, one below each name.
+
+    A RootError if the index or one of the skills is not what it says; nothing is to be used then.
+    """
+    until = time.monotonic() + SECONDS
+    data = _download(index, MAX_INDEX_BYTES, until, index)
+    offers = read_index(data, index)
+    folder.mkdir()
+    digest, left = hashlib.sha256(), MAX_BYTES
+    for offer in offers:
+        content = _download(offer.url, min(left, 64 << 20), until, index)
+        left -= len(content)
+        found = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if found != offer.digest:
+            raise RootError(
+                f"{shown(offer.url)} has the digest {found}, where its index says {offer.digest}: "
+                "it was changed on the way, or the index is old. Nothing was added."
+            )
+        _write(offer, content, folder)
+        digest.update(f"{offer.name}\0{found}\n".encode())
+    return Downloaded(digest.hexdigest())
+
+
+def read_index(data: bytes, url: str) -> list[Offer]:
+    """Return what an index offers that can be used; what cannot is told in the log.
+
+    A RootError if it is no index of a version that is known, or offers nothing.
+    """
+    try:
+        record = json.loads(data)
+        skills = record["skills"]
+        if record.get("$schema", SCHEMA) != SCHEMA or not isinstance(skills, list):
+            raise ValueError(f"its $schema is {record.get('$schema')!r}, not {SCHEMA!r}")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+        reason = one_line(str(exc), 200)
+        raise RootError(f"{shown(url)} is no index of skills, version 0.2: {reason}.") from exc
+    offers: dict[str, Offer] = {}
+    for entry in skills[:MAX_SKILLS]:
+        offer = _offer_of(entry, url)
+        if isinstance(offer, str):
+            logger.warning("Left out of %s: %s", shown(url), offer)
+        elif offer.name in offers:
+            logger.warning("Left out of %s: %s stands twice", shown(url), offer.name)
+        else:
+            offers[offer.name] = offer
+    if len(skills) > MAX_SKILLS:
+        logger.warning(
+            "%s lists %d skills; the first %d count", shown(url), len(skills), MAX_SKILLS
+        )
+    if not offers:
+        raise RootError(f"{shown(url)} offers no skill that can be used.")
+    return list(offers.values())
+
+
+def _offer_of(entry: JsonValue, index: str) -> Offer | str:
+    """Return what an entry offers, or what is wrong with it."""
+    values = entry if isinstance(entry, dict) else {}
+    name, kind, url, digest = (
+        text if isinstance(text := values.get(key), str) else ""
+        for key in ("name", "type", "url", "digest")
+    )
+    if not _NAME.fullmatch(name):
+        return f"the name {one_line(name, 80)!r} is not of a-z, 0-9 and hyphens"
+    if kind not in ("skill-md", "archive"):
+        return f"{name} has the type {one_line(kind, 80)!r}, not skill-md or archive"
+    if not _DIGEST.fullmatch(digest):
+        return f"{name} has no digest such as sha256:9f2c..."
+    try:
+        absolute = urljoin(index, url)
+        is_usable = bool(url) and urlsplit(absolute).scheme in ("http", "https")
+    except ValueError:
+        is_usable = False
+    if not is_usable or (index.startswith("https:") and not absolute.startswith("https:")):
+        return f"{name} has the URL {one_line(url, 80)!r}, which is not to be fetched"
+    return Offer(name, kind, absolute, digest)
+
+
+def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
+    seconds = until - time.monotonic()
+    if seconds <= 0:
+        raise RootError(f"The skills of {shown(index)} take more than {SECONDS:g} s; try again.")
+    buffer = io.BytesIO()
+    fetch(url, buffer, max_bytes=max(max_bytes, 1), seconds=min(seconds, 60.0), around=index)
+    return buffer.getvalue()
+
+
+def _write(offer: Offer, content: bytes, folder: Path) -> None:
+    place = folder / offer.name
+    if offer.kind == "skill-md":
+        if len(content) > MAX_SKILL_MD:
+            raise RootError(f"{shown(offer.url)} is larger than a SKILL.md may be.")
+        place.mkdir()
+        (place / "SKILL.md").write_bytes(content)
+        return
+    from skillsearch.roots.archives import extract
+
+    packed = folder / f"{offer.name}.packed"
+    packed.write_bytes(content)
+    extract(packed, place, name=shown(offer.url))
+    packed.unlink()

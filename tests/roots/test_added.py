@@ -1,0 +1,417 @@
+"""Tests of sources that are added, updated and removed, with servers that are kind or hostile."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import RootError
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.roots import lock, well_known
+from skillsearch.roots.bundles import content_digest, local_root
+from skillsearch.roots.downloads import fetch
+from skillsearch.roots.sources import WELL_KNOWN, added_source, place_of
+from skillsearch.roots.well_known import SCHEMA, read_index
+
+GITHUB = "https://github.com/owner/repo/archive"
+
+
+def skill_md(name, text="Do it."):
+    """Return the bytes of a SKILL.md."""
+    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
+
+
+def sha256(data):
+    """Return a digest as the index of a host has it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@pytest.fixture(autouse=True)
+def hashing(monkeypatch):
+    """Embed without a model."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+
+
+@pytest.fixture
+def host(server):
+    """Offer skills at the well-known place, given by name and text; entries may be changed."""
+
+    def offer(skills, change=lambda entry: entry, **index):
+        entries = []
+        for name, text in skills.items():
+            data = skill_md(name, text)
+            server.page(f"/files/{name}.md", data)
+            entry = {"name": name, "type": "skill-md", "description": "x"}
+            entries.append(change(entry | {"url": f"/files/{name}.md", "digest": sha256(data)}))
+        record = {"$schema": SCHEMA, "skills": entries} | index
+        server.page(WELL_KNOWN, json.dumps(record).encode())
+        return server.url
+
+    return offer
+
+
+@pytest.fixture
+def names():
+    """Return the names of all skills of the user's index."""
+
+    def find():
+        return sorted(document.name for document in SkillIndex.open().documents())
+
+    return find
+
+
+def state():
+    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
+    path = lock.lock_file()
+    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+    digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+    return path.read_text() if path.exists() else "", digests
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ("owner/repo", f"{GITHUB}/HEAD.zip"),
+        ("owner/repo@v1.2", f"{GITHUB}/v1.2.zip"),
+        ("owner/repo/skills/pdf", f"{GITHUB}/HEAD.zip#folder=skills/pdf"),
+        ("owner/repo@main/skills", None),
+        ("https://github.com/owner/repo", f"{GITHUB}/HEAD.zip"),
+        ("https://github.com/owner/repo.git", f"{GITHUB}/HEAD.zip"),
+        ("git@github.com:owner/repo.git", f"{GITHUB}/HEAD.zip"),
+        ("https://github.com/owner/repo/tree/main/skills", f"{GITHUB}/main.zip#folder=skills"),
+        (
+            "https://gitlab.com/owner/repo",
+            "https://gitlab.com/owner/repo/-/archive/HEAD/repo-HEAD.zip",
+        ),
+        ("https://skills.example.com", f"https://skills.example.com{WELL_KNOWN}"),
+        ("https://skills.example.com/", f"https://skills.example.com{WELL_KNOWN}"),
+        ("https://x.example/pack.zip", "https://x.example/pack.zip"),
+        ("mcp+https://x.example/mcp", "mcp+https://x.example/mcp"),
+    ],
+)
+def test_what_people_name_means_a_source(given, source):
+    """As it stands on the page of a repository, or as other tools have it."""
+    assert added_source(given) == (source or f"{GITHUB}/main/skills.zip")
+
+
+def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypatch):
+    """And what is neither is refused with what can be written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "repo").mkdir(parents=True)
+    assert added_source("owner/repo") == str(tmp_path / "owner" / "repo")
+    with pytest.raises(RootError, match="Write OWNER/REPO, a folder, an archive, a URL"):
+        added_source("nothing")
+
+
+def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names):
+    """With a question before anything is taken, and nothing offered in prompts."""
+    url = host({"brew-tea": "Hot.", "boil-egg": "Six minutes."})
+    result = cli("add", url, "--json")
+    assert result.exit_code == 0
+    (source,) = json.loads(result.stdout)["sources"]
+    assert source["skills"] == ["boil-egg", "brew-tea"]
+    assert names() == ["boil-egg", "brew-tea"]
+    (entry,) = lock.read_lock().values()
+    assert (entry.given, entry.digest) == (url, source["digest"])
+    assert json.loads(cli("prompt", "brew tea", "--json").stdout)["skills"] == []
+    assert "unchanged since" in cli("update").stderr
+
+    host({"brew-tea": "Hotter.", "fry-egg": "Hot pan."})
+    before = state()
+    asked = cli("update")
+    assert asked.exit_code == 1
+    assert "added: fry-egg; changed: brew-tea; removed: boil-egg" in asked.stderr
+    assert state() == before
+    assert cli("index").exit_code == 0  # it renews nothing that was added
+    assert state() == before
+    taken = json.loads(cli("update", url, "--yes", "--json").stdout)["sources"]
+    assert [record["state"] for record in taken] == ["updated"]
+    assert names() == ["brew-tea", "fry-egg"]
+    assert cli("update").exit_code == 0
+
+    assert cli("remove", "http://nowhere.example").exit_code == 2
+    other = cli("index", "--examples")
+    assert other.exit_code == 0
+    assert cli("remove", url).exit_code == 0
+    assert lock.read_lock() == {}
+    assert "brew-tea" not in names()
+
+
+def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
+    """The rest of the repository is not there."""
+    files = {
+        f"repo-1/{part}/{name}/SKILL.md": skill_md(name)
+        for part, name in (("skills", "a"), ("skills", "b"), ("other", "c"))
+    }
+    archive = pack("repo.zip", files)
+    url = server.page("/owner/repo/archive/HEAD.zip", archive.read_bytes())
+    assert cli("add", f"{url}#folder=skills").exit_code == 0
+    assert names() == ["a", "b"]
+    (root,) = SkillIndex.open().opened.settings.roots
+    assert (root.path.name, root.trust) == ("repo", "fetched")
+    for wrong in ("nothing", "../x", "skills/a/SKILL.md"):
+        assert cli("add", f"{url}#folder={wrong}").exit_code == 2
+    assert len(lock.read_lock()) == 1
+
+
+def test_a_folder_here_is_added_as_the_user_s_and_not_pinned(cli, tmp_path, make_skill, names):
+    """Nobody fetches it."""
+    make_skill(tmp_path / "mine", "mine")
+    assert cli("add", tmp_path / "mine").exit_code == 0
+    assert names() == ["mine"]
+    assert not lock.lock_file().exists()
+    assert SkillIndex.open().opened.settings.roots[0].trust == "vetted"
+
+
+def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill, names, home):
+    """Byte for byte, by the extension of the protocol."""
+    pytest.importorskip("mcp")
+    served = tmp_path / "served"
+    path = make_skill(served, "draw-map", "Draw a map of a walk.")
+    (path.parent / "assets").mkdir()
+    (path.parent / "assets" / "dot.bin").write_bytes(bytes(range(256)))
+    ours = {"HOME": str(home), "PATH": os.environ["PATH"], "SKILLSEARCH_MODEL": "hashing"}
+    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [sys.executable, "-m", "skillsearch", "mcp", str(served), "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=ours, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = re.search(r"http://\S+", process.stderr.readline())[0]
+            assert cli("add", f"mcp+{url}").exit_code == 0
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert names() == ["draw-map"]
+    (document,) = SkillIndex.open().documents()
+    copy = Path(document.path).parent
+    assert content_digest(copy) == content_digest(path.parent)
+    unreachable = cli("update")
+    assert (unreachable.exit_code, "does not serve skills" in unreachable.stderr) == (1, True)
+    assert names() == ["draw-map"]
+
+
+# Hostile servers: a clear error, and everything as before.
+
+
+def other_digest(entry):
+    """Say of a file what it is not."""
+    return entry | {"digest": sha256(b"other")}
+
+
+def to_loopback(server):
+    """Send whoever asks for the index to this machine, by another name."""
+    server.redirect(WELL_KNOWN, f"http://localhost:{server.address.partition(':')[2]}/x")
+
+
+def in_a_circle(server):
+    """Send whoever asks for the index there again."""
+    server.redirect(WELL_KNOWN, WELL_KNOWN)
+
+
+def dying(server):
+    """Break off in the middle of the index."""
+    server.page(WELL_KNOWN, b'{"skills": [', content_length="1000")
+
+
+ATTACKS = {
+    "other digest": (lambda server, host: host({"a": "x"}, other_digest), "has the digest sha256:"),
+    "redirect": (lambda server, host: to_loopback(server), "lies on this machine or its network"),
+    "circle": (lambda server, host: in_a_circle(server), "redirects more than"),
+    "dying": (lambda server, host: dying(server), "cannot be downloaded"),
+    "page": (lambda server, host: server.page(WELL_KNOWN, b"<html>"), "is no index of skills"),
+    "missing": (lambda server, host: server.page(WELL_KNOWN, b"", 404), "answered 404"),
+    "failing": (lambda server, host: server.page(WELL_KNOWN, b"", 503), "is failing"),
+    "huge": (
+        lambda server, host: server.page(WELL_KNOWN, b" " * (well_known.MAX_INDEX_BYTES + 9)),
+        "is larger than",
+    ),
+    "version": (lambda server, host: host({"a": "x"}, **{"$schema": "9"}), "its $schema is '9'"),
+    "empty": (lambda server, host: host({}), "offers no skill"),
+    "deep": (lambda server, host: server.page(WELL_KNOWN, b"[" * 100_000), "is no index of skills"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("is_update", [False, True], ids=["add", "update"])
+def test_a_hostile_server_changes_nothing(cli, server, host, names, attack, is_update):
+    """Neither index, nor lock file, nor the copy that is there."""
+    make, message = attack
+    if is_update:
+        host({"good": "Good."})
+        assert cli("add", server.url).exit_code == 0
+    before = state(), names() if is_update else []
+    make(server, host)
+    result = cli("update", "--yes") if is_update else cli("add", server.url)
+    assert result.exit_code == (1 if is_update else 2)
+    assert message in result.stderr
+    assert (state(), names() if is_update else []) == before
+    assert not list(place_of(added_source(server.url)).parent.glob(".temporary-*"))
+
+
+def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
+    """One bad entry never stops the rest."""
+    bad = [
+        {"name": "../up"},
+        {"name": "UPPER"},
+        {"type": "mcp"},
+        {"url": "file:///etc/passwd"},
+        {"url": ""},
+        {"digest": "md5:1"},
+        {"name": 5},
+        {"url": "http://[::1"},
+        {"name": "a" * 65},
+    ]
+    count = iter(bad)
+
+    def spoil(entry):
+        return entry if entry["name"] == "good" else entry | next(count)
+
+    url = host({f"bad-{number}": "x" for number in range(len(bad))} | {"good": "y"}, spoil)
+    assert cli("add", url).exit_code == 0
+    assert names() == ["good"]
+    assert len([line for line in caplog.messages if line.startswith("Left out of")]) == len(bad)
+
+
+def test_an_index_is_read_whatever_its_entries_are():
+    """Entries of any shape, one name twice, and more than count."""
+    good = {"name": "a", "type": "archive", "url": "a.zip", "digest": sha256(b"")}
+    entries = [
+        None,
+        1,
+        [],
+        "x",
+        {},
+        good,
+        good,
+        {**good, "name": "b", "url": "//cdn.example/b.zip"},
+    ]
+    data = json.dumps({"skills": entries}).encode()
+    found = read_index(data, f"https://x.example{WELL_KNOWN}")
+    assert [(offer.name, offer.url) for offer in found] == [
+        ("a", "https://x.example/.well-known/agent-skills/a.zip"),
+        ("b", "https://cdn.example/b.zip"),
+    ]
+
+
+def test_a_server_out_there_cannot_send_us_to_this_machine(server, monkeypatch, tmp_path):
+    """Whoever is named may lie here; a stranger that a named one points to may not."""
+    url = server.page("/x", b"x")
+    with (tmp_path / "a").open("wb") as file:
+        assert fetch(url, file) is not None
+        with pytest.raises(RootError, match="if that is meant, name that URL yourself"):
+            fetch(url, file, around="https://skills.example.com/index.json")
+        fetch(url, file, around=f"{server.url}/index.json")
+
+
+# The lock file.
+
+
+def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
+    """Else it is refused, with the way to see what changed."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    place = place_of(added_source(url))
+    for _ in range(2):
+        shutil.rmtree(place.parent)
+        assert cli("index").exit_code == 0
+        assert names() == ["good"]
+    shutil.rmtree(place.parent)
+    host({"good": "Bad."})
+    refused = cli("index")
+    assert refused.exit_code == 2
+    assert f"skillsearch update {url}" in refused.stderr
+    assert "its copy is gone" in cli("doctor").stdout
+    assert cli("update", "--yes").exit_code == 0
+    assert names() == ["good"]
+
+
+def test_doctor_compares_copies_with_the_lock_file(cli, host):
+    """What was changed in the copy is found by its content."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    assert f"{url}, added or updated on" in cli("doctor").stdout
+    place = place_of(added_source(url))
+    path = place / "good" / "SKILL.md"
+    path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
+    assert "its copy is not what was added on" in cli("doctor").stdout
+    assert "its copy is not what was added on" in cli("status").stdout
+    cli("index", "--examples")
+    cli("index", "--remove", added_source(url))
+    assert f"it is not in the index: skillsearch add {url}" in cli("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"version": 2, "sources": []}', '{"version": 1}', "x" * 9]
+)
+def test_a_broken_lock_file_is_told_and_in_the_way_of_changes_alone(
+    cli, host, text, make_skill, tmp_path
+):
+    """It is never overwritten."""
+    make_skill(tmp_path / "mine", "mine")
+    cli("index", tmp_path / "mine")
+    path = lock.lock_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    for command in (("add", host({"good": "x"})), ("update",), ("remove", "x/y")):
+        result = cli(*command)
+        assert (result.exit_code, "cannot be read" in result.stderr) == (2, True)
+    assert cli("query", "mine").exit_code == 0
+    assert "The lock file" in cli("doctor").stdout
+    assert path.read_text() == text
+
+
+def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):
+    """Both or neither."""
+    url = host({"good": "x"})
+
+    def fail(*_args, **_options):
+        raise RootError("no room")
+
+    monkeypatch.setattr(SkillIndex, "build", fail)
+    assert cli("add", url).exit_code == 2
+    assert lock.read_lock() == {}
+
+
+def test_nothing_is_fetched_unasked(cli, host, server):
+    """By what only looks."""
+    cli("add", host({"good": "x"}))
+    server.asked.clear()
+    for command in (("query", "good"), ("list",), ("doctor",), ("status",), ("index",), ("setup",)):
+        cli(*command)
+    local_root(added_source(server.url))
+    assert server.asked == []
+
+
+# Words that people bring.
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        *(("install", "add"), ("uninstall", "remove"), ("upgrade", "update"), ("ls", "list")),
+        *(("info", "show"), ("serve", "mcp"), ("init", "setup"), ("lookup", "query")),
+        *(("qurey", "query"), ("indx", "index"), ("serach", "search")),
+    ],
+)
+def test_other_tools_words_lead_to_ours(cli, word, meant):
+    """By what is meant, else by letters."""
+    result = cli(word, "pdf")
+    assert result.exit_code == 2
+    assert f"Did you mean: {meant}" in result.stderr
+
+
+def test_search_is_query(cli, make_skill, tmp_path):
+    """In all it takes."""
+    make_skill(tmp_path / "mine", "brew-tea", "Brew tea.")
+    cli("index", tmp_path / "mine")
+    assert (
+        cli("search", "brew tea", "--json").stdout.split('"seconds"')[0]
+        == (cli("query", "brew tea", "--json").stdout.split('"seconds"')[0])
+    )
+    assert "\n  search " not in cli("--help").stdout
