@@ -11,6 +11,7 @@ import click
 import pytest
 
 from skillsearch.cli.app import app
+from skillsearch.hosts.table import hosts
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 
@@ -160,3 +161,13 @@ def example_figures(found, name):
     at = found["states"].get(name)
     behind = [at["answerable"]["kept"], at["negatives"]["false"]] if at else []
     return [100 * figure for figure in (*shares, *auroc, *behind)]
+
+
+@NEEDS_README
+def test_the_page_of_hosts_is_made_from_their_table():
+    """``python scripts/host_pages.py`` writes it."""
+    made = runpy.run_path(str(CHECKOUT / "scripts" / "host_pages.py"))
+    text = made["PAGE"].read_text(encoding="utf-8")
+    assert made["with_table"](text) == text
+    count = len(hosts())
+    assert f"[{count} hosts]" in README.read_text(encoding="utf-8")

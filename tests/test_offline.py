@@ -30,6 +30,11 @@ QUICK = {
     "index": "skillsearch index --verify",
     "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
     " && skillsearch query --explain 회의록",
+    "add": "mkdir m && printf -- '---\\nname: m\\ndescription: d\\n---\\n' > m/SKILL.md"
+    " && skillsearch add ./m",
+    "remove": "mkdir m && printf -- '---\\nname: m\\ndescription: d\\n---\\n' > m/SKILL.md"
+    " && skillsearch add ./m && skillsearch remove ./m",
+    "update": "skillsearch update",
     "find": "(sleep 3; printf 'my pod restarts\\r'; sleep 9)"
     " | script -qec 'skillsearch find' /dev/null | grep kubernetes-crashloop",
     "list": "skillsearch list",

@@ -11,8 +11,9 @@ import html
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from skillsearch.hosts.table import with_key
 from skillsearch.types import JsonValue
 
 Unit = Literal["characters", "tokens", "characters each"]
@@ -282,33 +283,15 @@ class Host:
         return unit, max(1, window * hundredths // 100)
 
 
-_EACH = Host("all are listed", _cap, ("characters each", 1_024))
-"""Hermes: tools/skills_tool.py of hermes_agent 0.19; deepagents: middleware/skills.py of 0.7.32."""
-HOSTS = {
-    "claude-code": Host(
-        "order of the roots, then name (really by use, most used first)",
-        _fit_names_first,
-        # Of the 200,000 tokens that are assumed.
-        limit=("characters", 8_000),
-        # Its skillListingBudgetFraction, 1 %, at 4 characters a token.
-        of_window=("characters", 4),
-        hides=True,
-        with_when=True,
-    ),
-    "codex": Host(
-        "order of the roots, then name (really repository before user, then name)",
-        codex_kept,
-        limit=("characters", 8_000),
-        of_window=("tokens", 2),
-    ),
-    "openclaw": Host(
-        f"name; at most {OPENCLAW_SKILLS} skills",
-        _fit_xml,
-        limit=("characters", 18_000),  # its DEFAULT_MAX_SKILLS_PROMPT_CHARS
-        hides=True,
-        by_name=True,
-    ),
-    "hermes": _EACH,
-    "deepagents": _EACH,
-}
+_RULES = {"names first": _fit_names_first, "lines": codex_kept, "xml": _fit_xml, "each": _cap}
+
+
+def _host(listing: Mapping[str, Any]) -> Host:
+    """Return how a host lists skills, by its row of the table."""
+    more: dict[str, Any] = {key: value for key, value in listing.items() if key != "rule"}
+    more |= {key: tuple(value) for key, value in more.items() if isinstance(value, list)}
+    return Host(fit=_RULES[listing["rule"]], **more)
+
+
+HOSTS = {name: _host(row["listing"]) for name, row in with_key("listing").items()}
 """The hosts whose limits are known."""

@@ -22,6 +22,7 @@ from skillsearch.cli.output import (
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
+from skillsearch.hosts.table import with_key
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
 from skillsearch.skills.resources import list_files, read_file
@@ -38,8 +39,8 @@ _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "t
 _SOURCE = ("trust", "origin")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
 WINDOW = 200_000
-HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
-"""Repeated here, so that the help does not import what measures them."""
+HOSTS = tuple(with_key("listing"))
+"""Hosts whose listing is measured."""
 
 _Cell: TypeAlias = "str | int | float | None"
 """A float is a share."""

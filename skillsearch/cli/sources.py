@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +19,6 @@ from skillsearch.config import Settings, load_settings, user_index_dir
 from skillsearch.errors import RootError
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.reports.sources import SkillChanges, compare
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource
@@ -26,6 +26,9 @@ from skillsearch.roots.sources import added_source, is_bundle, place_of, shown
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import listed
 from skillsearch.types import IndexReport, JsonValue
+
+if TYPE_CHECKING:
+    from skillsearch.reports.sources import SkillChanges
 
 _MOST_NAMED = 10
 
@@ -128,6 +131,8 @@ def update_command(asked: Asked) -> int:
 
 def _updated(entry: LockedSource, asked: Asked) -> dict[str, JsonValue]:
     """Fetch a source beside its copy, and take it if the user agrees."""
+    from skillsearch.reports.sources import compare
+
     found: list[SkillChanges] = []
     record: dict[str, JsonValue] = {"source": shown(entry.source), "given": entry.given}
 
@@ -181,6 +186,8 @@ def _root(source: str) -> Path | str:
 
 
 def _record(source: str, given: str) -> dict[str, JsonValue]:
+    from skillsearch.reports.sources import compare
+
     known = lock.read_lock().get(source)
     record: dict[str, JsonValue] = {"source": shown(source), "given": given}
     place = place_of(source)
