@@ -281,6 +281,13 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir(APP, appauthor=False))
 
 
+def data_dir() -> Path:
+    """Return the user's folder for data of skillsearch that is not to be lost."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APP, appauthor=False))
+
+
 def user_file() -> Path:
     """Return the path of the user's own settings; it may not exist."""
     import platformdirs

@@ -12,7 +12,15 @@ PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
     {"environ", "errors", "types"},
     {"text"},
-    {"config", "files", "hosts.places", "hosts.plugins", "hosts.table", "setting_values"},
+    {
+        "config",
+        "files",
+        "hosts.moved",
+        "hosts.places",
+        "hosts.plugins",
+        "hosts.table",
+        "setting_values",
+    },
     {"execution", "hosts", "roots", "skills"},
     {"embedders"},
     {"readers"},

@@ -62,6 +62,7 @@ COMMANDS = {
     "hook": "query",
     "prompt": "query",
     "budget": "browse",
+    "library": "library",
     "eval": "eval",
     "tune": "eval",
     "completion": "interactive",

@@ -22,6 +22,7 @@ from skillsearch.cli.output import (
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
+from skillsearch.hosts.moved import library_folder
 from skillsearch.hosts.table import with_key
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
@@ -303,7 +304,13 @@ def _sources(asked: Asked) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
 
     if asked.roots:
         return sources_of_roots(local_roots(asked.roots)[0])
-    return sources_of_index(open_index(asked.settings), scope_of(asked.settings.selection)), ()
+    index = open_index(asked.settings)
+    sources = sources_of_index(index, scope_of(asked.settings.selection))
+    library = library_folder().resolve()
+    listed = [source for source in sources if source.root.path != library]
+    if away := len(sources) - len(listed):
+        say(f"note: {away:,} skills of your library are found, and listed by no host")
+    return listed, ()
 
 
 def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:

@@ -21,6 +21,7 @@ from skillsearch.budget.hosts import Listing
 from skillsearch.evaluation import types as evaluation
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.execution.types import OutputFile, RunResult, StagedInput
+from skillsearch.hosts.moved import Move
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.reports.cache import CacheEntry
@@ -129,6 +130,7 @@ MODELS: dict[str, Any] = {
     "env": _each(str, "folder active")
     | {"environments": [str], "skills?": [_each(str, "id name description")]},
     "prompt": _each(str, "query prompt") | {"skills": [str], "fits": bool} | _OFFERED,
+    "library": {"folder": str, "moves": [Move], "done": bool},
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),
     "tune": _TUNED | {"measured": {str: _MEASURED}},

@@ -78,6 +78,12 @@ def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
     return Entry(client, ("hooks", hook["event"], 0), runs)
 
 
+def switch_entry(client: str, skill: str, *, is_off: bool) -> Entry:
+    """Return what makes a host with a ``switch`` list a skill no more, or again as by itself."""
+    switch = HOSTS[client]["switch"]
+    return Entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+
+
 def add_command(client: str, server: Sequence[str] | str) -> str:
     """Return the host's own command that adds our server, or nothing if it has none."""
     entry = json.dumps({"name": NAME, **server_entry(client, server).value})

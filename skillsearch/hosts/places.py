@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from skillsearch.hosts.moved import library_folder
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, with_key
 
@@ -34,8 +35,13 @@ class Place:
 
 
 def user_places() -> tuple[Place, ...]:
-    """Return the user's folders in the order of the table, then those of plugins."""
-    return (*_user_folders(), *_of_plugins(None))
+    """Return the user's folders in the order of the table, then those of plugins, and the library.
+
+    The library holds skills that no host is to list; nothing in it was not the user's before.
+    """
+    library = library_folder()
+    is_used = library.is_dir() and any(library.iterdir())
+    return (*_user_folders(), *_of_plugins(None), *([Place(library, (), None)] if is_used else ()))
 
 
 def _user_folders() -> tuple[Place, ...]:

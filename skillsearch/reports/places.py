@@ -36,7 +36,7 @@ class PlaceReport(Record):
     @property
     def told(self) -> tuple[str, str, int, str]:
         """What a line says of it: state, folder, skills, and whose it is."""
-        whose = self.plugin or listed(self.hosts, 3)
+        whose = self.plugin or listed(self.hosts, 3) or "your library"
         return self.state, self.path, self.skills, whose
 
 

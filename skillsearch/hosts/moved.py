@@ -1,0 +1,235 @@
+"""Skills moved out of the folders of hosts into the user's library, and back; nothing is ever lost.
+
+A journal beside the library says before each step what is to be done. Whatever a process that was
+killed has left is finished, or undone, by whoever opens the journal next: a skill lies in one of
+the two places, or whole in both, at every moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from skillsearch import config
+from skillsearch.errors import SkillError, StorageError
+from skillsearch.files.atomic_files import sync_to_disk
+from skillsearch.files.locks import locked
+from skillsearch.types import Record
+
+State = Literal["moving", "moved", "restoring", "restored"]
+STATES: tuple[State, ...] = get_args(State)
+_JOURNAL, _INCOMING, _LEAVING = "journal.jsonl", ".incoming-", ".leaving-"
+_LOCK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Record):
+    """A skill folder that was moved: where from, where to, and how far that is.
+
+    The `link` is the text of a link that stood there instead of a folder, else empty. With a
+    `switch`, nothing was moved: that host was told in the file `source` not to list it.
+    """
+
+    number: int
+    name: str
+    source: str
+    target: str
+    state: State
+    link: str = ""
+    switch: str = ""
+
+
+def library_folder() -> Path:
+    """Return the folder of the user's library, a root like others; it may not exist."""
+    return config.data_dir() / "library"
+
+
+class Journal:
+    """The moves that were made, by number; use `open_journal`."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a journal; a StorageError for a damaged one, though its last line may be torn."""
+        self._path = path
+        self.moves: dict[int, Move] = {}
+        data = path.read_bytes() if path.exists() else b""
+        whole, mark, torn = data.rpartition(b"\n")
+        if torn:  # it was being written when the process ended
+            os.truncate(path, len(whole + mark))
+        for number, line in enumerate(whole.split(b"\n") if mark else (), start=1):
+            try:
+                move = Move(**json.loads(line))
+                if move.state not in STATES:
+                    raise ValueError(f"its state is {move.state!r}")
+            except (ValueError, TypeError, RecursionError) as exc:
+                raise StorageError(
+                    f"Line {number} of {path} cannot be read: {exc}. The skills lie in "
+                    f"{path.parent / 'library'}; correct the line, or move the file away."
+                ) from exc
+            self.moves[move.number] = move
+
+    def note(self, move: Move) -> None:
+        """Write down how far a move is, before anything that relies on it."""
+        is_new = not self._path.exists()
+        with self._path.open("ab") as file:
+            file.write(json.dumps(asdict(move)).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_to_disk(self._path.parent)
+        self.moves[move.number] = move
+
+    def away(self) -> list[Move]:
+        """Return the moves of skills that are in the library now."""
+        return [move for move in self.moves.values() if move.state == "moved"]
+
+
+@contextmanager
+def open_journal() -> Iterator[Journal]:
+    """Open the journal, which no other process can meanwhile, and finish what was left half done.
+
+    A StorageError if it cannot be read or written.
+    """
+    base = config.data_dir()
+    try:
+        library_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(base / ".library.lock", _LOCK_SECONDS):
+            journal = Journal(base / _JOURNAL)
+            for move in list(journal.moves.values()):
+                if move.state in ("moving", "restoring"):
+                    _settle(journal, move)
+            yield journal
+    except TimeoutError as exc:
+        raise StorageError(f"Another process uses {base}; wait until it is done.") from exc
+    except OSError as exc:
+        raise StorageError(f"{base} cannot be used: {exc.strerror or exc}.") from exc
+
+
+def move_away(journal: Journal, folder: Path, name: str) -> Move:
+    """Move a skill folder, or the link to one, into the library; a SkillError if it is gone."""
+    if not os.path.lexists(folder):
+        raise SkillError(f"{folder} is not there any more.")
+    number = max(journal.moves, default=0) + 1
+    target = library_folder() / folder.name
+    if os.path.lexists(target):
+        target = target.with_name(f"{folder.name}-{number}")
+    link = str(folder.readlink()) if folder.is_symlink() else ""
+    move = Move(number, name, str(folder), str(target), "moving", link)
+    journal.note(move)
+    _transfer(move, folder, target)
+    return _noted(journal, move, "moved")
+
+
+def move_back(journal: Journal, move: Move) -> Move:
+    """Move a skill back to where it was; a SkillError if something lies there now."""
+    source, target = Path(move.source), Path(move.target)
+    if os.path.lexists(source):
+        raise SkillError(
+            f"Something lies at {source} again, so {move.name} stays in {target}; move one of them."
+        )
+    source.parent.mkdir(parents=True, exist_ok=True)
+    move = replace(move, state="restoring")
+    journal.note(move)
+    _transfer(move, target, source)
+    return _noted(journal, move, "restored")
+
+
+def _noted(journal: Journal, move: Move, state: State) -> Move:
+    done = replace(move, state=state)
+    journal.note(done)
+    return done
+
+
+def _settle(journal: Journal, move: Move) -> None:
+    """Finish or undo what a process that ended has left half done."""
+    is_going = move.state == "moving"
+    if move.switch:  # Whether it was written does not matter: to take it out again does no harm.
+        _noted(journal, move, "moved")
+        return
+    paths = (Path(move.source), Path(move.target))
+    begin, end = paths if is_going else paths[::-1]
+    for left in (_incoming(move, end), _leaving(move, begin)):
+        if left.is_dir():
+            shutil.rmtree(left)
+    is_there, has_come = os.path.lexists(begin), os.path.lexists(end)
+    if is_there and has_come:
+        if begin.is_symlink() or _digest(begin) == _digest(end):
+            _remove(move, begin)
+        else:  # It was changed since: the copy is not of what is there now, so both stay.
+            end.rename(end.with_name(f"{end.name}.copy-{move.number}"))
+            has_come = False
+    came: State = "moved" if is_going else "restored"
+    stayed: State = "restored" if is_going else "moved"
+    _noted(journal, move, came if has_come else stayed)
+
+
+def _transfer(move: Move, begin: Path, end: Path) -> None:
+    """Move a folder or link, so that at each moment it is whole in one of the two places."""
+    if move.link:
+        # Relative to another folder, the text of a link would mean something else.
+        text = move.link if move.state == "restoring" else os.path.realpath(begin)
+        end.symlink_to(text)
+        sync_to_disk(end.parent)
+        _remove(move, begin)
+        return
+    try:
+        Path(begin).rename(end)
+    except OSError as exc:
+        if exc.errno != errno.EXDEV:
+            raise
+        incoming = _incoming(move, end)
+        shutil.copytree(begin, incoming, symlinks=True)
+        for path in (incoming, *incoming.rglob("*")):
+            if not path.is_symlink():
+                sync_to_disk(path)
+        if _digest(incoming) != _digest(begin):
+            raise StorageError(f"{begin} changed while it was copied; nothing was moved.") from exc
+        Path(incoming).rename(end)
+        sync_to_disk(end.parent)
+        _remove(move, begin)
+    sync_to_disk(begin.parent)
+    sync_to_disk(end.parent)
+
+
+def _remove(move: Move, path: Path) -> None:
+    """Remove what lies whole at the other place: its name first, so that no part of it is seen."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        leaving = _leaving(move, path)
+        Path(path).rename(leaving)
+        sync_to_disk(path.parent)
+        shutil.rmtree(leaving)
+    sync_to_disk(path.parent)
+
+
+def _incoming(move: Move, end: Path) -> Path:
+    return end.with_name(f"{_INCOMING}{move.number}")
+
+
+def _leaving(move: Move, begin: Path) -> Path:
+    return begin.with_name(f"{_LEAVING}{move.number}")
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of all paths, modes, links and bytes below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted((folder, *folder.rglob("*"))):
+        status = path.lstat()
+        inner = ""
+        if stat.S_ISLNK(status.st_mode):
+            inner = str(path.readlink())
+        elif stat.S_ISREG(status.st_mode):
+            with path.open("rb") as file:
+                inner = hashlib.file_digest(file, "sha256").hexdigest()
+        line = f"{path.relative_to(folder)}\0{status.st_mode}\0{inner}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,300 @@
+"""Tests of skills that are moved out of the folders of hosts: whatever ends it, nothing is lost."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import SkillError, StorageError
+from skillsearch.hosts import moved
+from skillsearch.hosts.entries import HOSTS
+from skillsearch.hosts.files import host_file
+from skillsearch.hosts.moved import library_folder, move_away, move_back, open_journal
+from skillsearch.index.skill_index import SkillIndex
+
+KILLER = """
+import errno, os, signal, sys
+from pathlib import Path
+import skillsearch.hosts.moved as moved
+
+step, action, folder, is_other_disk = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
+count = 0
+
+def dying(name):
+    real = getattr(os, name)
+
+    def call(*args, **options):
+        global count
+        if name == "rename" and is_other_disk == "1" and not str(args[0]).startswith(".", 0):
+            here = "/library/" in str(args[0]), "/library/" in str(args[1])
+            if here[0] != here[1]:
+                raise OSError(errno.EXDEV, "other disk")
+        for _ in range(2):
+            count += 1
+            if count == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if _ == 0:
+                result = real(*args, **options)
+        return result
+
+    setattr(os, name, call)
+
+for name in ("rename", "fsync", "unlink", "rmdir", "mkdir", "symlink", "truncate"):
+    dying(name)
+with moved.open_journal() as journal:
+    if action == "move":
+        moved.move_away(journal, folder, folder.name)
+    else:
+        moved.move_back(journal, journal.away()[0])
+print(count)
+"""
+
+
+def make(home, make_skill, name="tea"):
+    """Make a skill with all that a folder may hold."""
+    folder = make_skill(home / ".claude" / "skills", name, "Brew tea in a pot.").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "pour.sh").write_text("#!/bin/sh\necho tea\n")
+    (folder / "scripts" / "pour.sh").chmod(0o755)
+    (folder / "empty").mkdir(mode=0o700)
+    (folder / "link").symlink_to("scripts/pour.sh")
+    os.utime(folder / "SKILL.md", (1e9, 1e9))
+    return folder
+
+
+def contents(folder):
+    """Return all that is in a folder: modes, times of files, texts of links, bytes."""
+    folder, found = folder.resolve(), {}
+    for path in sorted((folder, *folder.rglob("*"))):
+        status = path.lstat()
+        data = str(path.readlink()) if path.is_symlink() else b""
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes(), status.st_mtime_ns
+        found[str(path.relative_to(folder))] = status.st_mode, data
+    return found
+
+
+def killed(step, action, folder, *, is_other_disk):
+    """Run an action in a process that kills itself at a step; return its steps if it lived."""
+    ours = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [
+        sys.executable,
+        "-c",
+        KILLER,
+        str(step),
+        action,
+        str(folder),
+        str(int(is_other_disk)),
+    ]
+    done = subprocess.run(command, env=ours, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -9), done.stderr
+    return int(done.stdout) if done.returncode == 0 else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_other_disk", [False, True], ids=["rename", "copy"])
+@pytest.mark.parametrize("is_link", [False, True], ids=["folder", "link"])
+@pytest.mark.parametrize("action", ["move", "restore"])
+def test_a_kill_at_any_step_loses_nothing(
+    home, make_skill, tmp_path, action, is_link, is_other_disk
+):
+    """At once the skill is whole in one place or both; the next command leaves it in one."""
+    folder = make(home, make_skill)
+    if is_link:
+        real = tmp_path / "real" / "tea"
+        shutil.copytree(folder, real, symlinks=True)
+        shutil.rmtree(folder)
+        folder.symlink_to(os.path.relpath(real, folder.parent))
+    before = contents(folder)
+    text = folder.readlink() if is_link else None
+    step, steps = 1, None
+    while steps is None:
+        with open_journal() as journal:
+            if action == "restore" and folder.exists():
+                move_away(journal, folder, "tea")
+            elif action == "move" and not os.path.lexists(folder):
+                move_back(journal, journal.away()[0])
+        steps = killed(step, action, folder, is_other_disk=is_other_disk)
+        places = [path for path in (folder, *library_folder().glob("tea*")) if path.exists()]
+        assert any(contents(path) == before for path in places), step
+        with open_journal() as journal:
+            away = journal.away()
+        places = [
+            path for path in (folder, *library_folder().glob("[!.]*")) if os.path.lexists(path)
+        ]
+        assert len(places) == 1
+        assert contents(places[0]) == before
+        assert bool(away) == (places[0] != folder)
+        assert not list(folder.parent.glob(".*"))
+        assert not list(library_folder().glob(".*"))
+        step += 1
+    assert steps > 10
+    with open_journal() as journal:
+        for move in journal.away():
+            move_back(journal, move)
+    assert contents(folder) == before
+    assert (folder.readlink() if is_link else None) == text
+
+
+def test_a_skill_goes_and_comes_back_as_it_was(home, make_skill):
+    """Two of one name have folders of their own."""
+    first = make(home, make_skill)
+    before = contents(first)
+    with open_journal() as journal:
+        one = move_away(journal, first, "tea")
+        second = make(home, make_skill)
+        two = move_away(journal, second, "tea")
+        assert [move.number for move in journal.away()] == [1, 2]
+        assert one.target != two.target
+    with open_journal() as journal:
+        move_back(journal, journal.away()[1])
+        with pytest.raises(SkillError, match="Something lies at"):
+            move_back(journal, journal.away()[0])
+        assert contents(Path(one.target)) == before
+        with pytest.raises(SkillError, match="is not there any more"):
+            move_away(journal, first.with_name("nothing"), "nothing")
+
+
+def test_another_disk_is_copied_to_and_compared(home, make_skill, monkeypatch):
+    """A copy that is not equal is not taken."""
+    folder = make(home, make_skill)
+    before = contents(folder)
+    real = os.rename
+
+    def rename(old, new):
+        if ("/library/" in str(old)) != ("/library/" in str(new)):
+            raise OSError(18, "Invalid cross-device link")
+        real(old, new)
+
+    monkeypatch.setattr(moved.os, "rename", rename)
+    with open_journal() as journal:
+        move = move_away(journal, folder, "tea")
+        assert contents(Path(move.target)) == before
+        move_back(journal, move)
+    assert contents(folder) == before
+    monkeypatch.setattr(moved, "_digest", iter("abcdef").__next__ and (lambda _path: os.urandom(4)))
+    with (
+        pytest.raises(StorageError, match="changed while it was copied"),
+        open_journal() as journal,
+    ):
+        move_away(journal, folder, "tea")
+    monkeypatch.undo()
+
+
+def test_what_was_changed_in_between_stays_in_both_places(home, make_skill):
+    """By whoever updates skills, between the copy and the end of the move."""
+    folder = make(home, make_skill)
+    with open_journal() as journal:
+        move = move_away(journal, folder, "tea")
+        shutil.copytree(move.target, folder, symlinks=True)
+        (folder / "new.md").write_text("new")
+        journal.note(moved.Move(**{**move.to_dict(), "state": "moving"}))
+    with open_journal() as journal:
+        assert journal.away() == []
+    assert (folder / "new.md").exists()
+    (copy,) = library_folder().iterdir()
+    assert (copy / "SKILL.md").exists()
+
+
+def test_a_torn_line_is_no_damage_and_another_is_told(home, make_skill):
+    """The last one was being written when the process ended."""
+    folder = make(home, make_skill)
+    with open_journal() as journal:
+        move_away(journal, folder, "tea")
+    path = library_folder().with_name("journal.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"number": 2, "na')
+    with open_journal() as journal:
+        assert len(journal.away()) == 1
+    assert path.read_bytes() == whole
+    path.write_bytes(b"garbage\n" + whole)
+    with pytest.raises(StorageError, match=r"Line 1 of .* cannot be read"), open_journal():
+        pass
+    assert path.read_bytes() == b"garbage\n" + whole
+
+
+# The command.
+
+
+@pytest.fixture
+def tea(home, make_skill, monkeypatch, cli):
+    """Make two skills of the user, and an index that follows hosts."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    folder = make(home, make_skill)
+    make_skill(home / ".claude" / "skills", "coffee", "Brew coffee with a scale.")
+    assert cli("index").exit_code == 0
+    return folder
+
+
+def names_found():
+    """Return the names of all skills that are found."""
+    return sorted(document.name for document in SkillIndex.open().documents())
+
+
+def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
+    """And back again; without a yes nothing happens."""
+    asked = cli("library", "move", "tea")
+    assert (asked.exit_code, tea.exists()) == (1, True)
+    done = cli("library", "move", "tea", "--yes")
+    assert done.exit_code == 0
+    assert "Claude Code lists 2 → 1 of your skills; all 2 are found" in done.stderr
+    assert not tea.exists()
+    assert names_found() == ["coffee", "tea"]
+    assert (
+        json.loads(cli("query", "brew tea in a pot", "--json").stdout)["hits"][0]["name"] == "tea"
+    )
+    budget = cli("budget", "--json")
+    assert json.loads(budget.stdout)["skills"] == 1
+    assert "1 skills of your library are found, and listed by no host" in budget.stderr
+    assert "tea" in cli("library", "list").stdout
+    assert cli("library", "move", "tea", "--yes").exit_code == 1
+    assert cli("library", "restore", "milk", "--yes").exit_code == 1
+    assert cli("library", "restore", "--all", "--yes").exit_code == 0
+    assert tea.exists()
+    assert names_found() == ["coffee", "tea"]
+    assert "No skill is away" in cli("library", "list").stderr
+
+
+def test_skills_of_projects_and_plugins_stay(cli, tea, make_skill, tmp_path, monkeypatch):
+    """They are not the user's to move."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    path = make_skill(project / ".claude" / "skills", "deploy", "Deploy the project.")
+    monkeypatch.chdir(project)
+    cli("query", "deploy")
+    result = cli("library", "move", "deploy", "--yes")
+    assert result.exit_code == 1
+    assert "lies in no folder where hosts look for skills of yours" in result.stderr
+    assert path.exists()
+
+
+@pytest.mark.parametrize("host", ["claude-code", "opencode"])
+def test_a_host_s_own_switch_is_written_and_taken_out(cli, tea, host):
+    """Every other byte of its file stays, and the skill where it is."""
+    file = host_file(host, hook="hook" in HOSTS[host])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = '{\n  // mine\n  "theme": "dark"\n}\n'
+    file.write_text(text)
+    assert cli("library", "move", "tea", "--switch", host, "--yes").exit_code == 0
+    value = {"claude-code": '"skillOverrides"', "opencode": '"permission"'}[host]
+    assert value in file.read_text()
+    assert "// mine" in file.read_text()
+    assert tea.exists()
+    assert names_found() == ["coffee", "tea"]
+    assert cli("library", "restore", "tea", "--yes").exit_code == 0
+    assert file.read_text() == text
+
+
+def test_an_index_that_is_made_anew_has_the_library_too(cli, tea):
+    """It is a folder of the user's like others."""
+    cli("library", "move", "tea", "--yes")
+    with suppress(FileNotFoundError):
+        shutil.rmtree(SkillIndex.open().folder)
+    assert cli("index").exit_code == 0
+    assert names_found() == ["coffee", "tea"]
