@@ -17,6 +17,7 @@ from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
+from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
 from skillsearch.index.opening import Freshness
 from skillsearch.index.request import IndexRequest
@@ -317,6 +318,49 @@ def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home,
     assert "disabled: 1 skills in 1 folders of hosts: kit@m" in cli("doctor").stdout
     make_skill(home / ".codex" / "skills", "tune-piano", "Tune a grand piano by ear.")
     assert by_query(cli, None, "tune a grand piano by ear")[:1] == ["tune-piano"]
+
+
+@pytest.mark.parametrize("is_followed", [False, True], ids=["index", "a question"])
+def test_every_skill_of_every_host_is_found_n_of_n(world, cli, home, make_skill, is_followed):
+    """One in each folder of the table and of each plugin; what is disabled is counted and named."""
+    blog, wanted = world / "blog", {SKILLS["user"][0], SKILLS["blog"][0]}
+    if is_followed:
+        assert cli("index").exit_code == 0
+    folders = {Path(folder_of(text)) for row in hosts().values() for text in row["skills"]}
+    folders |= {blog / name for row in hosts().values() for name in row["project"]}
+    for number, folder in enumerate(sorted(folders)):
+        if folder.is_relative_to(home):
+            make_skill(folder, f"skill-{number}", f"Do the thing that is numbered {number}.")
+            wanted.add(f"skill-{number}")
+    plugins = home / ".claude" / "plugins"
+    said, entries = {}, {}
+    for name, version, is_on in (
+        ("on", "2.0.0", True),
+        ("on", "1.0.0", None),
+        ("off", "1.0.0", False),
+    ):
+        folder = plugins / "cache" / "m" / name / version
+        make_skill(folder / "skills", f"of-{name}-{version[0]}", f"Do what {name} {version} does.")
+        if is_on is not None:
+            said[f"{name}@m"] = is_on
+            entries[f"{name}@m"] = [{"scope": "user", "installPath": str(folder)}]
+    wanted.add("of-on-2")
+    (plugins / "installed_plugins.json").write_text(json.dumps({"version": 2, "plugins": entries}))
+    (home / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": said}))
+    with chdir(blog):
+        if not is_followed:
+            assert cli("index").exit_code == 0
+        assert set(by_list(cli, blog, "")) == wanted
+        assert len(wanted) >= 40
+        asked = "Do the thing that is numbered 7."
+        doors = (by_query, by_hook, by_daemon, by_package, by_library, by_page)
+        vouched = f"{blog}=vetted"
+        assert cli("index", "--trust", vouched).exit_code == 0
+        assert all("skill-7" in door(cli, blog, asked) for door in doors)
+        said = cli("doctor").stdout
+    assert "disabled: 2 skills in 2 folders of hosts: on@m, off@m" in said or (
+        "disabled: 2 skills in 2 folders of hosts: off@m, on@m" in said
+    )
 
 
 def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):

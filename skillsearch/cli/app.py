@@ -7,6 +7,7 @@ import functools
 import importlib
 import io
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams
 from skillsearch.config import Settings, load_settings
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import LANGUAGES
 
 Root = Path | str
@@ -35,6 +36,10 @@ EXISTING = click.Path(exists=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _KINDS = {"FILE": click.Path(dir_okay=False, path_type=Path), "FOLDER": _FOLDER, "DIR": _FOLDER}
 _MAX_STDIN_BYTES = 4 << 20
+MANY_SKILLS = 5_000
+_AGREED = "skillsearch.agreed"
+_WHOLE = "a whole home folder or disk, not a folder of skills"
+_OF_THE_SYSTEM = ("/dev", "/etc", "/proc", "/sys", "/usr", "/var")
 
 COMMANDS = {
     "index": "index",
@@ -249,11 +254,38 @@ def backend(function: Decorated) -> Decorated:
     return setting("--backend", text, type=click.Choice(BACKENDS))(where(which(function)))
 
 
+def _agree_to_all(context: click.Context, _option: click.Parameter, on: bool) -> None:
+    context.meta[_AGREED] = on
+
+
+def check_size(root: Path, *, is_agreed: bool) -> None:
+    """Ask before a whole home folder or disk is taken for a folder of skills, or refuse it.
+
+    Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
+    """
+    from skillsearch.index.followed import count_skills
+
+    real, home = Path(os.path.realpath(root)), Path(os.path.realpath(Path.home()))
+    is_all = home.is_relative_to(real) or str(real) in _OF_THE_SYSTEM
+    if is_agreed or not real.is_dir():
+        return
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if is_all and not is_asked:
+        raise click.BadParameter(
+            f"{visible(str(root))} is {_WHOLE}. Name the folder that holds the skills; without a "
+            "ROOT, index takes the folders where hosts look for them. To take it all: --yes"
+        )
+    count = count_skills([real], MANY_SKILLS) if is_asked and not is_all else 0
+    what = _WHOLE if is_all else f"more than {MANY_SKILLS:,} skills, which takes minutes"
+    if is_all or count > MANY_SKILLS:
+        click.confirm(f"{visible(str(root))} is {what}. Go on?", err=True, abort=True)
+
+
 def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
-    """Add ``[ROOT]...``: folders, archives and URLs, each as a `Root`."""
+    """Add ``[ROOT]...``: folders, archives and URLs, each as a `Root`; and ``--yes``."""
 
     def read(
-        _context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
+        context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
     ) -> tuple[Root, ...]:
         from skillsearch.roots.sources import is_bundle
 
@@ -263,10 +295,17 @@ def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
         for path in (root for root in found if must_exist and isinstance(root, Path)):
             if not (path.is_file() and is_bundle(path)) and not path.is_dir():
                 raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
+        is_taken_out = context.params.get("remove", False)
+        for root in found if not is_taken_out else ():
+            if isinstance(root, Path):
+                check_size(root, is_agreed=bool(context.meta.get(_AGREED)))
         return found
 
     kind = NamedPath(readable=False)
-    return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+    argument = click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+    how = {"is_eager": True, "expose_value": False, "callback": _agree_to_all}
+    agree = flag("--yes", "Take a ROOT that is a whole home folder or disk.", **how)
+    return lambda function: agree(argument(function))
 
 
 def command(

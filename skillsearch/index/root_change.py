@@ -240,11 +240,10 @@ class RootChange:
         said = {**(held.trust if held else {}), **said}
         chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
         before = set(map(key_of, held.named)) if held else set()
-        new = [root for root, key in zip(named, keys, strict=True) if key not in before]
-        found = set(map(key_of, settings.file_roots)) if new else set()
-        found |= {key for key, place in usual_places().items() if place.project} if new else set()
-        found &= set(map(key_of, new))
-        found = (found | set(held.found if held else ())) - chosen
+        found = set(held.found) - chosen if held else set()
+        if new := set(keys) - before - chosen:
+            found |= new & set(map(key_of, settings.file_roots))
+            found |= new & {key for key, place in usual_places().items() if place.project}
         trust = {key: level for key, level in said.items() if key in known}
         return trust, tuple(key for key in keys if key in found)
 

@@ -670,3 +670,47 @@ def test_removing_too_much_or_nothing_is_refused(index, skills, roots_of):
         code, message = index(*args)
         assert (code, part in message) == (2, True), message
     assert roots_of() == ["first", "second"]
+
+
+# Folders that nobody means.
+
+
+@pytest.mark.parametrize("root", ["/", "{home}", "{home}/..", "/usr", "{home}/link"])
+@pytest.mark.parametrize("command", ["index", "watch", "mcp", "budget", "audit"])
+def test_a_whole_home_folder_or_disk_is_refused_with_the_way(cli, home, root, command):
+    """By whatever name, and at once; --yes takes it."""
+    (home / "link").symlink_to(home)
+    result = cli(command, root.format(home=home))
+    assert result.exit_code == 2
+    assert "is a whole home folder or disk, not a folder of skills" in result.stderr
+    assert "--yes" in result.stderr
+
+
+def test_a_home_folder_is_taken_by_those_who_mean_it(cli, home, make_skill):
+    """Skills and all."""
+    make_skill(home / "notes", "tea")
+    assert cli("index", home, "--yes").exit_code == 0
+    assert cli("index", home / "notes").exit_code == 0
+
+
+def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_path, monkeypatch):
+    """A script is not asked; who says no changes nothing."""
+    for number in range(4):
+        make_skill(tmp_path / "many", f"skill-{number}")
+    monkeypatch.setattr("skillsearch.cli.app.MANY_SKILLS", 3)
+    assert cli("index", tmp_path / "many").exit_code == 0
+    asked = []
+    terminal = type("Terminal", (), {"isatty": lambda _self: True})()
+    monkeypatch.setattr(
+        "skillsearch.cli.app.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
+    )
+    confirm = lambda text, **_how: asked.append(text)  # noqa: E731
+    monkeypatch.setattr("skillsearch.cli.app.click.confirm", confirm)
+    from skillsearch.cli.app import check_size
+
+    check_size(tmp_path / "many", is_agreed=False)
+    check_size(tmp_path / "many", is_agreed=True)
+    check_size(tmp_path / "many" / "skill-0", is_agreed=False)
+    assert [text.partition(" is ")[2] for text in asked] == [
+        "more than 3 skills, which takes minutes. Go on?"
+    ]
