@@ -282,6 +282,20 @@ def test_a_client_that_works_in_two_projects_sees_the_skills_of_both(indexed):
     }
 
 
+@pytest.mark.slow
+def test_the_tour_of_hosts_finds_nothing_wrong():
+    """It starts the server as the files say that setup wrote; without the hosts' own programs."""
+    pytest.importorskip("mcp")
+    script = Path(__file__).parents[1] / "scripts" / "hosts_tour.py"
+    ours = {**os.environ, "PATH": "/usr/bin:/bin", "SKILLSEARCH_MODEL": "hashing"}
+    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [sys.executable, str(script), "claude-code", "codex", "opencode"]
+    done = subprocess.run(command, env=ours, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\tfound\t") == 12
+    assert done.stdout.count("\tnot found\t") == 6
+
+
 # What is taken up, and what goes.
 
 

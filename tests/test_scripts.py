@@ -56,6 +56,7 @@ ELSEWHERE = {
         "test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one",
     ),
     "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
+    "hosts_tour": ("test_scope.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
     "host_pages": ("test_docs.py", "test_the_page_of_hosts_is_made_from_their_table"),
     "soak_index": (
         "test_soak_index.py",

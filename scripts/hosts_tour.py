@@ -1,0 +1,127 @@
+"""Has hosts see a user's skills and a project's own: ``python scripts/hosts_tour.py [HOST]...``.
+
+Makes an empty home with skills of the user and two projects beside each other, runs ``skillsearch
+setup --yes`` there and nothing else, and starts our server as each host's file says, in the folder
+of a project, where the host would start it. Prints what is found, and what the hosts' own lists say
+if their programs are on the PATH; exits with 1 if a neighbour's skill is found or another is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from skillsearch.hosts.entries import HOSTS, NAME
+from skillsearch.hosts.files import host_file
+from skillsearch.text.jsonc import parse_jsonc
+
+SKILLS = {
+    "user": ("fill-form", "Fill in PDF forms and save them."),
+    "blog": ("publish-post", "Publish a blog post to the site."),
+    "shop": ("refund-order", "Refund an order of the web shop."),
+}
+WANTED = {"blog": ("user", "blog"), "shop": ("user", "shop")}
+SECONDS = 120
+
+
+def make_world(home: Path, clients: list[str]) -> None:
+    """Make the folders of hosts, and the skills of the user and of the projects."""
+    folders = {"user": home / ".claude"} | {
+        name: home / "work" / name / ".claude" for name in WANTED
+    }
+    for whose, (name, description) in SKILLS.items():
+        file = folders[whose] / "skills" / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n")
+    for name in WANTED:
+        (home / "work" / name / ".git").mkdir()
+    for client in clients:
+        host_file(client).parent.mkdir(parents=True, exist_ok=True)
+
+
+def command_of(client: str) -> list[str]:
+    """Return what a host starts, by its own file."""
+    text, form = host_file(client).read_text("utf-8"), HOSTS[client]["form"]
+    if form == "yaml":
+        import yaml
+
+        record: Any = yaml.safe_load(text)
+    else:
+        record = tomllib.loads(text) if form == "toml" else parse_jsonc(text)
+    entry = record[HOSTS[client]["servers"]][NAME]
+    first = entry.get("command", entry.get("cmd"))
+    return list(first) if isinstance(first, list) else [first, *entry.get("args", [])]
+
+
+def find(command: list[str], folder: Path) -> dict[str, list[str]]:
+    """Start a server in a folder, and return the names that it finds for each skill's request."""
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, **pipes) as process:
+        write, read = process.stdin, process.stdout
+        assert write is not None
+        assert read is not None
+
+        def ask(number: int, method: str, params: dict[str, Any]) -> Any:
+            record = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            write.write(json.dumps(record).encode() + b"\n")
+            write.flush()
+            while (told := json.loads(read.readline())).get("id") != number:
+                pass
+            return told["result"]
+
+        client = {"name": "tour", "version": "1"}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+        ask(0, "initialize", hello)
+        write.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        found = {}
+        for number, (whose, (_, description)) in enumerate(SKILLS.items(), start=1):
+            call = {"name": "search_skills", "arguments": {"query": description}}
+            content = ask(number, "tools/call", call)["structuredContent"]
+            found[whose] = [skill["name"] for skill in (*content["skills"], *content["perhaps"])]
+        write.close()
+        process.wait(SECONDS)
+    return found
+
+
+def main(clients: list[str]) -> int:
+    """Make the tour, and return how many cells are wrong."""
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder).resolve()
+        gone = [name for name in os.environ if name.startswith(("XDG_", "SKILLSEARCH_INDEX"))]
+        for name in gone:
+            del os.environ[name]
+        os.environ["HOME"] = str(home)
+        make_world(home, clients)
+        setup = [sys.executable, "-m", "skillsearch", "setup", "--yes"]
+        subprocess.run(setup, cwd=home / "work" / "blog", capture_output=True, check=True)
+        for client in clients:
+            for project, wanted in WANTED.items():
+                found = find(command_of(client), home / "work" / project)
+                for whose, (name, _) in SKILLS.items():
+                    is_right = (name in found[whose]) == (whose in wanted)
+                    is_right = is_right and all(
+                        name not in names or whose in wanted for names in found.values()
+                    )
+                    wrong += not is_right
+                    state = "found" if name in found[whose] else "not found"
+                    print(f"{client}\t{project}\t{whose}\t{state}\t{'' if is_right else 'WRONG'}")
+            lists = shlex.split(HOSTS[client].get("list", ""))
+            if lists and shutil.which(lists[0]):
+                how: dict[str, Any] = {"cwd": home / "work" / "blog", "timeout": SECONDS}
+                done = subprocess.run(lists, capture_output=True, text=True, check=False, **how)
+                lines = [line.strip() for line in done.stdout.splitlines() if NAME in line]
+                print(f"{shlex.join(lists)}\t{' '.join(lines)}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(int(main(sys.argv[1:] or [*HOSTS]) > 0))
