@@ -112,8 +112,10 @@ def run(
 def _report_no_index(index_dir: str | None) -> None:
     """Have the host tell its user that there is no index, once a day for each index."""
     from contextlib import suppress
+    from pathlib import Path
 
     from skillsearch.config import load_settings, no_index
+    from skillsearch.hosts.places import has_places
 
     with suppress(SkillSearchError, OSError):
         settings = load_settings(index_dir=index_dir)
@@ -127,7 +129,9 @@ def _report_no_index(index_dir: str | None) -> None:
         with suppress(OSError):
             mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             mark.touch()
-        text = f"skillsearch offers no skills here: {no_index(folder, settings)}"
+        is_somewhere = has_places(Path.cwd())
+        reason = no_index(folder, settings, has_places=is_somewhere)
+        text = f"skillsearch offers no skills here: {reason}"
         _emit(json.dumps({"systemMessage": text}))
 
 

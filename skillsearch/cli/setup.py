@@ -32,6 +32,7 @@ from skillsearch.hosts.entries import (
     server_entry,
 )
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
+from skillsearch.hosts.places import has_places
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -250,7 +251,8 @@ def mcp_config_command(asked: Asked) -> None:
     if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
     if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
-        say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
+        folder, is_somewhere = settings.index_dir.absolute(), has_places(Path.cwd())
+        say(f"note: {no_index(folder, settings, has_places=is_somewhere)}")
     if asked.write:
         _change(entry, asked)
         return

@@ -44,6 +44,11 @@ def user_places() -> tuple[Place, ...]:
     return (*_user_folders(), *_of_plugins(None), *([Place(library, (), None)] if is_used else ()))
 
 
+def has_places(folder: Path) -> bool:
+    """Return whether hosts look for skills anywhere, of the user or in the project of a folder."""
+    return any(place.is_enabled for place in (*user_places(), *project_places(folder)))
+
+
 def _user_folders() -> tuple[Place, ...]:
     found: dict[str, Place] = {}
     for template, names in _readers("skills").items():

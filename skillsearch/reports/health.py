@@ -210,7 +210,7 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
     if folder.exists():
         rebuilt = "of another version; the next index or query rebuilds it"
         return Check("index", "error", rebuilt)
-    return Check("index", "warning", config.no_index(folder.path, settings))
+    return Check("index", "warning", str(folder.not_found(settings)))
 
 
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:

@@ -116,7 +116,11 @@ class IndexFolder:
             )
         except OSError:
             pass
-        return errors.IndexNotFoundError(config.no_index(self.path, settings))
+        from skillsearch.hosts.places import has_places
+
+        is_somewhere = has_places(Path.cwd())
+        reason = config.no_index(self.path, settings, has_places=is_somewhere)
+        return errors.IndexNotFoundError(reason)
 
     def open(self) -> Generation:
         """Open the generation in use after checking its parts; a CacheError if that fails."""
