@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from pathlib import Path
 
@@ -299,20 +300,52 @@ def test_the_tour_of_hosts_finds_nothing_wrong():
 # What is taken up, and what goes.
 
 
-def test_a_project_of_more_skills_than_a_question_waits_for_says_how(
-    indexed, cli, make_skill, monkeypatch
+def test_a_folder_of_more_skills_than_a_question_waits_for_says_how(
+    indexed, cli, home, make_skill, monkeypatch
 ):
-    """The user's are found meanwhile."""
+    """What is small is found meanwhile, the project's before the user's."""
     monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
-    make_skill(indexed / "blog" / ".claude" / "skills", "more", "One skill more than that.")
+    large = home / ".codex" / "skills"
+    for number in range(2):
+        make_skill(large, f"more-{number}", "One of two skills.")
     with chdir(indexed / "blog"):
-        result = cli("query", REQUESTS["user"], "--json")
-        (note,) = json.loads(result.stdout)["notes"]
-        assert "are not indexed; searching the index as it was" in note
-        assert note.endswith("To fix: run `skillsearch index`")
+        result = json.loads(cli("query", REQUESTS["blog"], "--json").stdout)
+        assert SKILLS["blog"][0] in [hit["name"] for hit in (*result["hits"], *result["perhaps"])]
+        note = result["notes"][-1]
+        assert f"the skills of {large} are not indexed" in note
+        assert note.endswith("run `skillsearch index`")
         assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
         assert cli("index").exit_code == 0
-        assert SKILLS["blog"][0] in by_query(cli, None, REQUESTS["blog"])
+        assert "more-1" in by_list(cli, None, "")
+        assert "notes" not in json.loads(cli("query", REQUESTS["blog"], "--json").stdout)
+
+
+def test_what_stays_open_indexes_a_large_folder_in_the_background(
+    indexed, home, make_skill, monkeypatch
+):
+    """And finds it once that is done."""
+    monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
+    for number in range(2):
+        make_skill(home / ".codex" / "skills", f"more-{number}", "One of two skills.")
+    with ThreadPoolExecutor(1) as executor:
+        freshness = Freshness(SkillIndex.open(), executor)
+        assert "are being indexed" in freshness.look(0, [str(indexed / "blog")])
+        names = {document.name for document in freshness.index.documents()}
+        assert names == {SKILLS["user"][0], SKILLS["blog"][0]}
+    assert freshness.look(0, [str(indexed / "blog")]) == ""
+    assert len(freshness.index) == 4
+
+
+def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli):
+    """As on another branch."""
+    blog, trust = indexed / "blog", f"{indexed / 'blog'}=vetted"
+    with chdir(blog):
+        assert cli("index", "--trust", trust).exit_code == 0
+        (blog / ".claude").rename(blog / "away")
+        assert SKILLS["blog"][0] not in by_query(cli, blog, REQUESTS["blog"])
+        cli("index")
+        (blog / "away").rename(blog / ".claude")
+        assert SKILLS["blog"][0] in by_prompt(cli, blog, REQUESTS["blog"])
 
 
 def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home, make_skill):

@@ -22,8 +22,7 @@ from skillsearch.cli.output import (
 from skillsearch.cli.selecting import selecting
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
-from skillsearch.hosts.moved import library_folder
-from skillsearch.hosts.table import with_key
+from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
 from skillsearch.skills.resources import list_files, read_file

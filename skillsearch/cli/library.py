@@ -19,13 +19,12 @@ from skillsearch.hosts.files import Change, host_file
 from skillsearch.hosts.moved import (
     Journal,
     Move,
-    library_folder,
     move_away,
     move_back,
     open_journal,
 )
 from skillsearch.hosts.places import Place, user_places
-from skillsearch.hosts.table import hosts, with_key
+from skillsearch.hosts.table import hosts, library_folder, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.text.safe_text import listed, visible

@@ -23,6 +23,7 @@ from skillsearch import config
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.files.atomic_files import sync_to_disk
 from skillsearch.files.locks import locked
+from skillsearch.hosts.table import library_folder
 from skillsearch.types import Record
 
 State = Literal["moving", "moved", "restoring", "restored"]
@@ -46,11 +47,6 @@ class Move(Record):
     state: State
     link: str = ""
     switch: str = ""
-
-
-def library_folder() -> Path:
-    """Return the folder of the user's library, a root like others; it may not exist."""
-    return config.data_dir() / "library"
 
 
 class Journal:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from skillsearch.hosts.moved import library_folder
 from skillsearch.hosts.plugins import plugins_of
-from skillsearch.hosts.table import folder_of, with_key
+from skillsearch.hosts.table import folder_of, library_folder, with_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from skillsearch.config import data_dir
 from skillsearch.environ import host_folders
 
 _FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
@@ -32,3 +33,8 @@ def folder_of(template: str) -> str:
     """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
     text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)
     return os.path.expanduser(text)  # noqa: PTH111  # five times as fast
+
+
+def library_folder() -> Path:
+    """Return the folder of skills that no host is to list, a root like others; it may not exist."""
+    return data_dir() / "library"

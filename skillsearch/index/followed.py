@@ -92,7 +92,7 @@ def count_skills(roots: Iterable[Path], most: int) -> int:
     """Return how many SKILL.md files lie below some folders, or one more than the most."""
     count = 0
     for root in make_roots(roots)[0]:
-        count += len(discover([root], max_folders=most * _FOLDERS_A_SKILL).files)
+        count += len(discover([root], max_folders=(most + 1) * _FOLDERS_A_SKILL).files)
         if count > most:
             return most + 1
     return count

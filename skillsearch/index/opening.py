@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from time import monotonic, thread_time
@@ -250,40 +250,56 @@ class Freshness:
 
     def _follow_hosts(self, request: IndexRequest) -> str:
         """Take up what hosts look for now and did not before, and return what came and went."""
-        from skillsearch.index.followed import count_skills, is_followed
+        from skillsearch.index.followed import is_followed
 
         folder, folders = self.index.folder, tuple(self._folders)
         if is_followed(request, folders):
             return ""
         from skillsearch.index.build.writers import SegmentLimits
+        from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
-        change = RootChange(how="keep", folders=folders)
-        wanted = change.applied_to(request, unpack=False, missing="leave")
+        wanted = RootChange(how="keep", folders=folders).applied_to(
+            request, unpack=False, missing="leave"
+        )
         new = [root for root in wanted.roots if root not in request.roots]
-        count = count_skills(new, MAX_FOUND_SKILLS)
-        names = listed(map(str, new), 3)
-        if count > MAX_FOUND_SKILLS and not self._executor:
-            option = index_option(folder)
-            self.problem = (
-                f"more than {MAX_FOUND_SKILLS} skills of {names} are not indexed; {_AS_IT_WAS}. "
-                f"To fix: run `skillsearch index{option}`"
-            )
-            return ""
-        if not is_free(folder):
+        soon, later = self._split(new, wanted)
+        change = RootChange(how="keep", folders=folders, without=tuple(map(key_of, later)))
+        gone = [str(root) for root in request.roots if root not in wanted.roots]
+        if (soon or gone) and not is_free(folder):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
-        if count > MAX_FOUND_SKILLS and self._executor:
-            self.problem = f"the skills of {names} are being indexed; {_AS_IT_WAS}"
-            self._job = self._executor.submit(_take_up, folder, change)
-            return ""
-        limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-        self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
-        self._stamp = _stamp(folder)
-        gone = len([root for root in request.roots if root not in wanted.roots])
-        changes = [f"{names} with {count} skills came"] * bool(new)
-        changes += [f"{gone} folders of skills went"] * bool(gone)
+        if soon or gone:
+            limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
+            self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
+            self._stamp = _stamp(folder)
+        if later:
+            names, way = f"the skills of {listed(map(str, later), 3)}", "are being indexed"
+            if self._executor:
+                whole = replace(change, without=())
+                self._job = self._executor.submit(_take_up, folder, whole)
+            else:
+                way = f"are not indexed; to do it, run `skillsearch index{index_option(folder)}`"
+            self.problem = f"{names} {way}"
+        changes = [f"{listed(map(str, soon), 3)} came"] if soon else []
+        changes += [f"{listed(gone, 3)} went"] if gone else []
         return f"index refreshed: {', '.join(changes)}" if changes else ""
+
+    def _split(self, roots: Sequence[Path], wanted: IndexRequest) -> tuple[list[Path], list[Path]]:
+        """Return the new roots that a question waits for, and the others; a project's come first.
+
+        A question waits for as many of them as have `MAX_FOUND_SKILLS` skills together.
+        """
+        from skillsearch.index.followed import count_skills
+        from skillsearch.index.request import key_of
+
+        parts: tuple[list[Path], list[Path]] = ([], [])
+        left = MAX_FOUND_SKILLS
+        for root in sorted(roots, key=lambda root: key_of(root) not in wanted.projects):
+            count = count_skills([root], left)
+            parts[count > left].append(root)
+            left -= count if count <= left else 0
+        return parts
 
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""

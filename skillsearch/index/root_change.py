@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,7 @@ class RootChange:
         follows: What the index is to take up by itself from now on, at least; see `FOLLOWS`. One
             that holds exactly the roots that were named stays so.
         folders: Where a question comes from: what hosts look for in the projects there is held.
+        without: Keys of roots not to take up now.
         scope: Who sees the skills of the `roots`: ``user``, from everywhere; ``project``, from the
             project around each; None: from its project if hosts look for them there.
         examples: Whether the examples of this package are among the `roots`; they come last.
@@ -68,6 +70,7 @@ class RootChange:
     settings: Settings = field(default_factory=Settings)
     follows: Follows | None = None
     folders: Sequence[str | Path] = ()
+    without: Collection[str] = ()
     scope: Scope | None = None
     examples: bool = False
     otherwise: IndexRequest | None = None
@@ -141,7 +144,7 @@ class RootChange:
         if held and self.how != "replace":
             named |= set(map(key_of, held.named)) - set(held.followed)
         found = followed_places(held, follows, self.folders)
-        gone = {*named, *self._left_out(held)}
+        gone = {*named, *self._left_out(held), *self.without}
         return {key: place for key, place in found.items() if key not in gone}
 
     def _left_out(self, held: IndexRequest | None) -> tuple[str, ...]:
@@ -244,6 +247,8 @@ class RootChange:
         if new := set(keys) - before - chosen:
             found |= new & set(map(key_of, settings.file_roots))
             found |= new & {key for key, place in usual_places().items() if place.project}
+        # A project whose folders of skills are gone for now, as on another branch, is vouched for.
+        known |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
         trust = {key: level for key, level in said.items() if key in known}
         return trust, tuple(key for key in keys if key in found)
 

@@ -15,7 +15,8 @@ from skillsearch.errors import SkillError, StorageError
 from skillsearch.hosts import moved
 from skillsearch.hosts.entries import HOSTS
 from skillsearch.hosts.files import host_file
-from skillsearch.hosts.moved import library_folder, move_away, move_back, open_journal
+from skillsearch.hosts.moved import move_away, move_back, open_journal
+from skillsearch.hosts.table import library_folder
 from skillsearch.index.skill_index import SkillIndex
 
 KILLER = """
