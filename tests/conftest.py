@@ -43,7 +43,7 @@ change lands tries the same ones each time."""
 RECORDER = Path(__file__).with_name("network_recorder.py")
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
 SCRIPTS = Path(__file__).parent.parent / "scripts"
-OURS = (".cache/skillsearch", ".config/skillsearch")
+OURS = (".cache/skillsearch", ".config/skillsearch", ".local/share/skillsearch")
 """Our folders below a home folder, unless a variable puts them elsewhere."""
 ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
 """Files that podman and docker create when `doctor` asks whether they work."""

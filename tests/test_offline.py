@@ -52,6 +52,7 @@ QUICK = {
     " && skillsearch daemon start && skillsearch daemon status && skillsearch daemon stop",
     "prompt": "skillsearch prompt 'my pod restarts'",
     "budget": "skillsearch budget",
+    "library": "skillsearch library list",
     "eval": "skillsearch eval --example --html page.html",
     "cache": "skillsearch cache && skillsearch cache --clear && skillsearch status",
     "env": "skillsearch env list",

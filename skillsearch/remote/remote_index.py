@@ -22,6 +22,7 @@ from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.root_change import RootChange
+from skillsearch.index.scope import without_scope
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.reading import Reading
@@ -181,11 +182,12 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
         With `explain`, a section of a body is only named if its file is on this machine. All skills
-        are searched: a QueryError if only vetted or selected ones are asked for.
+        are searched, those of every project: a QueryError if only vetted or selected ones are asked
+        for.
         """
         started = time.perf_counter()
         request = SearchRequest(query, n, threshold, **how)
-        if request.vetted_only or request.selection:
+        if request.vetted_only or without_scope(request.selection):
             raise errors.QueryError("Milvus searches all skills; leave out what selects some.")
 
         def read(view: View) -> SearchResult | None:
