@@ -210,7 +210,7 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
             cli("query", "anything")
     with chdir(indexed / "blog"):
         assert len(by_list(cli, None, "")) == 2
-        assert "1 skills of other projects" in cli("list").stderr
+        assert "1 skill of other projects" in cli("list").stderr
         assert cli("list", "--all-projects").stdout.count("\n") == 3
         assert cli("show", SKILLS["shop"][0], "--all-projects").exit_code == 0
         refused = cli("show", SKILLS["shop"][0])
@@ -362,7 +362,7 @@ def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home,
     assert index.find("kit:turn-plugin").root == str(folder / "skills")
     settings.write_text(json.dumps({"enabledPlugins": {"kit@m": False}}))
     assert "turn-plugin" not in by_query(cli, None, asked)
-    assert "disabled: 1 skills in 1 folders of hosts: kit@m" in cli("doctor").stdout
+    assert "disabled: 1 skill in 1 folder of hosts: kit@m" in cli("doctor").stdout
     make_skill(home / ".codex" / "skills", "tune-piano", "Tune a grand piano by ear.")
     assert by_query(cli, None, "tune a grand piano by ear")[:1] == ["tune-piano"]
 

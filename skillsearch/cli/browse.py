@@ -27,7 +27,7 @@ from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
-from skillsearch.text.safe_text import listed, one_line, visible
+from skillsearch.text.safe_text import counted, listed, one_line, visible
 from skillsearch.types import Diagnostic, JsonValue, Root, Skill, SkillFile
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def list_command(asked: Asked) -> None:
         show_rows(rows, ("name", "root", "description"), is_cut=True, columns=columns)
     seen = len(list(index.documents(scope_of(asked.settings.selection))))
     if elsewhere := len(index) - seen:
-        say(f"note: {elsewhere:,} skills of other projects or paths are not seen: --all-projects")
+        said = "of other projects or paths left out; to see all: --all-projects"
+        say(f"note: {counted(elsewhere, 'skill')} {said}")
     if left_out := seen - len(documents):
         say(f"note: {left_out:,} more skills are left out by options or settings")
     if not documents:
@@ -308,7 +309,7 @@ def _sources(asked: Asked) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
     library = library_folder().resolve()
     listed = [source for source in sources if source.root.path != library]
     if away := len(sources) - len(listed):
-        say(f"note: {away:,} skills of your library are found, and listed by no host")
+        say(f"note: {counted(away, 'skill')} of your library: found by search, listed by no host")
     return listed, ()
 
 

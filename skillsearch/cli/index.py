@@ -30,8 +30,8 @@ from skillsearch.index.scope import is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
-from skillsearch.text.provenance import VOUCH, tag_of
-from skillsearch.text.safe_text import listed, visible
+from skillsearch.text.provenance import tag_of
+from skillsearch.text.safe_text import counted, listed, visible
 from skillsearch.types import IndexReport, JsonValue, Progress
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def index_command(asked: Asked) -> None:
 
     is_local = asked.settings.backend != "milvus"
     before = held_roots(asked.settings) if is_local else frozenset()
+    generation = IndexFolder(asked.settings.index_dir.absolute()).current() if is_local else None
     with progress_bars() as bars:
         build = _build if is_local else _build_in_milvus
         report, held, notes, index = build(
@@ -135,7 +136,11 @@ def index_command(asked: Asked) -> None:
         if index:
             ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    for note in notes:
+    if index:
+        roots = index.opened.settings.roots
+        notes += [_unvetted(roots)] if report.generation != generation else []
+        notes.append(_outside(asked))
+    for note in filter(None, notes):
         say(f"note: {note}")
 
 
@@ -166,8 +171,7 @@ def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     forget_told(folder.path)
     held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
     is_new = report.generation != generation
-    notes = [advice(index), _unvetted(index.opened.settings.roots)] if is_new else []
-    return report, held, list(filter(None, [*notes, _outside(asked)])), index
+    return report, held, [advice(index)] if is_new else [], index
 
 
 def held_roots(settings: Settings) -> frozenset[str]:
@@ -182,8 +186,7 @@ def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
     for place in places:
         state, path, skills, whose = place.told
-        counted = "1 skill" if skills == 1 else f"{skills:,} skills"
-        say(f"{state}: {path} ({counted}; {whose})")
+        say(f"{state}: {path} ({counted(skills, 'skill')}; {whose})")
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
@@ -233,8 +236,11 @@ def _unvetted(roots: Sequence[types.Root]) -> str:
     here = [os.path.realpath(Path.cwd())]
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
     names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
-    offered = f"prompt and hook do not offer the skills of {names}; to vouch for a root: {VOUCH}"
-    return offered if doubted else ""
+    if not doubted:
+        return ""
+    first = doubted[0].project or doubted[0].origin or str(doubted[0].path)
+    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
+    return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 
 
 def open_in_milvus(settings: Settings) -> RemoteIndex:
@@ -276,7 +282,7 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
         err=False,
     )
     for root, count in report.left.items():
-        say(f"with {root}, {'1 skill' if count == 1 else f'{count:,} skills'} left the index")
+        say(f"with {root}, {counted(count, 'skill')} left the index")
     place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
     pairs = zip(held["roots"], held["trust"], strict=True)
     roots = (f"{root} {tag_of(trust)}".rstrip() for root, trust in pairs)

@@ -176,7 +176,7 @@ def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
     for host, count in before.items():
         if count != after[host]:
             title = hosts()[host]["title"]
-            say(f"{title} lists {count} → {after[host]} of your skills; all {found} are found")
+            say(f"{title}: {count} → {after[host]} of your skills listed; all {found} are found")
 
 
 def _switch_off(journal: Journal, host: str, name: str) -> None:

@@ -24,7 +24,7 @@ from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource
 from skillsearch.roots.sources import added_source, is_bundle, place_of, shown
 from skillsearch.text.provenance import VOUCH
-from skillsearch.text.safe_text import listed
+from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import IndexReport, JsonValue
 
 if TYPE_CHECKING:
@@ -201,9 +201,9 @@ def _tell(asked: Asked, records: list[dict[str, JsonValue]], report: IndexReport
         return
     for record in records:
         skills = record["skills"]
-        counted = "1 skill" if len(skills) == 1 else f"{len(skills):,} skills"
-        say(f"{record['given']}: {counted}: {listed(skills, _MOST_NAMED)}", err=False)
-    say(f"{report.indexed:,} skills in the index", err=False)
+        number = counted(len(skills), "skill")
+        say(f"{record['given']}: {number}: {listed(skills, _MOST_NAMED)}", err=False)
+    say(f"{counted(report.indexed, 'skill')} in the index", err=False)
 
 
 def _today() -> str:

@@ -421,7 +421,7 @@ class SkillIndex:
                 project = self.root_of(find_by_name(name, every, roots, suggest=False)).project
             if not project:
                 raise
-            reason = f"is a skill of the project {project}: go there, or ask all projects"
+            reason = f"is a skill of the project {project}: go there, or ask with --all-projects"
             raise SkillNotFoundError(name, (), reason) from exc
 
     def lacks_channel(self) -> bool:

@@ -40,7 +40,7 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
-from skillsearch.text.safe_text import listed
+from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
 
 PACKAGES = tuple(
@@ -249,7 +249,8 @@ def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     for state, places in by_state.items():
         skills = sum(place.skills for place in places)
         names = listed((place.plugin or place.path for place in places), _MAX_NAMED)
-        said = f"{state}: {skills:,} skills in {len(places)} folders of hosts: {names}"
+        where = f"{counted(skills, 'skill')} in {counted(len(places), 'folder')}"
+        said = f"{state}: {where} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
         yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
 

@@ -150,3 +150,8 @@ def _joins(base: str, joiner: str, after: str) -> bool:
         return bool(is_letter) or unicodedata.combining(base) == _VIRAMA
     is_symbol = category in _SYMBOLS or "\U0001f3fb" <= base <= "\U0001f3ff"
     return joiner == _ZWJ and is_symbol and unicodedata.category(after) in _SYMBOLS
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words, as in ``1 skill`` and ``1,200 skills``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

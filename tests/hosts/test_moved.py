@@ -244,7 +244,7 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     assert (asked.exit_code, tea.exists()) == (1, True)
     done = cli("library", "move", "tea", "--yes")
     assert done.exit_code == 0
-    assert "Claude Code lists 2 → 1 of your skills; all 2 are found" in done.stderr
+    assert "Claude Code: 2 → 1 of your skills listed; all 2 are found" in done.stderr
     assert not tea.exists()
     assert names_found() == ["coffee", "tea"]
     assert (
@@ -252,7 +252,7 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     )
     budget = cli("budget", "--json")
     assert json.loads(budget.stdout)["skills"] == 1
-    assert "1 skills of your library are found, and listed by no host" in budget.stderr
+    assert "1 skill of your library: found by search, listed by no host" in budget.stderr
     assert "tea" in cli("library", "list").stdout
     assert cli("library", "move", "tea", "--yes").exit_code == 1
     assert cli("library", "restore", "milk", "--yes").exit_code == 1
