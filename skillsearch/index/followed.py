@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skillsearch.hosts.places import Place, project_of, project_places, user_places
@@ -60,6 +61,15 @@ def project_around(root: str | Path) -> str:
     places = _enabled(project_places(Path(root)))
     place = places.get(key_of(root))
     return str(place.project) if place and place.project else ""
+
+
+def with_projects(held: IndexRequest) -> IndexRequest:
+    """Return a request of before roots had projects with those that were taken up in one."""
+    if held.follows is not None:
+        return held
+    projects = {key: around for key in held.found if (around := project_around(key))}
+    found = tuple(key for key in held.found if key not in projects)
+    return replace(held, found=found, followed=tuple(projects), projects=projects)
 
 
 def labels(places: Mapping[str, Place], taken: Collection[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from skillsearch.index.followed import (
     labels,
     project_around,
     usual_places,
+    with_projects,
 )
 from skillsearch.index.request import (
     FOLLOWS,
@@ -99,6 +100,7 @@ class RootChange:
         """
         held, settings = held or self.otherwise, self.settings
         follows = self._follows(held)
+        held = with_projects(held) if held and follows else held
         places = self._places(held, follows)
         named = self._named(held, places)
         roots = self._folders(named, held, unpack=unpack, missing=missing)
@@ -129,7 +131,9 @@ class RootChange:
 
     def named(self, held: IndexRequest | None) -> Roots:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
-        return self._named(held, self._places(held, self._follows(held)))
+        follows = self._follows(held)
+        held = with_projects(held) if held and follows else held
+        return self._named(held, self._places(held, follows))
 
     def _follows(self, held: IndexRequest | None) -> Follows | None:
         if self.how == "replace" or held is None:

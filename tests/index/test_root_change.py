@@ -157,6 +157,23 @@ def test_a_folder_that_nobody_named_is_the_projects_and_not_vouched_for(
         assert (root.trust, root.project) == (trust, project)
 
 
+def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_path, home):
+    """They were seen from everywhere; those of the user stay."""
+    blog, mine = tmp_path / "blog", home / ".claude" / "skills"
+    make_skill(mine, "mine")
+    place = make_skill(blog / ".claude" / "skills").parents[1]
+    before = IndexRequest((place, mine), "hashing", True, found=(str(place),))
+    now = RootChange(follows="hosts").applied_to(before)
+    assert now.roots == (mine, place)
+    assert (now.found, now.followed) == ((), (str(place),))
+    assert now.projects == {str(place): str(blog)}
+    assert [root.trust for root in now.with_trust([Root(place, "a"), Root(mine, "b")])] == [
+        "vetted",
+        "project",
+    ]
+    assert RootChange(how="keep").applied_to(before) == before
+
+
 def test_a_wrong_trust_is_told_with_the_roots(roots):
     """Also to a caller in Python."""
     settings = Settings(trust=("/x=vetted",), sources={"trust": "flag"})
