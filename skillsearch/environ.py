@@ -12,8 +12,13 @@ SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
 """Variables of ours that are no setting: secrets, which no file of settings may hold."""
-PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
-"""Variables that say where the user's own settings and default index lie."""
+HOST_FOLDERS = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "HERMES_HOME", "VIBE_HOME"),
+    "XDG_CONFIG_HOME",
+)
+"""Variables by which hosts name the folders of their own settings."""
+PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *HOST_FOLDERS)
+"""Variables that say where the user's own settings, default index and skills lie."""
 
 _NO_TELEMETRY = {
     "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime: a device id in ~/.cache, events to Microsoft
@@ -48,9 +53,8 @@ def engine_variables() -> dict[str, str]:
 
 
 def host_folders() -> dict[str, str]:
-    """Return the variables by which hosts name the folders of their own settings."""
-    names = "CLAUDE_CONFIG_DIR CODEX_HOME GEMINI_CLI_HOME HERMES_HOME VIBE_HOME XDG_CONFIG_HOME"
-    return _chosen(tuple(names.split()), ())
+    """Return those of `HOST_FOLDERS` that are set."""
+    return _chosen(HOST_FOLDERS, ())
 
 
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:
