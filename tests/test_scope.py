@@ -22,7 +22,7 @@ from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
 from skillsearch.index.opening import Freshness
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.scope import folders_of, from_folders, is_in_scope
+from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import Root
@@ -444,6 +444,24 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
             assert cli("show", own["doc_id"]).exit_code == 0
 
 
+def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, make_skill):
+    """The other way round, too: nested skills are seen from their own part."""
+    blog = indexed / "blog"
+    part, inner = blog / "part", blog / "vendor" / "inner"
+    make_skill(part / ".claude" / "skills", "of-part", "A skill of a part.")
+    make_skill(inner / ".claude" / "skills", "of-inner", "A skill of a submodule.")
+    (inner / ".git").write_text("gitdir: ../../.git/modules/inner\n")
+    user, own = SKILLS["user"][0], SKILLS["blog"][0]
+    for folder, wanted in (
+        (blog, {user, own}),
+        (part, {user, own, "of-part"}),
+        (inner, {user, "of-inner"}),
+        (blog, {user, own}),
+    ):
+        with chdir(folder):
+            assert set(by_list(cli, folder, "")) == wanted
+
+
 def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
     """Nobody asks from there any more."""
     with chdir(indexed / "blog"):
@@ -537,8 +555,18 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
 def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
     """Or from everywhere, without one."""
     root = Root(Path("/r"), "r", project=project)
-    assert is_in_scope(root, [folder]) is is_seen
-    assert is_in_scope(root, ["/other", folder]) is is_seen
+    assert is_in_scope(root, [View(folder, "/")]) is is_seen
+    assert is_in_scope(root, [View("/other", "/"), View(folder, "/")]) is is_seen
+
+
+@pytest.mark.parametrize(
+    ("project", "top", "is_seen"),
+    [("/w", "/w/", True), ("/w/a", "/w/", True), ("/w", "/w/a/", False), ("", "/w/a/", True)],
+)
+def test_a_project_within_another_does_not_see_it(project, top, is_seen):
+    """As a submodule, or a worktree below the repository."""
+    root = Root(Path("/r"), "r", project=project)
+    assert is_in_scope(root, [View("/w/a/b", top)]) is is_seen
 
 
 def test_a_selection_has_one_place_that_the_question_comes_from(tmp_path):

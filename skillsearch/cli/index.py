@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -26,7 +25,7 @@ from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import How, RootChange, Scope
-from skillsearch.index.scope import is_in_scope
+from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
@@ -233,7 +232,7 @@ def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
 
 def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
-    here = [os.path.realpath(Path.cwd())]
+    here = [View.of(Path.cwd())]
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
     names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
     if not doubted:

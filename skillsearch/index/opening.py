@@ -38,6 +38,8 @@ MAX_FOUND_SKILLS = 100
 _AS_IT_WAS = "searching the index as it was"
 # Somebody waits for the skills of a new folder: an index of more skills is not written anew.
 _LEAST_WITH_DELTA = 1_000
+# So long it waits for another process that takes up another project.
+_LOCK_SECONDS = 3.0
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
@@ -266,7 +268,7 @@ class Freshness:
         soon, later = self._split(new, wanted)
         change = RootChange(how="keep", folders=folders, without=tuple(map(key_of, later)))
         gone = [str(root) for root in request.roots if root not in wanted.roots]
-        if (soon or gone) and not is_free(folder):
+        if (soon or gone) and not is_free(folder, _LOCK_SECONDS):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
         if soon or gone:
@@ -308,12 +310,12 @@ class Freshness:
         return ""
 
 
-def is_free(folder: Path) -> bool:
-    """Return whether no process is writing an index."""
+def is_free(folder: Path, seconds: float = 0) -> bool:
+    """Return whether no process is writing an index, or none is within some seconds."""
     from skillsearch.index.storage.cache import IndexFolder
 
     try:
-        with IndexFolder(folder).lock(timeout=0):
+        with IndexFolder(folder).lock(timeout=seconds):
             return True
     except LockTimeoutError:
         return False

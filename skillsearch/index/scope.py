@@ -1,16 +1,41 @@
 """Where a question comes from, and which roots are seen from there.
 
-A root is the user's, seen from everywhere, or a project's, seen from its folder and all below. The
-folders that a question comes from are a part of its selection.
+A root is the user's, seen from everywhere, or a project's, seen from its folder and all below, but
+for another project within it. The folders that a question comes from are a part of its selection.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+from skillsearch.hosts.places import project_of
 from skillsearch.types import SCOPE, Root, Selection
+
+
+class View(NamedTuple):
+    """A folder that a question comes from, and how far up it looks: to the top of its project.
+
+    Both are real paths; the top ends with a slash, and is ``/`` without a project.
+    """
+
+    folder: str
+    top: str
+
+    @classmethod
+    def of(cls, folder: str | Path) -> View:
+        """Find the project around a folder, if there is one."""
+        real = os.path.realpath(folder)
+        project = project_of(Path(real))
+        return cls(real, f"{str(project).rstrip('/')}/" if project else "/")
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of the folders from the top down to the folder; none without a project."""
+        below = f"{self.folder}/".removeprefix(self.top) if self.top != "/" else ""
+        return [part for part in below.split("/") if part]
 
 
 def folders_of(selection: Selection) -> tuple[str, ...]:
@@ -31,10 +56,13 @@ def without_scope(selection: Selection) -> Selection:
     return tuple(test for test in selection if test[0] != SCOPE)
 
 
-def is_in_scope(root: Root, folders: Sequence[str]) -> bool:
-    """Return whether the skills of a root are seen from one of some folders, by real paths."""
+def is_in_scope(root: Root, views: Iterable[View]) -> bool:
+    """Return whether the skills of a root are seen by one of some views."""
     around = root.project.rstrip("/")
-    return not around or any(f"{folder}/".startswith(f"{around}/") for folder in folders)
+    return not around or any(
+        f"{view.folder}/".startswith(f"{around}/") and f"{around}/".startswith(view.top)
+        for view in views
+    )
 
 
 def scope_of(selection: Selection) -> Selection:

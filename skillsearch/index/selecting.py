@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -21,11 +19,10 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import SelectionError
 from skillsearch.files.paths import printable
-from skillsearch.hosts.places import project_of
 from skillsearch.index.documents import Document
 from skillsearch.index.names import shadowed_without
 from skillsearch.index.request import key_of
-from skillsearch.index.scope import folders_of, is_in_scope, without_scope
+from skillsearch.index.scope import View, folders_of, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -67,11 +64,10 @@ def _out_of_scope(
     store: DocumentStore, folders: Sequence[str], roots: Sequence[Root]
 ) -> NDArray[np.int64]:
     """Return the numbers of the documents that are not seen from some folders."""
-    hidden = store.of_roots(root.alias for root in roots if not is_in_scope(root, folders))
+    views = [View.of(folder) for folder in folders]
+    hidden = store.of_roots(root.alias for root in roots if not is_in_scope(root, views))
     bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
-    projects = [(folder, str(project_of(Path(folder)) or folder)) for folder in folders]
-    below = [os.path.relpath(folder, project).split("/") for folder, project in projects]
-    places = [[part for part in parts if part != "."] for parts in below]
+    places = [view.parts for view in views]
     labels = store.labels(bounded)
     is_elsewhere = [not _can_match(label.paths, places) for label in labels]
     return union(hidden, bounded[np.array(is_elsewhere, bool)])
