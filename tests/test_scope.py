@@ -297,6 +297,15 @@ def test_the_tour_of_hosts_finds_nothing_wrong():
     assert done.stdout.count("\tnot found\t") == 6
 
 
+def test_a_server_makes_the_first_index_of_its_user(world):
+    """As for a colleague who takes over the file of a project; it follows hosts from then on."""
+    seen = served(world / "blog")
+    assert seen["user"][0] == SKILLS["user"][0]
+    assert seen["blog"][0] == SKILLS["blog"][0]
+    assert served(world / "shop")["shop"][0] == SKILLS["shop"][0]
+    assert IndexRequest.load(SkillIndex.open().folder).follows == "hosts"
+
+
 # What is taken up, and what goes.
 
 

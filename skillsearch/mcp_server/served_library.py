@@ -14,20 +14,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from skillsearch.config import Settings, index_dir_for
+from skillsearch.config import Settings, index_dir_for, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
+from skillsearch.hosts.places import has_places
 from skillsearch.index.build.changes import Changes
-from skillsearch.index.scope import from_folders
+from skillsearch.index.root_change import RootChange
+from skillsearch.index.scope import folders_of, from_folders
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
-from skillsearch.types import IndexProgress
+from skillsearch.types import IndexProgress, IndexReport
 
 CALL_SECONDS = 60.0
 """How long a call may take, including its wait: clients give up after a minute too."""
 MAX_WAITING = 64
 """Calls that may wait for each other; only a client that is out of order sends more."""
+FIRST_SECONDS = 8.0  # how long a call waits for the first index of a user
 WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
 INDEXING_SECONDS = 0.2  # how often to look whether a change can be searched
 
@@ -87,6 +92,7 @@ class ServedLibrary:
         self.index_dir = (index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
+        self._first: Future[tuple[SkillIndex, IndexReport]] | None = None
 
     @property
     def progress(self) -> IndexProgress | None:
@@ -111,6 +117,7 @@ class ServedLibrary:
     def _open(self) -> SkillLibrary:
         settings, executor = self.settings, self._indexing
         if not self.roots:
+            self._make_first_index()
             library = SkillLibrary.open(self.index_dir, executor=executor, reader=settings.reader)
         else:
             library = SkillLibrary.from_roots(
@@ -125,6 +132,27 @@ class ServedLibrary:
         library.looks = settings.refresh
         library.threshold = settings.threshold
         return library
+
+    def _make_first_index(self) -> None:
+        """Index where hosts look for skills if the user has no index yet; the hosts follow it.
+
+        An IndexingError if that takes longer than a call should wait.
+        """
+        settings = self.settings
+        is_own = settings.sources.get("index_dir") == "environment"
+        is_own = is_own or self.index_dir == user_index_dir().absolute()
+        if not is_own or IndexFolder(self.index_dir).exists() or not has_places(Path.cwd()):
+            return
+        folders = FOLDERS.get() or folders_of(settings.selection)
+        change = RootChange(settings=settings, follows="hosts", folders=folders)
+        self._first = self._first or self._indexing.submit(SkillIndex.build, change, self.index_dir)
+        try:
+            self._first.result(FIRST_SECONDS)
+        except TimeoutError:
+            raise IndexingError(IndexProgress()) from None
+        except BaseException:
+            self._first = None  # the next call tries again
+            raise
 
     def take_note(self) -> str:
         """Return what `SkillLibrary.take_note` does of the library, if it is open."""
