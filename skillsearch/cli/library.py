@@ -78,7 +78,8 @@ def library_command(asked: Asked) -> int:
 
 def _move(journal: Journal, asked: Asked) -> bool:
     index = _open_index()
-    documents = [index.find(name) for name in asked.names]
+    found = map(index.find, asked.names)
+    documents = list({document.doc_id: document for document in found}.values())
     places = [_place_of(document) for document in documents]
     before = _counts(index)
     for document, place in zip(documents, places, strict=True):
@@ -144,12 +145,10 @@ def _open_index() -> SkillIndex:
 
 def _place_of(document: Document) -> Place:
     """Return the folder of hosts that a skill lies in, or refuse what is not to be moved."""
+    folder = Path(document.path).parent
     for place in user_places():
-        if (
-            place.hosts
-            and not place.plugin
-            and Path(document.path).is_relative_to(Path(place.path).resolve())
-        ):
+        is_movable = bool(place.hosts) and not place.plugin
+        if is_movable and Path(place.path).resolve() in folder.parents:
             return place
     raise SkillError(
         f"{document.name} ({visible(document.path)}) lies in no folder where hosts look for skills "

@@ -255,11 +255,21 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     assert "1 skill of your library: found by search, listed by no host" in budget.stderr
     assert "tea" in cli("library", "list").stdout
     assert cli("library", "move", "tea", "--yes").exit_code == 1
+    assert cli("library", "move", "coffee", "brewing", "--yes").exit_code == 1  # all or nothing
     assert cli("library", "restore", "milk", "--yes").exit_code == 1
     assert cli("library", "restore", "--all", "--yes").exit_code == 0
     assert tea.exists()
     assert names_found() == ["coffee", "tea"]
     assert "No skill is away" in cli("library", "list").stderr
+
+
+def test_a_folder_of_hosts_that_is_a_skill_itself_stays(cli, tea, home):
+    """With it all others would go."""
+    text = "---\nname: all\ndescription: All of it.\n---\n"
+    (home / ".claude" / "skills" / "SKILL.md").write_text(text)
+    assert cli("library", "move", "all", "tea", "--yes").exit_code == 1
+    assert tea.exists()
+    assert cli("library", "move", "tea", "tea", "--yes").exit_code == 0
 
 
 def test_skills_of_projects_and_plugins_stay(cli, tea, make_skill, tmp_path, monkeypatch):
