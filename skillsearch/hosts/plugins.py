@@ -54,10 +54,8 @@ def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
     used = set()
     for name, entries in installed.items():
         for entry in map(_table, entries if isinstance(entries, list) else [entries]):
-            folder, of_project = (
-                Path(_text(entry.get("installPath"))),
-                entry.get("scope") in _OF_PROJECT,
-            )
+            folder = Path(_text(entry.get("installPath")))
+            of_project = entry.get("scope") in _OF_PROJECT
             used.add(os.path.realpath(folder))
             manifest = _record(folder / ".claude-plugin" / "plugin.json")
             usual = manifest.get("defaultEnabled") is not False
@@ -66,7 +64,7 @@ def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
                 continue
             is_enabled = is_mine
             if project is not None:
-                is_here = not of_project or _is_same(entry.get("projectPath"), project)
+                is_here = not of_project or _is_same(_text(entry.get("projectPath")), project)
                 is_enabled = theirs.get(name, of_project and mine.get(name, usual))
                 if is_mine or not is_here or (not is_enabled and not of_project):
                     continue
@@ -152,21 +150,21 @@ def _skills(folder: Path, more: JsonValue = None) -> tuple[Path, ...]:
         return ()
     real = Path(os.path.realpath(folder))
     paths = ["skills", *map(_text, more if isinstance(more, list) else [more])]
-    named = [folder / path for path in paths if path and "\0" not in path]
+    named = [folder / path for path in paths if path]
     found = {os.path.realpath(path): None for path in named if path.is_dir()}
     inside = [path for path in map(Path, found) if path != real and path.is_relative_to(real)]
     return tuple(inside) or ((real,) if (real / "SKILL.md").is_file() else ())
 
 
 def _folders(folder: Path) -> list[Path]:
-    with suppress(OSError), os.scandir(folder) as entries:
+    with suppress(OSError, ValueError), os.scandir(folder) as entries:
         some = itertools.islice(entries, _MAX_PLUGINS)
         return sorted(Path(entry.path) for entry in some if entry.is_dir(follow_symlinks=False))
     return []
 
 
-def _is_same(path: JsonValue, folder: Path) -> bool:
-    return isinstance(path, str) and os.path.realpath(path) == os.path.realpath(folder)
+def _is_same(path: str, folder: Path) -> bool:
+    return bool(path) and os.path.realpath(path) == os.path.realpath(folder)
 
 
 def _table(value: JsonValue) -> dict[str, JsonValue]:
@@ -174,7 +172,7 @@ def _table(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and "\0" not in value else ""
 
 
 def _version_order(folder: Path) -> tuple[list[int], str]:

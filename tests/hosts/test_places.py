@@ -292,6 +292,23 @@ def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
         assert project_places(home / ".claude") == ()
 
 
+@given(
+    path=st.text(alphabet="/.\0ab~\udc80", max_size=12), name=st.text(alphabet="/.@\0a", max_size=8)
+)
+def test_no_path_in_a_registry_can_do_harm(tmp_path_factory, path, name):
+    """Whatever characters it has, and wherever it leads."""
+    home = tmp_path_factory.mktemp("paths", numbered=True)
+    plugin = {"installPath": path, "projectPath": path, "scope": "project", "version": path}
+    record = {"version": 2, "plugins": {name: [plugin, {**plugin, "scope": "user"}]}}
+    write(home / ".claude" / "plugins" / "installed_plugins.json", record)
+    lines = f"[plugins.{json.dumps(name)}]\nenabled = true\n"
+    write(home / ".codex" / "config.toml", lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        assert user_places() == ()
+        assert project_places(home / ".claude") == ()
+
+
 @pytest.mark.parametrize("kind", ["fifo", "folder", "huge", "binary", "nested"])
 def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
     """It is not waited for, and no more of it is read than settings can have."""
