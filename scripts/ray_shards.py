@@ -14,7 +14,7 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
-from skillsearch.index.documents import KNOWN, FieldTexts, field_texts
+from skillsearch.index.documents import KNOWN, field_texts
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
@@ -130,7 +130,7 @@ class Embedding:
             texts = field_texts(skill, scripts, with_body=self._request.with_body)
             self.tally.other += texts.document.fluency < KNOWN
             lacking = [
-                self._lacking(channel, embedded_texts(texts, number))
+                self._lacking(channel, texts.by_key(number))
                 for number, channel in enumerate(channels)
             ]
             self.tally.lacking += any(lacking)
@@ -150,15 +150,6 @@ class Embedding:
         }
         pending.update(found)
         return found
-
-
-def embedded_texts(texts: FieldTexts, number: int) -> dict[bytes, str]:
-    """Return what a dense channel embeds of a skill, by key; the first has the chunks as well."""
-    keys = texts.document.keys[number]
-    pairs = list(zip(keys, texts.embedded[number], strict=True))
-    if number == 0:
-        pairs += [(chunk.record[2], chunk.head) for chunk in texts.chunks]
-    return {bytes.fromhex(key): text for key, text in pairs if key}
 
 
 def in_words(tally: Tally) -> str:

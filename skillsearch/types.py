@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    get_args,
+    overload,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +53,9 @@ Trust = Literal["vetted", "project", "fetched"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 """Who vouches for the skills of a root. vetted: the user, who named the folder or owns it; project:
 nobody, it was found in a checkout; fetched: nobody, it came in an archive or from a URL."""
+
+ExampleSource = Literal["user", "package", "skill"]
+"""Who wrote an example request: the user, or a tool that the user let; we; the skill's author."""
 
 SELECTING = ("include", "exclude", "tags", "in_roots", "strict")
 Selection: TypeAlias = tuple[tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], str], ...]
@@ -106,6 +118,13 @@ class Diagnostic(Record):
     line: int | None = None
 
 
+class Example(NamedTuple):
+    """A request that a skill is for, as somebody would put it."""
+
+    text: str
+    source: ExampleSource
+
+
 @dataclass(frozen=True, slots=True)
 class SkillMetadata:
     """The frontmatter of a SKILL.md in regular form; texts are empty if it does not give them.
@@ -116,6 +135,7 @@ class SkillMetadata:
         hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
         paths: Patterns of the files in a project that it is for; none for all.
+        examples: Requests that it is for, in its own words (``representativeQueries``).
         frontmatter: Every key of the frontmatter as JSON values, known or not.
     """
 
@@ -131,6 +151,7 @@ class SkillMetadata:
     hidden: bool = False
     requires: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
     frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -168,7 +189,8 @@ class Skill:
     The `doc_id` is stable and unique in a corpus; `path` is the SKILL.md file, `root` the folder it
     was found under, and `content_hash` the sha256 of the file's bytes. If the body is a stub that
     was read on into other files of the skill, `continuation` is what those say, else None. Its
-    `lapses` are the codes of its diagnostics that `STRICT` means.
+    `lapses` are the codes of its diagnostics that `STRICT` means. The `examples` are those that an
+    index may use; `evals_hash` is a digest of the eval files that some may come from.
     """
 
     doc_id: str
@@ -179,6 +201,8 @@ class Skill:
     content_hash: str
     continuation: str | None = None
     lapses: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    evals_hash: str = ""
 
     @property
     def name(self) -> str:

@@ -79,6 +79,14 @@ class _Record:
             raise self.error(key, "it must be a text that is not blank")
         return _SURROGATE.sub("\ufffd", value or "")
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts, empty if it is missing or null."""
+        values = self.values.get(key)
+        values = [] if values is None else values
+        if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+            raise self.error(key, "it must be a list of texts")
+        return tuple(_SURROGATE.sub("\ufffd", one) for one in values)
+
 
 def load_collection(folder: Path, split: str = "test") -> Collection:
     """Load and check the collection in a folder, and name it after that.
@@ -159,7 +167,8 @@ def _document(doc_id: str, record: _Record) -> JudgedDocument:
         name = title if title.strip() else doc_id
         return JudgedDocument(doc_id, name, record.text("text"), language=record.text("lang"))
     name = record.text("name", required=True)
-    return JudgedDocument(doc_id, name, *map(record.text, ("description", "body", "lang")))
+    description, body, language = map(record.text, ("description", "body", "lang"))
+    return JudgedDocument(doc_id, name, description, body, language, record.texts("examples"))
 
 
 def _query(query_id: str, record: _Record) -> JudgedQuery:

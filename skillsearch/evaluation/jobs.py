@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from skillsearch.errors import EvaluationError, QueryError
 from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
@@ -30,6 +30,7 @@ from skillsearch.evaluation.types import (
     FOREIGN,
     Answers,
     Collection,
+    Examples,
     JudgedQuery,
     Ranking,
     SystemAnswers,
@@ -48,11 +49,12 @@ USUAL_DEPTH = 5  # hits of any other query, of which only the first counts, and 
 MAX_TIMED = 100  # judged queries that are timed
 MAX_FOREIGN = 200  # queries taken from a foreign collection
 
-_SETTINGS = ("system", "model", "fields", "languages", "threshold", "reader", "calibration")
+_SETTINGS = tuple("system model fields languages threshold reader calibration examples".split())
 _WORDS: Mapping[str, Sequence[str]] = {
     "system": SYSTEMS,
     "fields": ("full", "metadata"),
     "languages": LANGUAGES,
+    "examples": get_args(Examples),
 }
 """Settings that have one of a few words as their value."""
 _MAX_NAME_CHARS = 80
@@ -274,7 +276,7 @@ def _open_indexes(
     calibrations = [load_calibration(spec.calibration or PACKAGED) for spec in specs]
     asked = job.asked or job.collection.queries
     specs = [replace(spec, languages=embedders.languages(spec, asked)) for spec in specs]
-    keys = [(spec.model, spec.fields, spec.languages) for spec in specs]
+    keys = [(spec.model, spec.fields, spec.languages, spec.examples) for spec in specs]
     collection, roots = job.collection, job.roots
     place = use_skills(collection, roots, work) if roots else write_skills(collection, work)
     indexes = {

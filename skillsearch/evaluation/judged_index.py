@@ -14,7 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
@@ -38,6 +38,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.setting_values import DEFAULT_READER
+from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, usable
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
@@ -54,11 +55,15 @@ _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class SkillFolders:
-    """Folders with a collection as skills; `ids` are the collection's by the index's."""
+    """Folders with a collection as skills; `ids` are the collection's by the index's.
+
+    The `examples` of its documents are as an `ExampleBook` takes them.
+    """
 
     work: Path
     roots: tuple[Path, ...]
     ids: Mapping[str, str]
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def write_skills(collection: Collection, work: Path) -> SkillFolders:
@@ -93,7 +98,16 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
                         place.rename(Path(temporary) / "old")
                     new.rename(place)
     ids = {f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)}
-    return SkillFolders(folder, (place,), ids)
+    return SkillFolders(folder, (place,), ids, examples_of(documents))
+
+
+def examples_of(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
+    """Return the examples of some documents by `digest_of_skill`."""
+    return {
+        digest_of_skill(one.name, one.description): usable(one.examples)
+        for one in documents
+        if one.examples
+    }
 
 
 def _skill_md(document: JudgedDocument) -> bytes:
@@ -124,7 +138,7 @@ def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> Ski
     places = tuple(root.absolute() for root in roots)
     folder = f"{file_name(collection.name)}-{_short_hash(map(str, places))}"
     ids = {document.doc_id: document.doc_id for document in collection.documents}
-    return SkillFolders(work.absolute() / folder, places, ids)
+    return SkillFolders(work.absolute() / folder, places, ids, examples_of(collection.documents))
 
 
 def _short_hash(texts: Iterable[str]) -> str:
@@ -218,10 +232,14 @@ class JudgedIndex:
         """Make or update the index that systems of one model, fields and languages share."""
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
+        settings += [] if spec.examples == "none" else [spec.examples]
         place = folders.work / f"index-{_short_hash(settings)}"
         with_body = spec.fields == "full"
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
-        built, _ = SkillIndex.build(request, place, progress=progress)
+        is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
+        given = folders.examples if is_given else {}
+        book = ExampleBook(None, packaged=is_packaged, own=False, given=given)
+        built, _ = SkillIndex.build(request, place, progress=progress, examples=book)
         opened = built.opened
         channels = {one.model: embedders[one.model] for one in opened.settings.channels}
         index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)

@@ -20,7 +20,6 @@ from typing import NamedTuple, TypeAlias
 
 from skillsearch.errors import EvaluationError, SkillError
 from skillsearch.evaluation.collection import copies
-from skillsearch.evaluation.eval_files import WORDS, is_eval_file, read_eval_files
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.build.reading import read_file as read_skill
@@ -29,8 +28,10 @@ from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
+from skillsearch.skills.eval_files import is_eval_file, read_eval_files
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text import requests
+from skillsearch.text.tables import read_tables
 from skillsearch.types import Diagnostic, Skill
 
 NAME = "own skills"
@@ -52,7 +53,8 @@ _LEAST_WORDS, _MOST_WORDS = 3, 40
 _CODE = re.compile(r"`|https?:|\]\(|[<>{}$\\=|]|\[[^\]]+\]|^/|\w/\w+/")
 """Signs of commands, paths and placeholders, which no user says."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_EMPTY_WORDS = frozenset(WORDS["headings"]["empty"])
+_WORDS = read_tables(Path(__file__).with_name("words.txt"))
+_EMPTY_WORDS = frozenset(_WORDS["headings"]["empty"])
 """Words of headings that name no subject."""
 
 

@@ -17,6 +17,8 @@ Ranking: TypeAlias = tuple[tuple[str, float], ...]
 Answers: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
 PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
+Examples = Literal["none", "given", "packaged", "all"]
+"""Which example requests a system has: those of the collection, those of the package, both."""
 ANSWERABLE = "answerable"
 NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 """Where unanswerable queries come from; negatives of a kind of their own go by its name."""
@@ -24,13 +26,17 @@ NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 
 @dataclass(frozen=True, slots=True)
 class JudgedDocument:
-    """A skill of a collection by its texts, and its language tag if known, such as ``zh-CN``."""
+    """A skill of a collection by its texts, and its language tag if known, such as ``zh-CN``.
+
+    The `examples` are requests that it is for, which a system may use that says so.
+    """
 
     doc_id: str
     name: str
     description: str
     body: str = ""
     language: str = ""
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class SystemSpec:
     calibration: Path | None = None
     languages: Languages = "auto"
     reader: str = DEFAULT_READER
+    examples: Examples = "none"
     run: Path | None = None
 
     @property
@@ -92,6 +99,7 @@ class SystemSpec:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
         parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
+        parts += [] if self.examples == "none" else [f"examples {self.examples}"]
         parts += [] if self.reader == DEFAULT_READER else [f"reader {self.reader}"]
         parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
         parts += [] if self.calibration is None else [f"calibration {self.calibration}"]

@@ -18,18 +18,19 @@ from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import visible
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms, normalized, term_hash
-from skillsearch.types import Skill
+from skillsearch.types import Example, Skill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 12
+VERSION = 13
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
-# Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
+# Features of each dense channel: the cosine of the metadata, and of what else it may embed:
+# example requests, or the heads of bodies.
 DENSE_CHANNELS = (
-    ("cosine_metadata",),
+    ("cosine_metadata", "cosine_examples"),
     ("cosine_metadata_multilingual", "cosine_body_multilingual"),
 )
 # Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
@@ -70,6 +71,8 @@ class Document:
         outline: The same of the description.
         hubness: How far it is near whatever is asked, mostly 0.
         continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
+        examples: Requests that it is for: text and source of each.
+        evals_hash: Digest of the eval files that some examples may come from; empty without any.
         tags: Those of its metadata, by which a `Selection` may ask for it.
         lapses: Those of the skill, for which one may leave it out.
         paths: Patterns of the files of a project that it is for; none for all.
@@ -94,6 +97,8 @@ class Document:
     hubness: float = 0.0
     continuation_hash: str = ""
     outline: str = ""
+    examples: tuple[Example, ...] = ()
+    evals_hash: str = ""
     tags: tuple[str, ...] = ()
     lapses: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -105,6 +110,7 @@ class Document:
         object.__setattr__(self, "tags", tuple(self.tags))
         object.__setattr__(self, "lapses", tuple(self.lapses))
         object.__setattr__(self, "paths", tuple(self.paths))
+        object.__setattr__(self, "examples", tuple(Example(*one) for one in self.examples))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
@@ -129,6 +135,8 @@ class Document:
             tags=skill.metadata.tags,
             lapses=skill.lapses,
             paths=skill.metadata.paths,
+            examples=skill.examples,
+            evals_hash=skill.evals_hash,
         )
 
     @property
@@ -156,14 +164,15 @@ class Document:
 
 
 class EmbeddedTexts(NamedTuple):
-    """The metadata and the head of the body that one dense channel embeds.
+    """What one dense channel embeds of a skill: the metadata, and the head of the body or examples.
 
     Without a body, or a channel that embeds bodies, the head is empty; of a skill that the first
-    channel knows it is the metadata.
+    channel knows it is the metadata. The first channel alone embeds examples.
     """
 
     metadata: str
     body_head: str
+    examples: tuple[str, ...] = ()
 
 
 class ChunkTexts(NamedTuple):
@@ -186,20 +195,27 @@ class FieldTexts:
 
     def by_key(self, channel: int) -> dict[bytes, str]:
         """Return the texts that a channel embeds, by their keys."""
-        texts = dict(zip(self.document.keys[channel], self.embedded[channel], strict=True))
+        embedded = self.embedded[channel]
+        texts = dict(zip(self.document.keys[channel], embedded[:2], strict=True))
         if channel == 0:
             texts |= {chunk.record[2]: chunk.head for chunk in self.chunks}
-        return {bytes.fromhex(key): text for key, text in texts.items() if key}
+        found = {bytes.fromhex(key): text for key, text in texts.items() if key}
+        return found | {text_key(text): text for text in embedded.examples}
+
+    @property
+    def example_keys(self) -> list[bytes]:
+        """The keys of the texts of examples that the first channel embeds."""
+        return list(map(text_key, self.embedded[0].examples))
 
 
 def embeds_body(channel: int, *, with_body: bool) -> bool:
     """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
-    return with_body and len(DENSE_CHANNELS[channel]) > 1
+    return with_body and any("body" in name for name in DENSE_CHANNELS[channel])
 
 
 def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
     """Return `Document.fluency` of a skill, given the scripts that the first channel reads."""
-    metadata, head = _embedded_texts(skill, with_body=with_body)
+    metadata, head, _ = _embedded_texts(skill, with_body=with_body)
     return trust(metadata, scripts) if is_english(language_of(f"{metadata}\n{head}")) else 0.0
 
 
@@ -207,13 +223,16 @@ def field_texts(
     skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
 ) -> FieldTexts:
     """Return the texts of a skill, given the scripts that each dense channel reads (None: all)."""
-    metadata, head = _embedded_texts(skill, with_body=with_body)
+    metadata, head, _ = _embedded_texts(skill, with_body=with_body)
     language = language_of(f"{metadata}\n{head}")
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
     body_terms = document_terms(skill.text[:_BODY_CHARS], language)
-    metadata_terms = name_terms + about_terms
-    full_terms = name_terms + about_terms * METADATA_WEIGHT + (body_terms if with_body else [])
+    said = name_terms + about_terms
+    body = body_terms if with_body else []
+    asked, own = example_terms(skill, language), example_terms(skill, language, "skill")
+    metadata_terms = said + asked
+    full_terms = _weighed(said, about_terms, asked, body)
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     trusted = trust(metadata, scripts[0])
     if is_english(language) and trusted >= KNOWN:
@@ -221,8 +240,12 @@ def field_texts(
         # the text, and changes no measure.
         head = metadata
     embedded = tuple(
-        EmbeddedTexts(readable(metadata, known), readable(head, known) if has else "")
-        for known, has in zip(scripts, has_body, strict=True)
+        EmbeddedTexts(
+            readable(metadata, known),
+            readable(head, known) if has else "",
+            _readable_examples(skill, known) if channel == 0 else (),
+        )
+        for channel, (known, has) in enumerate(zip(scripts, has_body, strict=True))
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     # White space does not count.
@@ -240,9 +263,14 @@ def field_texts(
         excluded=excluded_text(skill),
         sketch=_sketch(body_terms),
         outline=_sketch(about_terms),
-        hubness=round(hubness(metadata_terms, full_terms), 4),
+        hubness=round(hubness(said + own, _weighed(said, about_terms, own, body)), 4),
     )
     return FieldTexts(document, metadata_terms, full_terms, embedded, chunks)
+
+
+def _weighed(said: list[str], about: list[str], examples: list[str], body: list[str]) -> list[str]:
+    """Return the terms of the full field: what metadata and examples say, repeated, and a body."""
+    return said + about * (METADATA_WEIGHT - 1) + examples * METADATA_WEIGHT + body
 
 
 def _sketch(terms: Sequence[str]) -> str:
@@ -256,6 +284,18 @@ def _sketch(terms: Sequence[str]) -> str:
         mixed = (mixed ^ hashes[place : place + count]) * _MIXER
     found = np.unique((mixed >> np.uint64(32)).astype("<u4"))
     return found[found > 0][:SKETCH_SIZE].tobytes().hex()
+
+
+def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:
+    """Return the terms of the examples of a skill, in some language; or of those of one source."""
+    texts = (one.text for one in skill.examples if source in ("", one.source))
+    return [term for text in texts for term in document_terms(text, language)]
+
+
+def _readable_examples(skill: Skill, scripts: frozenset[str] | None) -> tuple[str, ...]:
+    """Return what a channel of some scripts can read of each example, if it can read most of it."""
+    texts = (one.text for one in skill.examples if trust(one.text, scripts) >= KNOWN)
+    return tuple(filter(None, (readable(text, scripts) for text in texts)))
 
 
 def about_text(skill: Skill) -> str:

@@ -211,6 +211,7 @@ class Freshness:
         from skillsearch.index.build.changes import ChangeDetector
         from skillsearch.index.request import IndexRequest
         from skillsearch.skills.discovery import make_roots
+        from skillsearch.skills.example_requests import ExampleBook
 
         index, has_changed_model = self.index, self.index.has_changed_model()
         self.problem = self._gone = ""
@@ -221,7 +222,8 @@ class Freshness:
         roots = index.opened.settings.roots
         paths = {root.path for root in make_roots(request.roots)[0]}
         gone = tuple(root for root in roots if root.path not in paths)
-        detector = ChangeDetector(index.opened, index.folder, roots, gone=gone)
+        book = ExampleBook()
+        detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
         option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
         if gone:
             state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)

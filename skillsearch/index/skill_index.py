@@ -39,6 +39,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
+from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import (
     Diagnostic,
     Family,
@@ -207,7 +208,9 @@ class SkillIndex:
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""
         snapshot = Snapshot.load(self.folder, self.generation)
-        return snapshot is not None and snapshot.is_current()
+        if snapshot is None or snapshot.examples != ExampleBook().digest:
+            return False
+        return snapshot.is_current()
 
     def has_changed_model(self) -> bool:
         """Return whether the files of a model are not those that the index was built with."""
@@ -221,7 +224,8 @@ class SkillIndex:
         roots = self.opened.settings.roots
         present = {root.path for root in make_roots([root.path for root in roots])[0]}
         gone = [root for root in roots if root.path not in present]
-        detector = ChangeDetector(self.opened, self.folder, roots, verify, gone=gone)
+        book = ExampleBook()
+        detector = ChangeDetector(self.opened, self.folder, roots, verify, gone=gone, book=book)
         return detector.walk().report(tuple(str(root.path) for root in gone))
 
     def refresh(

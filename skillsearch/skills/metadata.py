@@ -29,6 +29,9 @@ TRIGGER_KEYS = tuple(
     "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
     "activationkeywords".split()
 )
+EXAMPLE_KEYS = tuple(
+    "representativequeries examplerequests examplequeries exampleprompts sampleprompts".split()
+)
 NESTING_KEYS = ("metadata", "agentmetadata", "skill", "frontmatter")
 _YES = frozenset({"true", "yes", "on", "1"})
 MAX_REQUIREMENTS = 100
@@ -92,6 +95,7 @@ def regular_metadata(
         hidden=as_text(_first(levels[:2], "disablemodelinvocation")).lower() in _YES,
         requires=requires,
         paths=_collect(levels[:1], ("paths",)),
+        examples=_collect(levels, EXAMPLE_KEYS),
         frontmatter=frontmatter,
     )
     return metadata, (*findings, *check_name(name, folder), *more)

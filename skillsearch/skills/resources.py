@@ -259,7 +259,11 @@ def _bounds(data: bytes, offset: int, limit: int | None, is_text: bool) -> tuple
 
 
 def list_files(
-    skill_dir: Path, *, limit: int = MAX_LISTED_FILES, max_entries: int = _MAX_ENTRIES
+    skill_dir: Path,
+    *,
+    limit: int = MAX_LISTED_FILES,
+    max_entries: int = _MAX_ENTRIES,
+    depth: int = _MAX_LIST_DEPTH,
 ) -> tuple[tuple[str, ...], bool]:
     """List the regular files of a skill except SKILL.md; return also whether some are missing.
 
@@ -280,7 +284,7 @@ def list_files(
             found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
             files += [file for file in found if file.lower() != "skill.md"]
             inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
-            is_deep = len(parts) == _MAX_LIST_DEPTH
+            is_deep = len(parts) == depth
             waiting += [] if is_deep else inner
             is_cut |= "unlisted" in kinds.values() or (is_deep and inner != [])
     return tuple(sorted(files[:limit])), is_cut or len(files) > limit

@@ -9,7 +9,7 @@ import pytest
 from skillsearch.errors import CacheError
 from skillsearch.index.dense.faiss_files import FaissWriter
 from skillsearch.index.dense.vectors import (
-    BODY_SHARE,
+    SECOND_SHARE,
     DenseChannel,
     DenseFields,
     DenseWriter,
@@ -47,9 +47,16 @@ def fields(tmp_path_factory):
     return build
 
 
+def both(metadata, body):
+    """Return what is searched: the metadata and its share of the second field, as a mean."""
+    if body is None:
+        return metadata
+    return (metadata + SECOND_SHARE * body) / (1 + SECOND_SHARE)
+
+
 def brute(metadata, body, query, k, excluded=()):
     """Return the k nearest by both fields, ascending."""
-    near = metadata @ query + (0 if body is None else BODY_SHARE * (body @ query))
+    near = both(metadata, body) @ query
     order = [number for number in np.argsort(-near, kind="stable") if number not in excluded]
     return sorted(order[:k])
 
@@ -103,7 +110,7 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     hits = 0
     for query in queries:
         nearest = nearest_to(found, query, 10)
-        exact = metadata @ query + BODY_SHARE * (body @ query)
+        exact = both(metadata, body) @ query
         near = found.similarities(query, nearest)
         np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
         hits += len(np.intersect1d(nearest, brute(metadata, body, query, 10)))

@@ -52,6 +52,7 @@ from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_o
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import make_roots
+from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import Diagnostic, IndexReport, Progress, Root
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class IndexOptions(TypedDict, total=False):
     embedders: Mapping[str, Embedder]
     progress: Progress | None
     limits: SegmentLimits
+    examples: ExampleBook
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Builder:
             that no other process changes the index.
         only: What may have changed since the last run; in a small index all files are looked at.
         embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
+        examples: Which example requests skills get.
         request: What `change` means.
         opened: The index as the run left it; None if it was damaged right after it was written.
     """
@@ -97,6 +100,7 @@ class Builder:
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     progress: Progress | None = None
     limits: SegmentLimits = field(default_factory=SegmentLimits)
+    examples: ExampleBook = field(default_factory=ExampleBook)
     request: IndexRequest = field(init=False)
     opened: OpenedIndex | None = field(default=None, init=False)
 
@@ -349,7 +353,7 @@ class Builder:
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
-        return look_at(verify=self.verify, progress=self._progress)
+        return look_at(verify=self.verify, progress=self._progress, book=self.examples)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

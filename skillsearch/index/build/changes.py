@@ -17,6 +17,7 @@ from pathlib import Path
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.build.reading import (
+    NO_EXAMPLES,
     FileReader,
     SeenFile,
     SeenFiles,
@@ -37,6 +38,7 @@ from skillsearch.skills.discovery import (
     is_skipped,
     scopes_at,
 )
+from skillsearch.skills.example_requests import ExampleBook, beside_hash
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
@@ -72,7 +74,7 @@ class FileChanges:
     `is_kept` is 1 for each file found with the bytes that were indexed. The `reader` has read those
     that could not be indexed before and cannot now, which are `refused`, by place. `scopes` are the
     folders that were looked at (None for all), a part of the snapshot `before` of the `index`, if
-    there were these.
+    there were these. `examples` is as in `Snapshot`.
     """
 
     index: OpenedIndex | None
@@ -85,6 +87,7 @@ class FileChanges:
     reader: FileReader
     seen_at_ns: int
     scopes: tuple[Scope, ...] | None
+    examples: str = ""
 
     @property
     def files(self) -> Sequence[SkillFile]:
@@ -154,7 +157,8 @@ class FileChanges:
         continued = SeenFiles.of(
             list(stats), (SeenFile(stat, "", False) for stat in stats.values())
         )
-        return Snapshot(generation, folders, files, continued).without_racy(self.seen_at_ns)
+        snapshot = Snapshot(generation, folders, files, continued, self.examples)
+        return snapshot.without_racy(self.seen_at_ns)
 
     def save_snapshot(self, folder: Path, generation: str) -> None:
         """Save the state of the disk, unless folders not looked at have an unknown one."""
@@ -186,6 +190,7 @@ class ChangeDetector:
     most_places: int = MOST_PLACES
     before: Snapshot | None = None
     gone: Sequence[Root] = ()
+    book: ExampleBook = NO_EXAMPLES
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
@@ -196,7 +201,27 @@ class ChangeDetector:
 
     def is_unchanged(self) -> bool:
         """Return whether every folder and file has the stat it had."""
-        return not self.verify and self.snapshot is not None and not any(self._other_stats)
+        if self.verify or self.snapshot is None or self.snapshot.examples != self._examples:
+            return False
+        return not any(self._other_stats)
+
+    @cached_property
+    def _examples(self) -> str:
+        return self.book.digest
+
+    @cached_property
+    def _with_other_examples(self) -> frozenset[str]:
+        """The paths of the indexed skills for which the book has other examples by now."""
+        if self.snapshot and self.snapshot.examples == self._examples:
+            return frozenset()
+        gone = {str(root.path) for root in self.gone}
+        return frozenset(
+            one.path
+            for one in (self.index.corpus.documents if self.index else ())
+            if one.root not in gone
+            and self.book.of(one.name, one.description)
+            != tuple(each for each in one.examples if each.source != "skill")
+        )
 
     def at(self, paths: Iterable[Path]) -> FileChanges | None:
         """Look at files and folders, maybe gone; None if only a walk can tell."""
@@ -207,7 +232,9 @@ class ChangeDetector:
             real = f"{os.path.realpath(path.parent)}/{path.name}"
             around = self.snapshot.folders_of_skills(real)
             found |= {Path(folder, "SKILL.md"): None for folder in around}
-        return self._look_at(scopes_at(self.roots, found))
+        changes = self._look_at(scopes_at(self.roots, found))
+        # Other skills may have other examples by now.
+        return changes and replace(changes, examples=self.snapshot.examples)
 
     def by_stat(self) -> FileChanges | None:
         """Look where a folder or a file has another stat; None if only a walk can tell."""
@@ -223,6 +250,7 @@ class ChangeDetector:
         again.
         """
         folders, files = self._other_stats
+        files = (*files, *sorted(self._with_other_examples.difference(files)))
         if self.snapshot is None or len(folders) + len(files) > self.most_places:
             return None
         known, tops = self.snapshot.folders, {str(root.path) for root in self.roots}
@@ -302,19 +330,21 @@ class ChangeDetector:
         scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
         """Compare files with what is known of them; those that could not be indexed are read."""
-        files, reader = discovery.files, FileReader()
+        files, reader = discovery.files, FileReader(self.book)
         is_kept, refused = bytearray(len(files)), set()
         for place, file in enumerate(files if known else ()):
             seen = known.get(str(file.path))
             if seen and seen.is_indexed:
                 is_kept[place] = file.root in self.gone or (
-                    is_same(file, seen, verify=self.verify) and reader.continues(file, seen)
+                    str(file.path) not in self._with_other_examples
+                    and is_same(file, seen, verify=self.verify)
+                    and reader.continues(file, seen)
                 )
             elif seen and reader.read(file) is None:
                 refused.add(place)
             if self.progress:
                 self.progress("read", place + 1, len(files))
-        compared = (self.roots, known, is_kept, refused, reader, seen_at_ns, scopes)
+        compared = (self.roots, known, is_kept, refused, reader, seen_at_ns, scopes, self._examples)
         return FileChanges(self.index, self.snapshot, discovery, *compared)
 
 
@@ -349,7 +379,11 @@ def _parent(path: str) -> str:
 
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
     return {
-        one.path: SeenFile(UNKNOWN_STAT, one.content_hash, continuation_hash=one.continuation_hash)
+        one.path: SeenFile(
+            UNKNOWN_STAT,
+            one.content_hash,
+            beside_hash=beside_hash(one.continuation_hash, one.evals_hash),
+        )
         for one in documents
     }
 

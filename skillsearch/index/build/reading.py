@@ -25,11 +25,14 @@ from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, FileStat, is_racy
 from skillsearch.skills.discovery import Scope, inside
+from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.skills.stubs import continuation_in, continuation_of, digest_of
+from skillsearch.skills.stubs import Continuation, continuation_of, digest_of
 from skillsearch.types import Diagnostic, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
+
+NO_EXAMPLES = ExampleBook.empty()
 
 _MOST_KEPT = 1_000
 """Skills that a `FileReader` keeps: enough for a delta segment, too few to fill the memory."""
@@ -42,25 +45,25 @@ _ROW = np.dtype(
 )
 """A file besides its path."""
 _INODES = 1 << 64
-_HAS_HASH, _IS_INDEXED, _IS_STUB = 1, 2, 4
+_HAS_HASH, _IS_INDEXED, _HAS_MORE = 1, 2, 4
 
 
 class SeenFile(NamedTuple):
     """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read.
 
-    The `continuation_hash` is as in `Document`.
+    The `beside_hash` tells of what was read beside it: the continuation of a stub, eval files.
     """
 
     stat: FileStat
     content_hash: str
     is_indexed: bool = True
-    continuation_hash: str = ""
+    beside_hash: str = ""
 
 
 class ReadFile(NamedTuple):
     """A SKILL.md that was read; `skill` is None if it cannot be indexed.
 
-    A stub was read on into other `files` of its skill.
+    Other `files` of the skill were read too: a stub's continuation, eval files.
     """
 
     seen: SeenFile
@@ -69,8 +72,11 @@ class ReadFile(NamedTuple):
     files: Sequence[tuple[str, FileStat]] = ()
 
 
-def read_file(file: SkillFile) -> ReadFile:
-    """Read a SKILL.md, a stub with its continuation; problems with it become diagnostics."""
+def read_file(file: SkillFile, book: ExampleBook = NO_EXAMPLES) -> ReadFile:
+    """Read a SKILL.md, a stub with its continuation, and the examples that a book has for it.
+
+    Problems with it become diagnostics.
+    """
     # Importing the parser takes a tenth of a run that finds nothing changed.
     from skillsearch.skills.parser import parse_skill
 
@@ -87,11 +93,26 @@ def read_file(file: SkillFile) -> ReadFile:
             # Permissions do not change the stat, so an unreadable file is tried again each time.
             seen = seen._replace(stat=UNKNOWN_STAT)
         return ReadFile(seen, None, [Diagnostic(exc.code, "error", str(exc), path, exc.line)])
-    seen = seen._replace(is_indexed=True)
-    if (more := continuation_of(file.path, data)) is None:
-        return ReadFile(seen, skill, diagnostics)
-    seen = seen._replace(continuation_hash=digest_of(more.text))
-    return ReadFile(seen, replace(skill, continuation=more.text), diagnostics, more.files)
+    more, evals = _beside(file, data, book)
+    seen = seen._replace(is_indexed=True, beside_hash=_hash_of(more, evals))
+    examples = book.with_own(skill.metadata, evals)
+    skill = replace(skill, examples=examples, evals_hash=evals.digest)
+    if more is None:
+        return ReadFile(seen, skill, diagnostics, evals.stats)
+    skill = replace(skill, continuation=more.text)
+    return ReadFile(seen, skill, diagnostics, (*more.files, *evals.stats))
+
+
+def _beside(
+    file: SkillFile, data: bytes, book: ExampleBook
+) -> tuple[Continuation | None, EvalFiles]:
+    """Read what lies beside a SKILL.md of some bytes and is indexed with it."""
+    evals = EvalFiles.of(file.path.parent) if book.own else EvalFiles()
+    return continuation_of(file.path, data), evals
+
+
+def _hash_of(more: Continuation | None, evals: EvalFiles) -> str:
+    return beside_hash(digest_of(more.text if more else None), evals.digest)
 
 
 def is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
@@ -115,10 +136,12 @@ def stat_of(file: SkillFile) -> FileStat:
 class FileReader:
     """Reads files, and keeps how they looked, by path, and the first skills.
 
-    The `continued` are the other files that stubs were read on into, by the path of the SKILL.md.
+    The `continued` are the other files that were read with a SKILL.md, by its path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, book: ExampleBook = NO_EXAMPLES) -> None:
+        """Take the examples that skills get."""
+        self._book = book
         self.files: dict[str, ReadFile] = {}
         self.continued: dict[str, Sequence[tuple[str, FileStat]]] = {}
 
@@ -127,19 +150,23 @@ class FileReader:
         path = str(file.path)
         found = self.files.get(path)
         if found is None or (found.skill is None and found.seen.is_indexed):
-            found = read_file(file)
+            found = read_file(file, self._book)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = found if is_kept else found._replace(skill=None)
             self.continued[path] = found.files
         return found.skill
 
     def continues(self, file: SkillFile, seen: SeenFile) -> bool:
-        """Return whether a file, unless it is no stub, still has the continuation it had."""
-        if not seen.continuation_hash:
-            return True
-        more = continuation_in(file.path.parent)
-        self.continued[str(file.path)] = more.files
-        return digest_of(more.text) == seen.continuation_hash
+        """Return whether what lies beside an unchanged file is what was read with it."""
+        evals = EvalFiles.of(file.path.parent) if self._book.own else EvalFiles()
+        if not seen.beside_hash:
+            return not evals.files
+        try:
+            more = continuation_of(file.path, read_skill_md(file.path)[0])
+        except ParseError:
+            return False
+        self.continued[str(file.path)] = (*(more.files if more else ()), *evals.stats)
+        return _hash_of(more, evals) == seen.beside_hash
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -173,7 +200,7 @@ class SeenFiles(Mapping[str, SeenFile]):
                 stat.inode % _INODES,
                 bytes.fromhex(content_hash) or bytes(32),
                 bytes.fromhex(more) or bytes(16),
-                _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed | _IS_STUB * bool(more),
+                _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed | _HAS_MORE * bool(more),
             )
             for stat, content_hash, is_indexed, more in files
         )
@@ -191,7 +218,7 @@ class SeenFiles(Mapping[str, SeenFile]):
             FileStat(size, mtime_ns, inode) if size != UNKNOWN_STAT.size else UNKNOWN_STAT,
             digest.hex() if kind & _HAS_HASH else "",
             bool(kind & _IS_INDEXED),
-            more.hex() if kind & _IS_STUB else "",
+            more.hex() if kind & _HAS_MORE else "",
         )
 
     @cached_property
@@ -232,13 +259,15 @@ class SeenFiles(Mapping[str, SeenFile]):
 class Snapshot:
     """The time of each folder and every SKILL.md below some roots, by path, for a generation.
 
-    The `continued` are the other files that stubs were read on into.
+    The `continued` are the other files that were read with them; `examples` is the digest of the
+    `ExampleBook` that they were read with.
     """
 
     generation: str
     folders: Mapping[str, int]
     files: SeenFiles
     continued: SeenFiles = field(default_factory=lambda: SeenFiles.of([], ()))
+    examples: str = ""
 
     def is_current(self) -> bool:
         """Return whether every folder and file still has its recorded stat."""
@@ -279,8 +308,8 @@ class Snapshot:
             path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
             for path, mtime in self.folders.items()
         }
-        seen = (one.without_racy(seen_at_ns) for one in (self.files, self.continued))
-        return Snapshot(self.generation, folders, *seen)
+        files, more = (one.without_racy(seen_at_ns) for one in (self.files, self.continued))
+        return replace(self, folders=folders, files=files, continued=more)
 
     def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
         """Return this snapshot with what is below some folders replaced by a newer snapshot."""
@@ -293,7 +322,8 @@ class Snapshot:
         owners = [next(self.folders_of_skills(path), "") for path in self.continued]
         kept = [at for at, owner in enumerate(owners) if owner in left]
         continued = self.continued.joined(kept, newer.continued)
-        return Snapshot(newer.generation, folders | dict(newer.folders), files, continued)
+        folders |= dict(newer.folders)
+        return Snapshot(newer.generation, folders, files, continued, newer.examples)
 
     def save(self, folder: Path) -> None:
         """Replace the snapshot of an index folder; if that fails, the next run takes longer."""
@@ -304,7 +334,8 @@ class Snapshot:
             self.files.rows.tobytes(),
             self.continued.rows.tobytes(),
         )
-        header = {"generation": self.generation, "sizes": list(map(len, parts))}
+        sizes = list(map(len, parts))
+        header = {"generation": self.generation, "examples": self.examples, "sizes": sizes}
         data = b"".join((json.dumps(header).encode(), b"\n", *parts))
         digest = xxhash.xxh3_128_hexdigest(data).encode()
         try:
@@ -318,17 +349,15 @@ class Snapshot:
         try:
             first, _, rest = read_with_digest(folder / _FILE).partition(b"\n")
             header = json.loads(first)
-            name = str(header["generation"])
+            name, examples = str(header["generation"]), str(header["examples"])
             if generation not in (None, name):
                 return None
             folders, *paths, mtimes, rows, more_rows = map(BytesIO(rest).read, header["sizes"])
             times = np.frombuffer(mtimes, "<i8").tolist()
             seen = zip(map(_split, paths), (rows, more_rows), strict=True)
-            return cls(
-                name,
-                dict(zip(_split(folders), times, strict=True)),
-                *(SeenFiles(names, np.frombuffer(of_files, _ROW)) for names, of_files in seen),
-            )
+            files, more = (SeenFiles(names, np.frombuffer(some, _ROW)) for names, some in seen)
+            stats = dict(zip(_split(folders), times, strict=True))
+            return cls(name, stats, files, more, examples)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 

@@ -36,6 +36,7 @@ from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
 
+_LEAST_NORM = 1e-12
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
 
@@ -146,6 +147,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._keys = [(bytearray(), bytearray()) for _ in dimensions]
         # The same of each document that has chunks.
         self._chunked: list[tuple[int, bytes]] = []
+        # The keys of the examples of each document that has any, by its number.
+        self._examples: dict[int, list[bytes]] = {}
 
     def __exit__(self, *error: object) -> None:
         self.queue.__exit__(*error)
@@ -161,6 +164,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for some, keys in zip(self._keys, texts.document.keys, strict=True):
             for field, key in zip(some, keys, strict=True):
                 field += bytes.fromhex(key)
+        if texts.document.examples:
+            self._examples[self.size] = texts.example_keys
         self._add(texts.document, -1)
 
     def keep(self, before: Corpus, number: int, document: Document) -> None:
@@ -170,6 +175,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         if chunks is not None:
             self._chunks.add(self.size, chunks.terms_of(place))
         self.reused += 1
+        if document.examples:
+            self._examples[self.size] = []
         self._add(document, number)
 
     def finish(self) -> None:
@@ -190,17 +197,21 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._chunks.finish(self.size)
         for channel, dimensions in enumerate(self._dimensions):
             with_body = embeds_body(channel, with_body=self._update.settings.with_body)
+            with_examples = channel == 0 and bool(self._examples)
             dense = DenseWriter(
                 self._folder,
                 f"{self._prefix}dense-{channel}",
                 dimensions,
                 self.size,
                 with_body=with_body,
+                with_examples=with_examples,
                 beside_codes=self._beside_codes,
                 flat_limit=self._update.limits.most_flat,
             )
-            for fields in zip(*(self._vectors(channel, n) for n in range(1 + with_body))):  # noqa: B905
-                dense.add(*fields)
+            fields = [self._vectors(channel, number) for number in range(1 + with_body)]
+            fields += [self._example_vectors()] if with_examples else []
+            for blocks in zip(*fields, strict=True):
+                dense.add(*blocks)
             dense.finish()
 
     def _vectors(self, channel: int, field: int) -> Iterator[NDArray[np.float32]]:
@@ -216,6 +227,20 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             keys = keys[count:]
             if self._before and count < len(old):
                 rows[~is_new] = self._before.dense[channel].vectors_of(old[~is_new], field)
+            yield rows
+
+    def _example_vectors(self) -> Iterator[NDArray[np.float32]]:
+        """Yield for all documents the mean vector of their examples, or that of the metadata."""
+        begin = 0
+        for rows in self._vectors(0, 0):
+            old = np.frombuffer(self._numbers, np.int64)[begin : begin + len(rows)]
+            if self._before and (old >= 0).any():
+                rows[old >= 0] = self._before.dense[0].vectors_of(old[old >= 0], 1)
+            for place in range(len(rows)):
+                if keys := self._examples.get(begin + place):
+                    total = self.queue.vectors[0].matrix(keys).sum(axis=0)
+                    rows[place] = total / max(float(np.linalg.norm(total)), _LEAST_NORM)
+            begin += len(rows)
             yield rows
 
     def _chunk_vectors(self, number: int, keys: bytes) -> NDArray[Any]:

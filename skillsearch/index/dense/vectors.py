@@ -22,10 +22,10 @@ Rows = NDArray[Any]
 
 # Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
 FLAT_LIMIT = 5_000
-# Weight of the body beside the metadata when candidates are looked for. With fusion weights of the
-# two between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357 skills are among the 50
-# found so.
-BODY_SHARE = 0.25
+# Weight of the second field beside the metadata when candidates are looked for. With fusion
+# weights of metadata and body between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357
+# skills are among the 50 found so.
+SECOND_SHARE = 0.25
 # Candidates taken from the codes before the exact scoring: CODED_FACTOR times those asked for, at
 # least CODED_CANDIDATES, and of a large corpus one document in CODED_SHARE, up to CODED_MOST, since
 # more documents are more alike. On 6,357 real skills .999 of the ten best are found; among a
@@ -52,7 +52,10 @@ _TRAINING_ROUNDS = 10  # Twice as many find no more.
 
 @dataclass(frozen=True, slots=True)
 class DenseFields:
-    """The vectors of one segment, of the metadata and maybe of the bodies; a row a document.
+    """The vectors of one segment, a row a document: of the metadata, and maybe of one field more.
+
+    That is the heads of bodies, or the mean of the examples of each skill: as good as the most
+    similar of them, for a quarter of the bytes. For a skill without either the metadata stands.
 
     Unit length or zero, maybe mapped; float32, in a large corpus float16: half the memory for an
     error below 0.0002. In a large corpus `codes` find rows of both together.
@@ -102,7 +105,9 @@ class DenseFields:
     @classmethod
     def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
         """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
-        fields = tuple(map(map_rows, _files(folder, name, with_body=with_body)))
+        paths = _files(folder, name, with_body=with_body)
+        examples = _examples_file(folder, name)
+        fields = tuple(map(map_rows, [*paths, *([examples] if examples.exists() else [])]))
         path = _codes_file(folder, name)
         codes = load_codes(path) if path.exists() else None
         shape = (codes.ntotal, codes.d) if codes else fields[0].shape
@@ -141,7 +146,11 @@ class DenseChannel:
             segment.cosines(query, documents[within(documents, first, segment)] - first)
             for first, segment in numbered(self.segments)
         ]
-        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        count = max(map(len, found))
+        return [
+            np.concatenate([cosines[min(field, len(cosines) - 1)] for cosines in found])
+            for field in range(count)
+        ]
 
     @property
     def is_rounded(self) -> bool:
@@ -156,7 +165,9 @@ class DenseChannel:
         found = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
         for first, segment in numbered(self.segments):
             is_here = (numbers >= first) & (numbers < first + segment.size)
-            found[is_here] = as_floats(segment.fields[field][numbers[is_here] - first])
+            # Where a segment has no second field, the metadata stands for it.
+            rows = segment.fields[min(field, len(segment.fields) - 1)]
+            found[is_here] = as_floats(rows[numbers[is_here] - first])
         return found
 
 
@@ -171,6 +182,7 @@ class DenseWriter:
         size: int,
         *,
         with_body: bool,
+        with_examples: bool = False,
         beside_codes: bool = False,
         flat_limit: int = FLAT_LIMIT,
         training_rows: int = TRAINING_ROWS,
@@ -180,15 +192,14 @@ class DenseWriter:
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
-        self._writers = [
-            FaissWriter(path, self._type, dimensions)
-            for path in _files(folder, name, with_body=with_body)
-        ]
+        paths = _files(folder, name, with_body=with_body)
+        paths += [_examples_file(folder, name)] if with_examples else []
+        self._writers = [FaissWriter(path, self._type, dimensions) for path in paths]
         self._waiting: list[Floats] = []
         self._codes: Any = None
 
     def add(self, *fields: Rows) -> None:
-        """Write the vectors of the next documents, of the metadata and maybe the bodies."""
+        """Write the vectors of the next documents, a matrix for each field."""
         rounded = [rows.astype(self._type) for rows in fields]
         for writer, one in zip(self._writers, rounded, strict=True):
             writer.append(one)
@@ -278,14 +289,21 @@ def _files(folder: Path, name: str, *, with_body: bool) -> list[Path]:
     return [folder / f"{name}-{field}.faiss" for field in fields]
 
 
+def _examples_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}-examples.faiss"
+
+
 def _codes_file(folder: Path, name: str) -> Path:
     return folder / f"{name}-codes.faiss"
 
 
 def _blend(fields: list[Floats]) -> Floats:
-    """Return what belongs to the metadata plus a share of what belongs to the bodies, if any."""
-    metadata, *bodies = fields
-    return metadata + np.float32(BODY_SHARE) * bodies[0] if bodies else metadata
+    """Return what belongs to the metadata and, by its share, to the second field: a mean."""
+    metadata, *others = fields
+    if not others:
+        return metadata
+    second = np.float32(SECOND_SHARE / (1 + SECOND_SHARE))
+    return metadata * (np.float32(1) - second) + second * others[0]
 
 
 def _products(rows: Rows, documents: Numbers | None, queries: Floats) -> Floats:

@@ -37,6 +37,9 @@ Names = tuple[str, ...]
 # bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speaks for a skill in a
 #     script that no embedder of the index can read.
 # name: 1 if the query is the skill's name, less for a near spelling of it.
+# cosine_examples: by how much the cosine similarity to the mean of its example requests exceeds
+#     that to the metadata, and `LEAST_OF_EXAMPLES`; their words count in both fields of BM25.
+# has_examples: 1 if it has any: what they add to skills that nobody asks for; it opposes.
 # excluded: share of the words by which query and skill exclude each other; it opposes.
 # hubness: how far the skill is near whatever is asked, mostly 0; it opposes too.
 FEATURES = (
@@ -45,14 +48,20 @@ FEATURES = (
     "bm25_metadata_alone",
     "name",
     "cosine_metadata",
+    "cosine_examples",
     "bm25_metadata_multilingual",
     "bm25_full_multilingual",
     "cosine_metadata_multilingual",
     "cosine_body_multilingual",
     "excluded",
     "hubness",
+    "has_examples",
 )
-AGAINST = ("excluded", "hubness")
+AGAINST = ("excluded", "hubness", "has_examples")
+# Features that say by how much one measure exceeds another.
+EXCEEDING = ("cosine_examples",)
+# Less similar examples say nothing.
+LEAST_OF_EXAMPLES = 0.4
 
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in (*DENSE_FEATURES, *AGAINST))
@@ -71,6 +80,7 @@ SUPPORTING = (
     "bm25_known_alone",
     "name",
     "cosine_metadata",
+    "cosine_examples",
     "rarest_term",
     "stand_out",
     "lead",
@@ -88,7 +98,8 @@ SUPPORTING = (
 #     are as near say that none is meant.
 # lead: how far its ranking sum is before the best other hit, negative if it is behind; within
 #     `LEADS`.
-# excluded, hubness: its ranking features; they count against it.
+# cosine_examples, excluded, hubness, has_examples: its ranking features; the last three count
+#     against it.
 # distrust, multilingual: the share that no channel is trusted with, and the trust in the second;
 #     they move the intercept and may have either sign.
 EVIDENCE = (*SUPPORTING, *AGAINST, "distrust", "multilingual")
@@ -164,11 +175,13 @@ class Calibration:
     def channel_scores(self, features: Values, channel: Names, columns: Names = FEATURES) -> Values:
         """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1.
 
-        The `columns` are the names of the features that are given.
+        The `columns` are the names of the features that are given. What exceeds another feature
+        has no share of its own.
         """
         weights = np.array([self.weights[name] if name in channel else 0.0 for name in columns])
-        means: Values = features @ weights / max(weights.sum(), 1e-12)
-        return means
+        whole = sum(self.weights[name] for name in channel if name not in EXCEEDING)
+        means: Values = features @ weights / max(whole, 1e-12)
+        return np.minimum(means, 1.0)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""

@@ -13,6 +13,7 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DENSE_CHANNELS
 from skillsearch.index.search.calibration import (
     FEATURES,
+    LEAST_OF_EXAMPLES,
     LEXICAL,
     READER,
     UNVETTED,
@@ -168,12 +169,16 @@ def _candidates(
     for number, share in enumerate((first, second)):
         if _is_asked(query, number):
             cosines = corpus.dense[number].cosines(query.views[number].vector, documents)
-            # Without bodies there are fewer cosines than features.
+            # Without bodies or examples there are fewer cosines than features.
             for name, cosine in zip(DENSE_CHANNELS[number], cosines, strict=False):
                 columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
+    if "cosine_examples" in columns:
+        said = np.maximum(columns["cosine_metadata"], LEAST_OF_EXAMPLES)
+        columns["cosine_examples"] = np.maximum(columns["cosine_examples"] - said, 0.0)
     nearness = np.sum(list(columns.values()), axis=0)
     columns["excluded"] = exclusion_shares(corpus, query, documents, nearness)
     columns["hubness"] = store.hubness[documents]
+    columns["has_examples"] = store.exampled[documents].astype(np.float64)
     nothing = np.zeros(len(documents))
     features = np.stack([columns.get(name, nothing) for name in FEATURES], 1)
     lexical = np.stack([metadata, full, columns["name"]], 1).astype(np.float64)

@@ -77,6 +77,7 @@ class DocumentStore(Iterable[Document]):
     hidden = _column("hidden")
     excludes = _column("excludes")
     bounded = _column("bounded")
+    exampled = _column("exampled")
     roots = _column("roots")
     ids = _column("ids")
     remoteness = _column("remoteness")
@@ -251,11 +252,11 @@ class DocumentStore(Iterable[Document]):
 class DocumentSegment(ArrayTable):
     """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
-    `excludes` says which have `Document.excluded`, `bounded` which have `Document.paths`; `roots`
-    has a hash of the alias of each one's root, `names` the `name_hash` of each, `by_name` their
-    numbers in its order; `ids` has a hash of each id, `remoteness` that of its folder. What tells
-    copies: `abouts` has a hash of the description, `bodies` one of the body or 0, `sketches` are
-    `Document.sketched`.
+    `excludes` says which have `Document.excluded`, `bounded` which have `Document.paths`,
+    `exampled` which have examples; `roots` has a hash of the alias of each one's root, `names` the
+    `name_hash` of each, `by_name` their numbers in its order; `ids` has a hash of each id,
+    `remoteness` that of its folder. What tells copies: `abouts` has a hash of the description,
+    `bodies` one of the body or 0, `sketches` are `Document.sketched`.
     """
 
     records: NDArray[np.uint8]
@@ -266,6 +267,7 @@ class DocumentSegment(ArrayTable):
     hidden: NDArray[np.bool_]
     excludes: NDArray[np.bool_]
     bounded: NDArray[np.bool_]
+    exampled: NDArray[np.bool_]
     roots: NDArray[np.uint64]
     ids: NDArray[np.uint64]
     remoteness: NDArray[np.uint8]
@@ -368,12 +370,12 @@ def _record(document: Document, rows: bytearray) -> bytes:
     label, *values = ([getattr(document, name) for name in names] for names in groups)
     record = json.dumps([label, *values[0]]).encode()
     numbers = (document.trust, document.fluency, document.hubness)
-    flags = (document.hidden, bool(document.excluded), bool(document.paths))
+    has = map(bool, (document.excluded, document.paths, document.examples))
     folder = remoteness(document.folder)
     place = term_hash(document.alias), term_hash(document.doc_id), folder
     body = int(document.body_hash[:16] or "0", 16)
     copied = term_hash(document.description), body, document.sketched
-    row = (len(record), *numbers, *flags, *place, *copied, name_hash(document.name))
+    row = (len(record), *numbers, document.hidden, *has, *place, *copied, name_hash(document.name))
     rows += np.array(row, _ROW).tobytes()
     return record
 

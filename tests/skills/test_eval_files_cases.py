@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.evaluation.eval_files import EvalQuery, eval_queries
+from skillsearch.skills.eval_files import EvalQuery, eval_queries
 
 KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.evaluation.eval_files import (
+from skillsearch.skills.eval_files import (
     MAX_FILE_BYTES,
     MAX_QUERIES,
     EvalQuery,

@@ -50,10 +50,10 @@ _PROBLEMS = {
     "eval-skill-unknown": "Queries left out: {}; the skill that they name is missing.",
 }
 
-WORDS = read_tables(Path(__file__).with_name("words.txt"))
-_KEYS = WORDS["keys of eval files"]
+_WORDS = read_tables(Path(__file__).with_name("eval_words.txt"))
+_KEYS = _WORDS["keys of eval files"]
 _JUDGING_KEYS = frozenset(_KEYS["flag"] + _KEYS["right"])
-_YES, _NO, _UNCLEAR, _NONE = map(frozenset, WORDS["values in eval files"].values())
+_YES, _NO, _UNCLEAR, _NONE = map(frozenset, _WORDS["values in eval files"].values())
 _NOBODY = _NO | _NONE | {""}
 
 

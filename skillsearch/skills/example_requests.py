@@ -1,0 +1,220 @@
+"""Example requests: what people would ask of a skill, in words that its author may not have used.
+
+They come from three sources. The package has some for well-known public skills, the user's own file
+those that ``skillsearch enrich`` kept; both know a skill by the digest of its name and description,
+so no file of the skill is touched, and a skill that changes loses them. And a skill brings its own:
+eval files and ``representativeQueries``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import xxhash
+
+from skillsearch import config
+from skillsearch.errors import SkillError
+from skillsearch.files.openat import FileStat
+from skillsearch.skills.eval_files import MAX_FILE_BYTES, is_eval_file, read_eval_files
+from skillsearch.skills.resources import list_files, read_with_status
+from skillsearch.types import Example, ExampleSource, JsonValue, SkillMetadata
+
+PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
+MAX_EXAMPLES = 8
+"""Examples of a skill that count, of each source: more would let it match whatever is asked."""
+MAX_CHARS = 300
+_MAX_BYTES = 256 << 20
+_MAX_EVAL_FILES, _MAX_ENTRIES = 8, 2_000
+_NONE: Mapping[str, tuple[str, ...]] = {}
+
+logger = logging.getLogger(__name__)
+
+
+def digest_of_skill(name: str, description: str) -> str:
+    """Return what examples know a skill by: white space in the description does not count."""
+    text = f"{name}\n{' '.join(description.split())}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def user_file() -> Path:
+    """Return the path of the user's own examples, among the user's data; it may not exist."""
+    return config.data_dir() / "examples.jsonl"
+
+
+class EvalFiles(NamedTuple):
+    """The eval files of a skill: their bytes by relative path, and each one's stat by its path.
+
+    The `digest` is that of names and bytes, empty without any file.
+    """
+
+    files: tuple[tuple[str, bytes], ...] = ()
+    stats: tuple[tuple[str, FileStat], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return 32 hexadecimal digits for the names and bytes; empty without any file."""
+        if not self.files:
+            return ""
+        hashed = hashlib.sha256()
+        for name, data in self.files:
+            hashed.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogatepass") + data)
+        return hashed.hexdigest()[:32]
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Read the eval files of a skill that lie in its folder, or in a folder there."""
+        files, stats = [], []
+        with suppress(SkillError):
+            listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
+            for relative in [one for one in listed if is_eval_file(one)][:_MAX_EVAL_FILES]:
+                with suppress(SkillError):
+                    data, status = read_with_status(folder, relative, limit=MAX_FILE_BYTES)
+                    files.append((relative, data))
+                    stats.append((str(folder / relative), FileStat.of(status)))
+        return cls(tuple(files), tuple(stats))
+
+
+def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
+    """Return the examples that a skill brings itself: requests that its author says it is for."""
+    queries, _ = read_eval_files(evals.files, metadata.name)
+    meant = [one for one in queries if one.is_wanted and metadata.name.casefold() in one.skills]
+    ordered = sorted(meant, key=lambda one: one.kind != "trigger")
+    return usable((*metadata.examples, *(one.text for one in ordered)))
+
+
+def usable(texts: Iterable[object]) -> tuple[str, ...]:
+    """Return the first `MAX_EXAMPLES` different texts of at most `MAX_CHARS`, blanks folded."""
+    folded = (" ".join(text.split()) for text in texts if isinstance(text, str))
+    return tuple(dict.fromkeys(text for text in folded if 0 < len(text) <= MAX_CHARS))[
+        :MAX_EXAMPLES
+    ]
+
+
+@dataclass(frozen=True)
+class ExampleBook:
+    """All examples that an index may use, by `digest_of_skill`.
+
+    Attributes:
+        path: The user's own examples; None for none.
+        packaged: Whether those of the package count.
+        own: Whether those count that a skill brings itself.
+        given: Further ones, which count as the user's.
+    """
+
+    path: Path | None = field(default_factory=user_file)
+    packaged: bool = True
+    own: bool = True
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return a book without examples, and for which no skill brings any."""
+        return cls(None, packaged=False, own=False)
+
+    @property
+    def digest(self) -> str:
+        """What tells whether any example changed, but for those that skills bring."""
+        choice = repr((self.packaged, self.own, sorted(self.given.items())))
+        hashed = xxhash.xxh3_128(choice.encode("utf-8", "surrogatepass"))
+        for path in self._paths:
+            hashed.update(_digest(path, _stat(path)))
+        return hashed.hexdigest()
+
+    def of(self, name: str, description: str) -> tuple[Example, ...]:
+        """Return the examples of the user and of the package for a skill, those of one source."""
+        key = digest_of_skill(name, description)
+        if given := self.given.get(key):
+            return _as_examples(given, "user")
+        for path in self._paths:
+            if texts := _load(path, _stat(path)).get(key):
+                return _as_examples(texts, "package" if path == PACKAGED else "user")
+        return ()
+
+    def with_own(self, metadata: SkillMetadata, evals: EvalFiles) -> tuple[Example, ...]:
+        """Return all examples of a skill, those of the user or the package first."""
+        kept = self.of(metadata.name, metadata.description)
+        known = {one.text for one in kept}
+        own = own_examples(metadata, evals) if self.own else ()
+        return (*kept, *_as_examples([text for text in own if text not in known], "skill"))
+
+    @property
+    def _paths(self) -> list[Path]:
+        return [path for path in (self.path, PACKAGED if self.packaged else None) if path]
+
+
+def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, ...]:
+    return tuple(Example(text, source) for text in texts)
+
+
+def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
+    """Yield the records of a file of examples, ``{"digest": …, "examples": […]}`` a line.
+
+    A line that is no such record is logged and left out; so is a file that cannot be read.
+    """
+    broken = 0
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES)
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
+    except FileNotFoundError:
+        return
+    except (OSError, EOFError) as exc:
+        logger.warning("the examples in %s cannot be read: %s", path, exc)
+        return
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            record = json.loads(line)
+            if isinstance(record["digest"], str) and isinstance(record["examples"], list):
+                yield record
+                continue
+        broken += bool(line.strip())
+    if broken:
+        logger.warning("%s lines of %s are no examples and were left out", broken, path)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, stat: FileStat | None) -> Mapping[str, tuple[str, ...]]:
+    """Read a file of examples as it was at a stat; the last record of a skill counts."""
+    if stat is None:
+        return _NONE
+    return {str(one["digest"]): usable(one["examples"]) for one in read_examples(path)}
+
+
+@lru_cache(maxsize=4)
+def _digest(path: Path, stat: FileStat | None) -> bytes:
+    try:
+        return xxhash.xxh3_128_digest(path.read_bytes()) if stat else b""
+    except OSError:
+        return b""
+
+
+def _stat(path: Path) -> FileStat | None:
+    try:
+        return FileStat.of(path.stat())
+    except OSError:
+        return None
+
+
+def beside_hash(continuation_hash: str, evals_hash: str) -> str:
+    """Return a digest of what was read beside a SKILL.md; empty of nothing."""
+    if not evals_hash:
+        return continuation_hash
+    return hashlib.sha256(f"{continuation_hash} {evals_hash}".encode()).hexdigest()[:32]
+
+
+def count_by_source(examples: Iterable[Sequence[Example]]) -> dict[ExampleSource, int]:
+    """Count the skills that have examples of each source."""
+    counts: dict[ExampleSource, int] = {"user": 0, "package": 0, "skill": 0}
+    for some in examples:
+        for source in {one.source for one in some}:
+            counts[source] += 1
+    return counts
