@@ -9,7 +9,9 @@ a query in English has the score that it would have without the second. This par
 queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
 and three small collections in Spanish, Russian and Chinese. ``--keep-second`` leaves the numbers of
 the second channel, and what tells the language of a query, as they are in the output;
-``--keep-first`` leaves the others.
+``--keep-first`` leaves the others. Last comes what example requests say (``--examples``), on the
+collections whose skills have them, all of them and half of them; ``--examples-alone`` fits nothing
+else.
 
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the confidence
 in each of the first hits by logistic regression with signs held and then its scale (Platt, 1999),
@@ -49,6 +51,7 @@ from fusion_samples import (
     cross_language,
     family,
     pooled,
+    with_examples,
 )
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -103,7 +106,7 @@ UNJUDGED = 0.2
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
-HELD = {"excluded": -6.0, "hubness": -10.0}
+HELD = {"excluded": -6.0, "hubness": -10.0, "has_examples": 0.0}
 """Log-odds of what opposes: too few judged requests and skills have it to fit it."""
 NOT_BESIDE_READER = ("lead",)
 """Evidence that says nothing of a hit that was read. A twin leads the other hits as much as its
@@ -116,12 +119,14 @@ START = {
     "bm25_metadata_alone": 30.0,
     "name": 4.0,
     "cosine_metadata": 10.0,
+    "cosine_examples": 10.0,
     "bm25_metadata_multilingual": 3.0,
     "bm25_full_multilingual": 10.0,
     "cosine_metadata_multilingual": 30.0,
     "cosine_body_multilingual": 10.0,
     "excluded": -12.0,
     "hubness": -10.0,
+    "has_examples": -0.6,
 }
 """Where the ascent begins; for the second channel, the best of six that were tried, whose
 ends differ by less than 0.004 in what is ascended."""
@@ -129,6 +134,9 @@ LEAST_QUERIES = 20
 """Judged queries, in which the second channel has a say, that make a collection count for it."""
 SECOND = frozenset(name for name in (*START, *EVIDENCE) if name.endswith("multilingual"))
 """Ranking features and evidence of the second dense channel."""
+EXAMPLES = frozenset({"cosine_examples", "has_examples"})
+"""Evidence of example requests. In the ranking, an example weighs as a description does; what
+opposes is chosen so that skills without any, where half have some, lose a point of nDCG@10."""
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 UNANSWERABLE = ("dropped", "twin", "foreign")
 _UNSURE = ("judged", "dropped")
@@ -197,7 +205,11 @@ def fit_ranking(
     Returns:
         One weight per feature; those of the metadata cosine and of what opposes stay the first.
     """
-    held = {"cosine_metadata", *AGAINST} if first is None else set(FEATURES) - SECOND
+    held = (
+        {"cosine_metadata", "cosine_examples", *AGAINST}
+        if first is None
+        else set(FEATURES) - SECOND
+    )
     start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
     held.update(fixed)
     weights = np.array([0.0 if name in fixed else start[name] for name in FEATURES])
@@ -611,6 +623,11 @@ class Predicted:
     relevant: NDArray[np.bool_]
     ndcg: Matrix
 
+    @classmethod
+    def empty(cls, size: int) -> Predicted:
+        """Return room for so many samples."""
+        return cls(np.zeros((size, HITS)), np.zeros((size, HITS), bool), np.zeros(size))
+
 
 def predict(
     samples: Sequence[Sample],
@@ -622,8 +639,7 @@ def predict(
     with_reader: bool = True,
 ) -> Predicted:
     """Score the whole collections, each by a confidence that saw nothing of its family."""
-    shape = (len(samples), HITS)
-    found = Predicted(np.zeros(shape), np.zeros(shape, bool), np.zeros(len(samples)))
+    found = Predicted.empty(len(samples))
     for fold in folds:
         confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first)
         scores, relevant = confidence.scores(fold.answers, threshold, with_reader=with_reader)
@@ -931,17 +947,23 @@ def main() -> None:
         "--queries", type=int, default=QUERIES, help="most queries of a collection [200]"
     )
     parser.add_argument("--ablation", action="store_true", help="also fit without each part")
+    parser.add_argument("--examples", type=Path, help="example requests of the collections")
     held = parser.add_mutually_exclusive_group()
+    held.add_argument(
+        "--examples-alone", action="store_true", help="fit what examples say, and nothing else"
+    )
     held.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
     held.add_argument("--keep-first", action="store_true", help="fit the second channel alone")
     args = parser.parse_args()
     collections = [load_collection(path) for path in args.collections]
     others = cross_language(args.cross_language, collections)
     calibration, provenance = (
-        _in_place(args.output) if args.keep_first or args.keep_second else (None, {})
+        _in_place(args.output)
+        if args.keep_first or args.keep_second or args.examples_alone
+        else (None, {})
     )
     measures = provenance.setdefault("left_out_of_the_fit", {})
-    if not args.keep_first:
+    if not (args.keep_first or args.examples_alone):
         before, clues = calibration, calibration.clues if calibration else None
         if clues is None:
             clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
@@ -949,13 +971,19 @@ def main() -> None:
         calibration = with_second(calibration, before) if before else calibration
         provenance["collections"] = sizes(collections)
         provenance["queries of a collection"] = args.queries
-    if calibration is not None and not args.keep_second:
+    if calibration is not None and not (args.keep_second or args.examples_alone):
         asked = [*collections, *others, *pooled([*collections, *others])]
         both = Sampler(asked, args.work, "all", calibration, args.queries).samples()
         voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
         fitted = fit_part(voted, calibration.clues, calibration)
         calibration, measures["second channel"] = fitted.calibration, rounded(fitted.left_out)
         provenance["collections of the second channel"] = sizes([*collections, *others])
+    if calibration is not None and args.examples:
+        asked = with_examples(collections, args.examples)
+        sampler = Sampler(asked, args.work, "english", calibration, args.queries)
+        fitted = fit_examples(sampler.samples(), calibration, logits_of(asked, args))
+        calibration, measures["examples"] = fitted.calibration, rounded(fitted.left_out)
+        provenance["collections with examples"] = sizes(asked)
     if calibration is not None:
         save(calibration, {**provenance, "date": today()}, args.output)
 
@@ -965,16 +993,59 @@ def _in_place(path: Path) -> tuple[Calibration, dict[str, Any]]:
     return load_calibration(path), provenance
 
 
+def logits_of(collections: Sequence[Collection], args: argparse.Namespace) -> Logits | None:
+    """Return what the reader says, if one is given."""
+    if not args.reader:
+        return None
+    return Logits(args.reader, unseen_queries(collections, args.unseen), args.work)
+
+
 def fit_first(
     collections: Sequence[Collection], clues: Mapping[str, float], args: argparse.Namespace
 ) -> tuple[Calibration, dict[str, float]]:
     """Fit the first channel, with a reader if one is given, and return the means measured."""
-    logits = None
-    if args.reader:
-        logits = Logits(args.reader, unseen_queries(collections, args.unseen), args.work)
+    logits = logits_of(collections, args)
     samples = Sampler(collections, args.work, "english", queries=args.queries).samples()
     fitted = fit_part(samples, clues, logits=logits, ablation=args.ablation)
     return fitted.calibration, rounded(fitted.left_out)
+
+
+def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits | None) -> Fitted:
+    """Fit what examples say of a hit, the rest of a calibration held; see `fit_part`."""
+    weights = np.array([before.weights[name] for name in FEATURES])
+    answers = Answers.of(samples, weights, logits)
+    kept = {name: value for name, value in before.alone.items() if name not in EXAMPLES}
+    less = before.read["cosine_metadata"] / before.alone["cosine_metadata"]
+    threshold, found = before.threshold, Predicted.empty(len(samples))
+
+    def fitted(known: NDArray[np.bool_]) -> Confidence:
+        alone = _fit_hits(samples, answers, known, kept, scale=False)
+        # Beside a reader examples say as much less as descriptions do.
+        read = {**before.read, **{name: less * alone[name] for name in EXAMPLES}}
+        return Confidence(alone, read, before.reader)
+
+    families = [family(sample.collection) for sample in samples]
+    for name in sorted(set(families)):
+        held = np.array([one == name for one in families])
+        scores, relevant = fitted(~held).scores(answers, threshold)
+        found.scores[held], found.relevant[held] = scores[held], relevant[held]
+        found.ndcg[held] = _ndcg(samples, relevant)[held]
+    every = np.ones(len(samples), bool)
+    used = {name: (block, weights) for name, block in blocks(samples, every).items()}
+    table = measure(samples, used, found, threshold)
+    print_table("examples, left out", table)
+    for title, confidence in (
+        ("examples, without their evidence", Confidence(before.alone, before.read, before.reader)),
+        ("examples, fitted", fitted(every)),
+    ):
+        scores, relevant = confidence.scores(answers, threshold)
+        scored = Predicted(scores, relevant, _ndcg(samples, relevant))
+        print_table(title, measure(samples, used, scored, threshold))
+    alone, read = (
+        {name: round(value, 3) for name, value in part.items()}
+        for part in (confidence.alone, confidence.read)
+    )
+    return Fitted(replace(before, alone=alone, read=read), table)
 
 
 def with_second(first: Calibration, before: Calibration) -> Calibration:

@@ -9,6 +9,7 @@ of skills, which people type too.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,12 +26,14 @@ from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.relatives import copies
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import EVIDENCE, Calibration
 from skillsearch.index.search.confidence import find_evidence
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates, Ranked, find_candidates
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.text.languages import language_of
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import Languages
@@ -57,6 +60,8 @@ CROSS = "-cross"
 """Ends the name of queries in other languages over the documents of a collection."""
 POOL = "-pool"
 """Ends the name of queries over the documents of several collections together."""
+HALF = "-half"
+"""Ends the name of a collection of which half of the skills have no examples."""
 POOLED = (
     "korean",
     "translated",
@@ -195,7 +200,7 @@ def family(collection: str) -> str:
 
 def _plain(collection: str) -> str:
     """Return the name of the collection that queries were made for."""
-    return collection.removesuffix(POOL).removesuffix(CROSS)
+    return collection.removesuffix(POOL).removesuffix(CROSS).removesuffix(HALF)
 
 
 def pooled(collections: Iterable[Collection]) -> list[Collection]:
@@ -236,6 +241,33 @@ def _queries_over(collection: Collection, place: Path) -> Collection:
         qrels.setdefault(query, {})[document] = int(grade)
     name = f"{collection.name}{CROSS}"
     return replace(collection, name=name, queries=queries, qrels=qrels, ignored={}, negatives=())
+
+
+def with_examples(collections: Iterable[Collection], file: Path) -> list[Collection]:
+    """Give the skills of collections their examples, and in a second collection half of them.
+
+    Args:
+        collections: The collections; those without examples are left out.
+        file: JSON lines with the ``collection``, the ``_id`` and the ``examples`` of a skill.
+    """
+    known: dict[tuple[str, str], tuple[str, ...]] = {}
+    lines = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    for record in map(loads, lines.splitlines()):
+        known[record["collection"], record["_id"]] = tuple(record["examples"])
+    found = []
+    for one in collections:
+        exampled = tuple(
+            replace(each, examples=known.get((one.name, each.doc_id), ())) for each in one.documents
+        )
+        if any(each.examples for each in exampled):
+            is_left = np.random.default_rng(0).random(len(exampled)) < 0.5
+            half = tuple(
+                each if is_kept else replace(each, examples=())
+                for each, is_kept in zip(exampled, is_left.tolist(), strict=True)
+            )
+            found.append(replace(one, documents=exampled))
+            found.append(replace(one, name=f"{one.name}{HALF}", documents=half))
+    return found
 
 
 def is_foreign(source: str, collection: str) -> bool:
@@ -320,8 +352,11 @@ class Sampler:
     def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:
         """Index a collection unless that was done before; map the index's ids to its own."""
         folders = write_skills(collection, self._work)
-        place = folders.work / f"index-{self._languages}"
-        built = SkillIndex.from_roots(folders.roots, index_dir=place, languages=self._languages)
+        end = HALF if collection.name.endswith(HALF) else "-examples" if folders.examples else ""
+        place = folders.work / f"index-{self._languages}{end}"
+        request = IndexRequest(folders.roots, "onnx", with_body=True, languages=self._languages)
+        book = ExampleBook(None, packaged=False, own=False, given=folders.examples)
+        built, _ = SkillIndex.build(request, place, examples=book)
         models = [channel.model for channel in built.opened.settings.channels]
         index = SkillIndex(
             IndexFolder(built.folder),

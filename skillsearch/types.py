@@ -253,6 +253,7 @@ class Explanation(Record):
         matched_terms: Query terms that occur in the skill, by field, as indexed.
         section: Heading of the best matching section of the body, or empty.
         snippet: The first lines of that section, or empty.
+        example: The example request that has most of the query's words, or empty.
     """
 
     features: Mapping[str, float]
@@ -263,6 +264,7 @@ class Explanation(Record):
     section: str = ""
     snippet: str = ""
     cut_by: str = ""
+    example: str = ""
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -287,6 +289,8 @@ class Explanation(Record):
             lines.append(("confidence", ", ".join(evidence)))
         fields = self.matched_terms.items()
         lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
+        if self.example:
+            lines.append(("example", self.example))
         if self.section or self.snippet:
             lines.append(("section", f"{self.section or '(top)'}: {self.snippet}"))
         return lines

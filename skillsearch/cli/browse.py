@@ -203,6 +203,7 @@ def _show_skill(skill: Skill, document: Document, root: Root, asked: Asked) -> N
             "description": skill.description,
             "stale": skill.content_hash != document.content_hash,
             "frontmatter": dict(skill.metadata.frontmatter),
+            "examples": [one._asdict() for one in document.examples],
             "files": list(files),
             "files_truncated": truncated,
         }
@@ -234,6 +235,7 @@ def _skill_rows(
             rows.append((key.replace("_", "-"), text))
     rows += [("id", document.doc_id), ("path", str(skill.path)), ("trust", root.trust)]
     rows += [("origin", root.origin)] if root.origin else []
+    rows += [(f"example ({one.source})", one.text) for one in document.examples]
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
     return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
 

@@ -86,6 +86,7 @@ def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
 def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list[tuple[str, str]]:
     from skillsearch.index.languages import in_words, install_line
     from skillsearch.reports.health import describe_root
+    from skillsearch.skills.example_requests import exampled_in_words
 
     rows = [
         ("verdict", "in sync with the disk" if record["in_sync"] else "differs from the disk"),
@@ -100,6 +101,7 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
         lack = "" if channel["usable"] else f"; not usable: {install_line()}"
         rows.append(("channel", form.format(**channel) + lack))
     rows.append(("languages", in_words(record["skills_by_language"])))
+    rows.append(("examples", exampled_in_words(record["examples"], record["indexed"])))
     rows += [("root", describe_root(root)) for root in roots]
     for entry in record["sources"]:
         told = entry["problem"] or f"as added on {entry['date']}, {entry['digest'][:19]}"

@@ -39,6 +39,7 @@ from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import FILE_NAMES, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
@@ -190,6 +191,8 @@ def check_index(settings: Settings) -> Iterator[Check]:
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
+    exampled = count_exampled(one.examples for one in index.documents())
+    yield Check("example requests", "ok", exampled_in_words(exampled, len(index)))
     yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)
     changed = index.differences()
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
@@ -319,6 +322,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
         "languages": settings.languages,
         "channels": [_channel(index, number) for number in range(len(settings.channels))],
         "skills_by_language": count_languages(index.documents()),
+        "examples": count_exampled(one.examples for one in index.documents()),
         "advice": advice(index),
         "indexed": len(index),
         "skipped": count_skipped(diagnostics),

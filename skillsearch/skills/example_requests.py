@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, get_args
 
 import xxhash
 
@@ -211,10 +211,17 @@ def beside_hash(continuation_hash: str, evals_hash: str) -> str:
     return hashlib.sha256(f"{continuation_hash} {evals_hash}".encode()).hexdigest()[:32]
 
 
-def count_by_source(examples: Iterable[Sequence[Example]]) -> dict[ExampleSource, int]:
-    """Count the skills that have examples of each source."""
-    counts: dict[ExampleSource, int] = {"user": 0, "package": 0, "skill": 0}
-    for some in examples:
-        for source in {one.source for one in some}:
-            counts[source] += 1
-    return counts
+def count_exampled(skills: Iterable[Sequence[Example]]) -> dict[str, int]:
+    """Count the skills that have examples, and those that have some of each source."""
+    sources = [{example.source for example in examples} for examples in skills]
+    of_each = {
+        source: sum(source in some for some in sources) for source in get_args(ExampleSource)
+    }
+    return {"skills": sum(map(bool, sources)), **of_each}
+
+
+def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
+    """Say how many of some skills have examples, and whose."""
+    told = {"user": "yours", "package": "of the package", "skill": "their own"}
+    whose = [f"{counts[source]:,} {words}" for source, words in told.items() if counts[source]]
+    return f"{counts['skills']:,} of {skills:,} skills" + (f": {', '.join(whose)}" if whose else "")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ from skillsearch.index.storage.numbering import (
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
+
+T = TypeVar("T")
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
 _MIN_CANDIDATES = 50
@@ -241,10 +243,15 @@ def explain(
     row, by = judged.row, judged.cut_by
     document, features = int(ranked.documents[row]), ranked.features[row]
     parts = calibration.contributions(features)
-    language = corpus.documents[document].language
-    heading, snippet = best_section(body, query.weights[-1].known_idf(), language)
+    about, idf = corpus.documents[document], query.weights[-1].known_idf()
+    heading, snippet = best_section(body, idf, about.language)
+    examples = [one.text for one in about.examples]
+    said = set(document_terms(f"{about.name}\n{about.description}", about.language))
+    asked = set(document_terms("\n".join(examples), about.language)) - said
     metadata = corpus.lexical[0].held_terms(query.weights[0], document)
-    matched = {"metadata": tuple(metadata)}
+    matched = {"metadata": tuple(term for term in metadata if term not in asked)}
+    if examples:  # The terms that are in examples alone.
+        matched["examples"] = tuple(term for term in metadata if term in asked)
     if len(corpus.lexical) > 1:  # The terms that are in the body alone.
         full = corpus.lexical[1].held_terms(query.weights[-1], document)
         matched["body"] = tuple(term for term in full if term not in metadata)
@@ -264,6 +271,7 @@ def explain(
         matched_terms=matched,
         section=heading,
         snippet=snippet,
+        example=_weightiest(((one, one) for one in examples), idf, about.language) or "",
     )
 
 
@@ -272,13 +280,22 @@ def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tup
     # Few searches explain.
     from skillsearch.text.markdown import sections
 
-    best, best_weight = ("", ""), 0.0
-    for heading, text in sections(body):
-        found = set(document_terms(f"{heading}\n{text}", language))
+    whole = ((section, "\n".join(section)) for section in sections(body))
+    heading, text = _weightiest(whole, idf, language) or ("", "")
+    return heading, shorten(" ".join(text.split()), _SNIPPET_CHARS)
+
+
+def _weightiest(
+    texts: Iterable[tuple[T, str]], idf: Mapping[str, float], language: str
+) -> T | None:
+    """Return what belongs to the text whose query terms weigh most, the first of equal ones."""
+    best, best_weight = None, 0.0
+    for item, text in texts:
+        found = set(document_terms(text, language))
         weight = sum(weight for term, weight in idf.items() if term in found)
         if weight > best_weight:
-            best, best_weight = (heading, text), weight
-    return best[0], shorten(" ".join(best[1].split()), _SNIPPET_CHARS)
+            best, best_weight = item, weight
+    return best
 
 
 def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Values:
