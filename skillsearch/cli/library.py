@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +16,10 @@ from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
-from skillsearch.errors import SkillError
+from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
-from skillsearch.hosts.files import Change, host_file
+from skillsearch.hosts.files import Change, host_file, switched_off
+from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.moved import (
     Journal,
     Move,
@@ -23,11 +27,10 @@ from skillsearch.hosts.moved import (
     move_back,
     open_journal,
 )
-from skillsearch.hosts.places import Place, user_places
 from skillsearch.hosts.table import hosts, library_folder, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
-from skillsearch.text.safe_text import listed, visible
+from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -78,29 +81,83 @@ def library_command(asked: Asked) -> int:
 
 def _move(journal: Journal, asked: Asked) -> bool:
     index = _open_index()
-    found = map(index.find, asked.names)
-    documents = list({document.doc_id: document for document in found}.values())
-    places = [_place_of(document) for document in documents]
-    before = _counts(index)
-    for document, place in zip(documents, places, strict=True):
-        readers = [asked.switch] if asked.switch else place.hosts
-        titles = listed((hosts()[name]["title"] for name in readers), _SHOWN)
-        say(f"{document.name}: {Path(document.path).parent}, listed no more by {titles}")
-    if not _agrees(asked):
-        return False
-    for document in documents:
-        folder = Path(document.path).parent
-        if asked.switch:
-            _switch_off(journal, asked.switch, document.name)
-        else:
-            move_away(journal, folder, document.name)
+    listings, before = Listings(), _counts(index)
+    found = {Path(document.path).parent: document for document in map(index.find, asked.names)}
+    if asked.switch:
+        steps = _to_switch_off(journal, asked.switch, found, listings)
+    else:
+        steps = _to_move(journal, index, found, listings)
+    if not (steps and _agrees(asked)):
+        return not steps
+    is_done = _do(steps, "not moved")
     if not asked.switch:
         follows = IndexRequest.load(index.folder)
         is_followed = follows is not None and follows.follows == "hosts"
         roots = () if is_followed else (library_folder(),)
         index.apply(RootChange(roots, "add"), missing="keep")
-    _tell(before, _counts(index) if not asked.switch else _less(before, asked), len(index))
-    return True
+    _tell(before, _counts(index), len(index))
+    return is_done
+
+
+def _to_move(
+    journal: Journal, index: SkillIndex, found: Mapping[Path, Document], listings: Listings
+) -> list[Callable[[], object]]:
+    """Tell what would be moved; return the steps. What lies within another goes along with it."""
+    steps: list[Callable[[], object]] = []
+    for folder, document in found.items():
+        paths = listings.movable(folder, document.name)
+        if found.keys() & set(folder.parents):
+            continue
+        titles = _titles(listings.hosts_of(folder, document.name))
+        others = (
+            other.name for other in index.documents() if folder in Path(other.path).parents[1:]
+        )
+        within = listed(others, _SHOWN) if paths == (folder,) else ""
+        for path in paths:
+            say(f"{document.name}: {path}, listed no more by {titles}")
+            steps.append(partial(move_away, journal, path, document.name))
+        say(
+            f"{document.name} has other skills within it, which go along: {within}"
+            if within
+            else ""
+        )
+    return steps
+
+
+def _to_switch_off(
+    journal: Journal, host: str, found: Mapping[Path, Document], listings: Listings
+) -> list[Callable[[], object]]:
+    """Tell what the host would list no more; return the steps."""
+    steps: dict[str, Callable[[], object]] = {}
+    for folder, document in found.items():
+        name, readers = document.name, listings.readers(folder)
+        if host not in readers:
+            raise SkillError(
+                f"{name} ({folder}) is no skill of yours that {_titles([host])} lists, so its "
+                f"switch would do nothing. Hosts that list it: {_titles(readers) or 'none'}."
+            )
+        if name in switched_off(host):
+            say(f"{name}: switched off in {host_file(host, hook='hook' in HOSTS[host])} already")
+        else:
+            say(f"{name}: {folder}, listed no more by {_titles([host])}")
+            steps[name] = partial(_switch_off, journal, host, name)
+    return list(steps.values())
+
+
+def _do(steps: Iterable[Callable[[], object]], what: str) -> bool:
+    """Take steps, each whatever became of those before; tell of those that failed."""
+    is_done = True
+    for step in steps:
+        try:
+            step()
+        except SkillSearchError as exc:
+            say(f"{what}: {exc}")
+            is_done = False
+    return is_done
+
+
+def _titles(names: Iterable[str]) -> str:
+    return listed((hosts()[name]["title"] for name in names), _SHOWN)
 
 
 def _restore(journal: Journal, asked: Asked) -> bool:
@@ -112,21 +169,16 @@ def _restore(journal: Journal, asked: Asked) -> bool:
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
         return not away
+    wanted.sort(key=lambda move: len(Path(move.source).parts))  # what holds another comes first
     for move in wanted:
         say(f"{move.name}: back to {move.source}")
     if not _agrees(asked):
         return False
-    problems = []
-    for move in wanted:
-        try:
-            (_switch_on if move.switch else move_back)(journal, move)
-        except SkillError as exc:
-            problems.append(str(exc))
-    for problem in problems:
-        say(f"not restored: {problem}")
+    undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
+    is_done = _do(undo, "not restored")
     index = _open_index()
     index.refresh(keep_missing=True)
-    return not problems
+    return is_done
 
 
 def _open_index() -> SkillIndex:
@@ -143,32 +195,15 @@ def _open_index() -> SkillIndex:
     return SkillIndex.build(change, folder)[0]
 
 
-def _place_of(document: Document) -> Place:
-    """Return the folder of hosts that a skill lies in, or refuse what is not to be moved."""
-    folder = Path(document.path).parent
-    for place in user_places():
-        is_movable = bool(place.hosts) and not place.plugin
-        if is_movable and Path(place.path).resolve() in folder.parents:
-            return place
-    raise SkillError(
-        f"{document.name} ({visible(document.path)}) lies in no folder where hosts look for skills "
-        "of yours, so it is not moved. Those of plugins and projects are the hosts' to turn off."
-    )
-
-
 def _counts(index: SkillIndex) -> dict[str, int]:
     """Return how many of the user's skills each host lists, but for those of plugins."""
-    found = dict.fromkeys(hosts(), 0)
-    folders = {str(Path(place.path).resolve()): place for place in user_places()}
-    for document in index.documents():
-        place = folders.get(document.root)
-        for host in place.hosts if place and not place.plugin else ():
-            found[host] += 1
-    return found
-
-
-def _less(before: dict[str, int], asked: Asked) -> dict[str, int]:
-    return before | {asked.switch: before[asked.switch] - len(asked.names)}
+    listings = Listings()
+    found = Counter(
+        host
+        for document in index.documents()
+        for host in listings.hosts_of(Path(document.path).parent, document.name)
+    )
+    return {host: found[host] for host in hosts()}
 
 
 def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:

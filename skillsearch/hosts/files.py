@@ -73,6 +73,14 @@ def distrust(client: str, folder: Path) -> str:
     )
 
 
+def switched_off(client: str) -> set[str]:
+    """Return the names of the skills that a host's own switch tells it not to list."""
+    file, switch = host_file(client, hook="hook" in HOSTS[client]), HOSTS[client]["switch"]
+    return {
+        name for name, value in _table(file, *switch["tables"]).items() if value == switch["value"]
+    }
+
+
 def _table(path: Path, *keys: str) -> dict[str, JsonValue]:
     with suppress(OSError, ConfigError):
         return read_table(_read(path)[0] or b"", *keys)
