@@ -133,6 +133,19 @@ class Count(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+class Choice(click.Choice[str]):
+    """One of some names; for another, the nearest is told."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the name."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as exc:
+            near = difflib.get_close_matches(str(value).lower(), self.choices, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.BadParameter(exc.message + hint, ctx, param) from exc
+
+
 class SettingOption(click.Option):
     """An option that overrides a setting."""
 

@@ -41,13 +41,13 @@ _SWITCHES = tuple(with_key("switch"))
 
 
 @command("library")
-@click.argument("action", type=click.Choice(["move", "restore", "list"]))
+@click.argument("action", type=app.Choice(["move", "restore", "list"]))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @flag("--all everything", "With restore: bring back all.")
 @option(
     "--switch",
     "Leave the files, and tell only this host not to list the skills.",
-    type=click.Choice(_SWITCHES),
+    type=app.Choice(_SWITCHES),
 )
 @flag("--yes", "Do it without asking.")
 @app.as_json

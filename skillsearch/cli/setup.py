@@ -48,7 +48,7 @@ _ON_PATH = (
 
 @command("setup")
 @flag("--yes", "Do it without asking.")
-@option("--only KIND", "Of each host, only its server or its hook.", type=click.Choice(_KINDS))
+@option("--only KIND", "Of each host, only its server or its hook.", type=app.Choice(_KINDS))
 @flag("--remove", "Take our entries out of the files of all hosts; the index stays.")
 @app.as_json
 def setup_command(asked: Asked) -> int:
@@ -202,7 +202,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 
 
 @command("mcp-config")
-@click.argument("client", type=click.Choice(tuple(HOSTS)), metavar="CLIENT")
+@click.argument("client", type=app.Choice(tuple(HOSTS)), metavar="CLIENT")
 @app.roots(must_exist=True)
 @app.index_dir
 @app.languages
