@@ -73,6 +73,11 @@ def project_of(folder: Path) -> Path | None:
     return next(projects, None) or next(others, None)
 
 
+def project_folders() -> tuple[str, ...]:
+    """Return the folders of a project in which hosts look for skills, in the order of the table."""
+    return tuple(_readers("project"))
+
+
 def project_places(folder: Path) -> tuple[Place, ...]:
     """Return the folders of the project around a folder, the nearest first.
 

@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from skillsearch.hosts.places import Place, project_of, project_places, user_places
+from skillsearch.hosts.places import (
+    Place,
+    project_folders,
+    project_of,
+    project_places,
+    user_places,
+)
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.text.safe_text import visible
@@ -40,6 +46,25 @@ def followed_places(
         if project and project not in looked_at and os.path.isdir(key):  # noqa: PTH112  # many
             found.setdefault(key, Place(Path(key), (), Path(project)))
     return found
+
+
+def in_order(places: Mapping[str, Place]) -> list[Place]:
+    """Return places, by the keys of their roots, in the order of their skills of one name.
+
+    The user's come first, as they are given. Those of projects follow, whatever came before: the
+    nearest first, each in the order of the table, plugins last.
+    """
+
+    def rank(item: tuple[str, Place]) -> tuple[object, ...]:
+        key, place = item
+        if place.project is None:
+            return ()
+        folders = [os.path.realpath(place.project / name) for name in project_folders()]
+        number = folders.index(key) if key in folders else len(folders)
+        is_plugin = number == len(folders)
+        return is_plugin, -len(place.project.parts), str(place.project), number, key
+
+    return [place for _, place in sorted(places.items(), key=rank)]
 
 
 def is_followed(held: IndexRequest, folders: Iterable[str | Path]) -> bool:

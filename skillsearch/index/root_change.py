@@ -15,6 +15,7 @@ from skillsearch.errors import ConfigError, RootError
 from skillsearch.hosts.places import Place, project_of
 from skillsearch.index.followed import (
     followed_places,
+    in_order,
     labels,
     project_around,
     usual_places,
@@ -189,13 +190,7 @@ class RootChange:
         usual: Roots = ()
         if not (self.roots or places or own or stays):
             usual = self.settings.roots or [place.path for place in usual_places().values()]
-        order = {key: number for number, key in enumerate(held.followed if held else ())}
-        taken_up = [
-            places[key].path
-            for key in sorted(
-                places, key=lambda key: (bool(places[key].project), order.get(key, len(order)))
-            )
-        ]
+        taken_up = [place.path for place in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
         if not named:
             raise ConfigError(
