@@ -46,8 +46,9 @@ _SWITCHES = tuple(with_key("switch"))
 @flag("--all everything", "With restore: bring back all.")
 @option(
     "--switch",
-    "Leave the files, and tell only this host not to list the skills.",
-    type=app.Choice(_SWITCHES),
+    f"Leave the files, and tell only this host not to list the skills: {', '.join(_SWITCHES)}.",
+    type=app.Choice(tuple(hosts())),
+    metavar="HOST",
 )
 @flag("--yes", "Do it without asking.")
 @app.as_json
@@ -59,8 +60,7 @@ def library_command(asked: Asked) -> int:
     shows what is away. A journal beside the library is written before each step, so that whatever
     ends a move, the next command completes or undoes it. Skills of plugins and projects stay.
     """
-    refuse(asked.action == "move" and not asked.names, "move needs the NAMEs of skills.")
-    refuse(asked.everything and asked.action != "restore", "--all is for restore.")
+    _check(asked)
     with open_journal() as journal:
         if asked.action == "move":
             done = _move(journal, asked)
@@ -79,6 +79,20 @@ def library_command(asked: Asked) -> int:
     return 0 if done else 1
 
 
+def _check(asked: Asked) -> None:
+    is_move, is_restore = asked.action == "move", asked.action == "restore"
+    refuse(asked.everything and not is_restore, "--all is for restore.")
+    refuse(asked.everything and asked.names, "--all is instead of NAMEs; leave out one of them.")
+    refuse(is_move and not asked.names, "move needs the NAMEs of skills.")
+    refuse(asked.names and not (is_move or is_restore), "list takes no NAMEs; it lists all.")
+    refuse(asked.switch and not is_move, "--switch is for move; restore undoes it by NAME.")
+    refuse(
+        asked.switch not in (None, *_SWITCHES),
+        f"{asked.switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
+        "--switch, move takes the skills out of the folders of all hosts.",
+    )
+
+
 def _move(journal: Journal, asked: Asked) -> bool:
     index = _open_index()
     listings, before = Listings(), _counts(index)
@@ -93,7 +107,8 @@ def _move(journal: Journal, asked: Asked) -> bool:
     if not asked.switch:
         follows = IndexRequest.load(index.folder)
         is_followed = follows is not None and follows.follows == "hosts"
-        roots = () if is_followed else (library_folder(),)
+        is_empty = not any(library_folder().iterdir())
+        roots = () if is_followed or is_empty else (library_folder(),)
         index.apply(RootChange(roots, "add"), missing="keep")
     _tell(before, _counts(index), len(index))
     return is_done
@@ -108,19 +123,21 @@ def _to_move(
         paths = listings.movable(folder, document.name)
         if found.keys() & set(folder.parents):
             continue
-        titles = _titles(listings.hosts_of(folder, document.name))
-        others = (
-            other.name for other in index.documents() if folder in Path(other.path).parents[1:]
-        )
-        within = listed(others, _SHOWN) if paths == (folder,) else ""
+        titles = _titles(listings.readers(folder))
+        within, same = [], []
+        for other in index.documents():
+            place = Path(other.path).parent
+            if paths == (folder,) and folder in place.parents:
+                within.append(other.name)
+            elif other.name == document.name and place not in found and listings.readers(place):
+                same.append(index.handle(other))
         for path in paths:
             say(f"{document.name}: {path}, listed no more by {titles}")
             steps.append(partial(move_away, journal, path, document.name))
-        say(
-            f"{document.name} has other skills within it, which go along: {within}"
-            if within
-            else ""
-        )
+        if within:
+            say(f"With {document.name} go the skills within it: {listed(within, _SHOWN)}")
+        if same:
+            say(f"Others have the name {document.name} too, and stay: {listed(same, _SHOWN)}")
     return steps
 
 
@@ -162,22 +179,29 @@ def _titles(names: Iterable[str]) -> str:
 
 def _restore(journal: Journal, asked: Asked) -> bool:
     away = journal.away()
-    wanted = [move for move in away if asked.everything or move.name in asked.names]
-    if lost := set(asked.names) - {move.name for move in away}:
+    names = {move.name.casefold() for move in away}
+    if lost := [name for name in asked.names if name.casefold() not in names]:
         there = listed((move.name for move in away), _SHOWN) or "none"
-        raise SkillError(f"{sorted(lost)[0]!r} is not away. Skills that are: {there}.")
+        raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
+    given = names if asked.everything else set(map(str.casefold, asked.names))
+    wanted = [move for move in away if move.name.casefold() in given]
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
         return not away
     wanted.sort(key=lambda move: len(Path(move.source).parts))  # what holds another comes first
     for move in wanted:
-        say(f"{move.name}: back to {move.source}")
+        back = (
+            f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
+        )
+        say(f"{move.name}: {back}")
     if not _agrees(asked):
         return False
+    index = _open_index()
+    before = _counts(index)
     undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
     is_done = _do(undo, "not restored")
-    index = _open_index()
     index.refresh(keep_missing=True)
+    _tell(before, _counts(index), len(index))
     return is_done
 
 

@@ -400,7 +400,7 @@ def test_what_lies_within_a_skill_goes_along_once(cli, tea, make_skill):
     """That is told before, and each name counts once; the last to go is the first to come back."""
     make_skill(tea, "milk", "Foam milk for it.")
     asked = cli("library", "move", "tea")
-    assert "tea has other skills within it, which go along: milk" in asked.stderr
+    assert "With tea go the skills within it: milk" in asked.stderr
     done = cli("library", "move", "milk", "tea", "milk", "tea", "--yes")
     assert done.exit_code == 0
     assert "Claude Code: 3 → 1 of your skills listed; all 3 are found" in done.stderr
@@ -499,6 +499,41 @@ def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
     assert last.exit_code == 0
     moves = json.loads(cli("library", "list", "--json").stdout)["moves"]
     assert [move["name"] for move in moves] == ["tea", "coffee"]
+
+
+def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
+    """Its handle says how to name it."""
+    make_skill(home / ".codex" / "skills", "tea", "Steep tea in a cup.")
+    result = cli("library", "move", "TEA", "--yes")
+    (line,) = (line for line in result.stderr.splitlines() if line.startswith("Others have"))
+    handle = line.removeprefix("Others have the name tea too, and stay: ")
+    assert ".codex/skills" in handle
+    assert cli("library", "move", handle, "--yes").exit_code == 0
+    done = cli("library", "restore", "Tea", "--yes")
+    assert done.exit_code == 0
+    assert "Codex: 0 → 1 of your skills listed; all 3 are found" in done.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("move", "needs the NAMEs"),
+        ("move --all", "--all is for restore"),
+        ("restore --all tea", "leave out one of them"),
+        ("list tea", "list takes no NAMEs"),
+        ("restore tea --switch claude-code", "--switch is for move"),
+        ("move tea --switch codex", "codex has no switch for single skills; claude-code, opencode"),
+        ("move tea --switch claude", "Did you mean 'claude-code'?"),
+        ("mvoe tea", "Did you mean 'move'?"),
+    ],
+)
+def test_what_would_be_ignored_is_wrong_usage(cli, tea, given, hint):
+    """It says what to type instead."""
+    result = cli("library", *given.split(), "--yes")
+    assert result.exit_code == 2
+    assert hint in result.stderr
+    assert tea.exists()
 
 
 def test_an_index_that_is_made_anew_has_the_library_too(cli, tea):
