@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -18,11 +19,12 @@ from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
-from skillsearch.hosts.files import Change, host_file, switched_off
+from skillsearch.hosts.files import Change, host_file, switched_off, switches
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.moved import (
     Journal,
     Move,
+    fault,
     move_away,
     move_back,
     open_journal,
@@ -167,8 +169,8 @@ def _do(steps: Iterable[Callable[[], object]], what: str) -> bool:
     for step in steps:
         try:
             step()
-        except SkillSearchError as exc:
-            say(f"{what}: {exc}")
+        except (SkillSearchError, OSError) as exc:
+            say(f"{what}: {fault(exc) if isinstance(exc, OSError) else exc}")
             is_done = False
     return is_done
 
@@ -239,17 +241,26 @@ def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
 
 def _switch_off(journal: Journal, host: str, name: str) -> None:
     file = host_file(host, hook="hook" in HOSTS[host])
-    number = max(journal.moves, default=0) + 1
-    move = Move(number, name, str(file), "", "moving", switch=host)
     change = Change.plan(file, [switch_entry(host, name, is_off=True)])
+    same = (move.number for move in journal.away() if (move.switch, move.name) == (host, name))
+    number = next(same, max(journal.moves, default=0) + 1)
+    before = json.dumps(value) if (value := switches(host).get(name)) else ""
+    move = Move(number, name, str(file), "", "moving", switch=host, before=before)
     journal.note(move)
-    _write(change)
+    try:
+        _write(change)
+    except (SkillSearchError, OSError):
+        journal.note(replace(move, state="restored"))
+        raise
     journal.note(replace(move, state="moved"))
 
 
 def _switch_on(journal: Journal, move: Move) -> None:
-    change = Change.plan(Path(move.source), [switch_entry(move.switch, move.name, is_off=False)])
-    _write(change)
+    file = Path(move.source)
+    if move.name in switched_off(move.switch, file):  # else its user has said otherwise since
+        entry = switch_entry(move.switch, move.name, is_off=False)
+        value = json.loads(move.before) if move.before else None
+        _write(Change.plan(file, [entry._replace(value=value)]))
     journal.note(replace(move, state="restored"))
 
 

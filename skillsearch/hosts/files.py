@@ -73,12 +73,16 @@ def distrust(client: str, folder: Path) -> str:
     )
 
 
-def switched_off(client: str) -> set[str]:
+def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
+    """Return what a host's own switch says of skills, by their names; in its file, or another."""
+    file = file or host_file(client, hook="hook" in HOSTS[client])
+    return _table(file, *HOSTS[client]["switch"]["tables"])
+
+
+def switched_off(client: str, file: Path | None = None) -> set[str]:
     """Return the names of the skills that a host's own switch tells it not to list."""
-    file, switch = host_file(client, hook="hook" in HOSTS[client]), HOSTS[client]["switch"]
-    return {
-        name for name, value in _table(file, *switch["tables"]).items() if value == switch["value"]
-    }
+    off = HOSTS[client]["switch"]["value"]
+    return {name for name, value in switches(client, file).items() if value == off}
 
 
 def _table(path: Path, *keys: str) -> dict[str, JsonValue]:

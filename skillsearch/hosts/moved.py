@@ -39,7 +39,8 @@ class Move(Record):
     """A skill folder that was moved: where from, where to, and how far that is.
 
     The `link` is the text of a link that stood there instead of a folder, else empty. With a
-    `switch`, nothing was moved: that host was told in the file `source` not to list it.
+    `switch`, nothing was moved: that host was told in the file `source` not to list it, which said
+    `before` of it, as JSON, or nothing.
     """
 
     number: int
@@ -49,6 +50,7 @@ class Move(Record):
     state: State
     link: str = ""
     switch: str = ""
+    before: str = ""
 
 
 class Journal:
@@ -107,12 +109,12 @@ def open_journal() -> Iterator[Journal]:
                     try:
                         _settle(journal, move)
                     except OSError as exc:
-                        logger.warning("%s is in the middle of a move: %s", move.name, _fault(exc))
+                        logger.warning("%s is in the middle of a move: %s", move.name, fault(exc))
             yield journal
     except TimeoutError as exc:
         raise StorageError(f"Another process uses {base}; wait until it is done.") from exc
     except OSError as exc:
-        raise StorageError(f"{_fault(exc, base)}.") from exc
+        raise StorageError(f"{fault(exc, base)}.") from exc
 
 
 def move_away(journal: Journal, folder: Path, name: str) -> Move:
@@ -139,6 +141,11 @@ def move_back(journal: Journal, move: Move) -> Move:
             raise SkillError(
                 f"{move.name} lay within {other.name}, which is away; restore {other.name} first."
             )
+    if not os.path.lexists(target):
+        _noted(journal, move, "restored")
+        raise SkillError(
+            f"{target} is gone, and so is {move.name}; it is no longer among those that are away."
+        )
     if os.path.lexists(source):
         raise SkillError(
             f"Something lies at {source} again, so {move.name} stays in {target}; move one of them."
@@ -154,7 +161,7 @@ def _carry_out(journal: Journal, move: Move) -> Move:
         _transfer(move, begin, end)
     except OSError as exc:
         _settle(journal, move)
-        raise StorageError(f"{move.name} stays in {begin}: {_fault(exc)}.") from exc
+        raise StorageError(f"{move.name} stays in {begin}: {fault(exc)}.") from exc
     return _noted(journal, move, "moved" if move.state == "moving" else "restored")
 
 
@@ -164,7 +171,7 @@ def _ends(move: Move) -> tuple[Path, Path]:
     return paths if move.state == "moving" else paths[::-1]
 
 
-def _fault(exc: OSError, path: Path | str = "") -> str:
+def fault(exc: OSError, path: Path | str = "") -> str:
     """Return what went wrong with which path: the one of the error, else the given one."""
     if isinstance(exc, shutil.Error):  # of all that could not be copied
         path, _, reason = exc.args[0][0]
@@ -266,7 +273,7 @@ def _discard(folder: Path) -> None:
         shutil.rmtree(folder)
     except OSError as exc:
         logger.warning(
-            "%s is what a move has left, and cannot be removed: %s. Delete it.", folder, _fault(exc)
+            "%s is what a move has left, and cannot be removed: %s. Delete it.", folder, fault(exc)
         )
 
 

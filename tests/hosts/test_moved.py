@@ -480,6 +480,46 @@ def test_a_host_s_own_switch_is_written_and_taken_out(cli, tea, host):
     assert file.read_text() == text
 
 
+def test_what_a_host_was_told_before_is_told_again(cli, tea):
+    """Unless its user has said otherwise since; a switch that failed is not away."""
+    file = host_file("claude-code", hook=True)
+    file.parent.mkdir(exist_ok=True)
+    text = '{"skillOverrides": {"tea": "name-only"}}'
+
+    def write(text):
+        file.write_text(text)
+        return json.loads(text)
+
+    for later in (None, '{"skillOverrides": {"tea": "on"}}', "{}"):
+        said = write(text)
+        assert cli("library", "move", "tea", "--switch", "claude-code", "--yes").exit_code == 0
+        if later:
+            said = write(later)
+        assert cli("library", "restore", "tea", "--yes").exit_code == 0
+        assert json.loads(file.read_text()) == said
+    for broken in ("{", '{"skillOverrides": []}'):
+        file.write_text(broken)
+        failed = cli("library", "move", "tea", "--switch", "claude-code", "--yes")
+        assert failed.exit_code == 1
+        assert f"not moved: {file} " in failed.stderr
+        assert "No skill is away" in cli("library", "list").stderr
+    write("{}")
+    for _ in range(2):  # its user took it out in between
+        cli("library", "move", "tea", "--switch", "claude-code", "--yes")
+        write("{}")
+    assert len(json.loads(cli("library", "list", "--json").stdout)["moves"]) == 1
+
+
+def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
+    """That is told once."""
+    cli("library", "move", "tea", "coffee", "--yes")
+    shutil.rmtree(library_folder() / "tea")
+    gone = cli("library", "restore", "--all", "--yes")
+    assert gone.exit_code == 1
+    assert f"not restored: {library_folder() / 'tea'} is gone, and so is tea" in gone.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+
+
 def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
     """Not for another of the same name; what is switched off is said to be so already."""
     make_skill(home / ".codex" / "skills", "milk", "Foam milk.")
