@@ -24,6 +24,7 @@ from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.moved import (
     Journal,
     Move,
+    State,
     fault,
     move_away,
     move_back,
@@ -147,7 +148,7 @@ def _to_switch_off(
     journal: Journal, host: str, found: Mapping[Path, Document], listings: Listings
 ) -> list[Callable[[], object]]:
     """Tell what the host would list no more; return the steps."""
-    steps: dict[str, Callable[[], object]] = {}
+    file, names = host_file(host, hook="hook" in HOSTS[host]), list[str]()
     for folder, document in found.items():
         name, readers = document.name, listings.readers(folder)
         if host not in readers:
@@ -156,11 +157,15 @@ def _to_switch_off(
                 f"switch would do nothing. Hosts that list it: {_titles(readers) or 'none'}."
             )
         if name in switched_off(host):
-            say(f"{name}: switched off in {host_file(host, hook='hook' in HOSTS[host])} already")
+            say(f"{name}: switched off in {file} already")
         else:
             say(f"{name}: {folder}, listed no more by {_titles([host])}")
-            steps[name] = partial(_switch_off, journal, host, name)
-    return list(steps.values())
+            names.append(name)
+    change = Change.plan(file, [switch_entry(host, name, is_off=True) for name in names])
+    click.echo(change.diff(), err=True, nl=change.is_needed)
+    return (
+        [partial(_switch_off, journal, host, list(dict.fromkeys(names)), change)] if names else []
+    )
 
 
 def _do(steps: Iterable[Callable[[], object]], what: str) -> bool:
@@ -239,20 +244,23 @@ def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
             say(f"{title}: {count} → {after[host]} of your skills listed; all {found} are found")
 
 
-def _switch_off(journal: Journal, host: str, name: str) -> None:
-    file = host_file(host, hook="hook" in HOSTS[host])
-    change = Change.plan(file, [switch_entry(host, name, is_off=True)])
-    same = (move.number for move in journal.away() if (move.switch, move.name) == (host, name))
-    number = next(same, max(journal.moves, default=0) + 1)
-    before = json.dumps(value) if (value := switches(host).get(name)) else ""
-    move = Move(number, name, str(file), "", "moving", switch=host, before=before)
-    journal.note(move)
+def _switch_off(journal: Journal, host: str, names: Iterable[str], change: Change) -> None:
+    said, known = switches(host), {(move.switch, move.name): move for move in journal.away()}
+    moves = []
+    for name in names:
+        same = known.get((host, name))
+        number = same.number if same else max(journal.moves, default=0) + 1
+        before = json.dumps(said[name]) if name in said else ""
+        move = Move(number, name, str(change.path), "", "moving", switch=host, before=before)
+        journal.note(move)
+        moves.append(move)
+    state: State = "restored"
     try:
-        _write(change)
-    except (SkillSearchError, OSError):
-        journal.note(replace(move, state="restored"))
-        raise
-    journal.note(replace(move, state="moved"))
+        change.write()
+        state = "moved"
+    finally:
+        for move in moves:
+            journal.note(replace(move, state=state))
 
 
 def _switch_on(journal: Journal, move: Move) -> None:
@@ -260,14 +268,10 @@ def _switch_on(journal: Journal, move: Move) -> None:
     if move.name in switched_off(move.switch, file):  # else its user has said otherwise since
         entry = switch_entry(move.switch, move.name, is_off=False)
         value = json.loads(move.before) if move.before else None
-        _write(Change.plan(file, [entry._replace(value=value)]))
-    journal.note(replace(move, state="restored"))
-
-
-def _write(change: Change) -> None:
-    if change.is_needed:
+        change = Change.plan(file, [entry._replace(value=value)])
         click.echo(change.diff(), err=True)
         change.write()
+    journal.note(replace(move, state="restored"))
 
 
 def _agrees(asked: Asked) -> bool:

@@ -16,7 +16,7 @@ import skillsearch
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.hosts import moved
 from skillsearch.hosts.entries import HOSTS
-from skillsearch.hosts.files import host_file
+from skillsearch.hosts.files import Change, host_file
 from skillsearch.hosts.moved import move_away, move_back, open_journal
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.skill_index import SkillIndex
@@ -500,14 +500,36 @@ def test_what_a_host_was_told_before_is_told_again(cli, tea):
     for broken in ("{", '{"skillOverrides": []}'):
         file.write_text(broken)
         failed = cli("library", "move", "tea", "--switch", "claude-code", "--yes")
-        assert failed.exit_code == 1
-        assert f"not moved: {file} " in failed.stderr
+        assert failed.exit_code == 2
+        assert f"{file} " in failed.stderr
         assert "No skill is away" in cli("library", "list").stderr
     write("{}")
     for _ in range(2):  # its user took it out in between
         cli("library", "move", "tea", "--switch", "claude-code", "--yes")
         write("{}")
     assert len(json.loads(cli("library", "list", "--json").stdout)["moves"]) == 1
+
+
+def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_away(
+    cli, tea, monkeypatch
+):
+    """All skills of a call are switched off at once."""
+    words = ("library", "move", "tea", "coffee", "--switch", "claude-code")
+    asked = cli(*words)
+    assert (asked.exit_code, asked.stderr.count('": "off"')) == (1, 2)
+    assert asked.stderr.index('": "off"') < asked.stderr.index("Nothing was changed")
+
+    def fail(_change):
+        raise OSError(28, "No space left on device", "settings.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Change, "write", fail)
+        failed = cli(*words, "--yes")
+    assert failed.exit_code == 1
+    assert "not moved: settings.json: No space left on device" in failed.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+    assert cli(*words, "--yes").exit_code == 0
+    assert cli("library", "list").stdout.count("claude-code") == 2
 
 
 def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
@@ -535,6 +557,7 @@ def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
     assert again.exit_code == 0
     assert f"tea: switched off in {file} already" in again.stderr
     assert "Claude Code: 1 → 0 of your skills listed" in again.stderr
+    assert '+    "coffee": "off"' in again.stderr
     last = cli("library", "move", "tea", "--switch", "claude-code")
     assert last.exit_code == 0
     moves = json.loads(cli("library", "list", "--json").stdout)["moves"]
