@@ -114,7 +114,7 @@ def open_journal() -> Iterator[Journal]:
     except TimeoutError as exc:
         raise StorageError(f"Another process uses {base}; wait until it is done.") from exc
     except OSError as exc:
-        raise StorageError(f"{fault(exc, base)}.") from exc
+        raise StorageError(f"{fault(exc, base)}. Correct that, and try again.") from exc
 
 
 def move_away(journal: Journal, folder: Path, name: str) -> Move:
@@ -155,14 +155,16 @@ def move_back(journal: Journal, move: Move) -> Move:
 
 def _carry_out(journal: Journal, move: Move) -> Move:
     journal.note(move)
+    begin, end = _ends(move)
+    goal: State = "moved" if move.state == "moving" else "restored"
     try:
-        begin, end = _ends(move)
         end.parent.mkdir(parents=True, exist_ok=True)
         _transfer(move, begin, end)
     except OSError as exc:
         _settle(journal, move)
-        raise StorageError(f"{move.name} stays in {begin}: {fault(exc)}.") from exc
-    return _noted(journal, move, "moved" if move.state == "moving" else "restored")
+        if journal.moves[move.number].state != goal:
+            raise StorageError(f"{move.name} stays in {begin}: {fault(exc)}.") from exc
+    return _noted(journal, move, goal)
 
 
 def _ends(move: Move) -> tuple[Path, Path]:

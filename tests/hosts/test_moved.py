@@ -263,6 +263,30 @@ def test_what_cannot_be_moved_is_named_and_all_stays(
     path.chmod(0o755)
 
 
+@pytest.mark.parametrize("step", range(1, 9))
+def test_a_step_that_fails_leaves_it_where_the_journal_says(
+    home, make_skill, other_disk, monkeypatch, step
+):
+    """Whether that is told as a failure, or done after all."""
+    folder, real, count = make(home, make_skill), moved.sync_to_disk, 0
+    before = contents(folder)
+
+    def sync(path):
+        nonlocal count
+        count += path != library_folder().parent  # the journal's own
+        if count == step:
+            raise OSError(5, "Input/output error", str(path))
+        real(path)
+
+    monkeypatch.setattr(moved, "sync_to_disk", sync)
+    with open_journal() as journal:
+        with suppress(StorageError):
+            move_away(journal, folder, "tea")
+        place = Path(journal.away()[0].target) if journal.away() else folder
+    assert contents(place) == before
+    assert [path for path in (folder, library_folder() / "tea") if path.exists()] == [place]
+
+
 def test_what_a_move_leaves_for_good_hinders_no_command(
     home, make_skill, other_disk, monkeypatch, caplog
 ):
