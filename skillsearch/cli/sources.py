@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,9 +27,6 @@ from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import IndexReport, JsonValue
 
-if TYPE_CHECKING:
-    from skillsearch.reports.sources import SkillChanges
-
 _MOST_NAMED = 10
 
 
@@ -47,26 +44,31 @@ def add_command(asked: Asked) -> None:
     lock file beside your settings says what was added; nothing is fetched again unless you update.
     """
     sources = {added_source(text): text for text in asked.given}
-    entries: list[LockedSource] = []
-    for source, given in sources.items():
-        if is_bundle(source):
-            place = place_of(source)
-            update(source, place, agree=lambda _old, _new: True)
-            entries.append(LockedSource(source, given, content_digest(place), _today()))
     before = lock.read_lock()
-    with lock.changed_lock() as known:
-        known |= {entry.source: entry for entry in entries}
+    fetched = [source for source in sources if is_bundle(source)]
     try:
+        for source in fetched:
+            update(source, place_of(source), agree=partial(_add, source, sources[source]))
         report = _index(asked, tuple(_root(source) for source in sources), "add")
     except BaseException:
-        with lock.changed_lock() as known:
-            for entry in entries:
-                known.pop(entry.source)
-                known |= {entry.source: before[entry.source]} if entry.source in before else {}
+        with lock.changed_lock() as known:  # what was there before is pinned as its copy is now
+            for source in set(fetched) - set(before):
+                known.pop(source, None)
         raise
     _tell(asked, [_record(source, given) for source, given in sources.items()], report)
-    if entries:
+    if fetched:
         say(f"note: prompt and hook do not offer these skills; to vouch for a root: {VOUCH}")
+
+
+def _add(source: str, given: str, _old: Path | None, new: Path) -> bool:
+    """Pin what is there before it takes its place, so that no copy is other than it is pinned."""
+    _pin(LockedSource(source, given, content_digest(new), _today()))
+    return True
+
+
+def _pin(entry: LockedSource) -> None:
+    with lock.changed_lock() as entries:
+        entries[entry.source] = entry
 
 
 @command("remove")
@@ -133,36 +135,32 @@ def _updated(entry: LockedSource, asked: Asked) -> dict[str, JsonValue]:
     """Fetch a source beside its copy, and take it if the user agrees."""
     from skillsearch.reports.sources import compare
 
-    found: list[SkillChanges] = []
     record: dict[str, JsonValue] = {"source": shown(entry.source), "given": entry.given}
+    record["state"] = "unchanged"
 
     def agree(old: Path | None, new: Path) -> bool:
-        if content_digest(new) == entry.digest:
+        digest = content_digest(new)
+        if digest == entry.digest:
             return True
-        changes = compare(old, new)
-        found.append(changes)
+        is_known = old is not None and content_digest(old) == entry.digest
+        changes = compare(old if is_known else None, new)
         say(f"{entry.given}: {changes}")
-        if asked.yes or not (sys.stdin.isatty() and sys.stderr.isatty()) or asked.as_json:
-            return bool(asked.yes)
-        return click.confirm("Take it?", err=True)
+        is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not asked.as_json
+        is_taken = bool(asked.yes or (is_asked and click.confirm("Take it?", err=True)))
+        if is_taken:
+            _pin(replace(entry, digest=digest, date=_today()))
+        record["state"] = "updated" if is_taken else "changed"
+        record.update({key: list(names) for key, names in asdict(changes).items()})
+        return is_taken
 
-    place = place_of(entry.source)
     try:
-        update(entry.source, place, agree=agree)
-        digest = content_digest(place) if place.is_dir() else ""
+        update(entry.source, place_of(entry.source), agree=agree)
     except RootError as exc:
         say(f"{entry.given}: {exc}")
         return record | {"state": "failed", "reason": str(exc)}
-    if not found:
+    if record["state"] == "unchanged":
         say(f"{entry.given}: unchanged since {entry.date}")
-        return record | {"state": "unchanged"}
-    (changes,) = found
-    names = {key: list(getattr(changes, key)) for key in ("added", "changed", "removed")}
-    if digest == entry.digest or not digest:
-        return record | {"state": "changed"} | names
-    with lock.changed_lock() as entries:
-        entries[entry.source] = replace(entry, digest=digest, date=_today())
-    return record | {"state": "updated"} | names
+    return record
 
 
 def _settings(asked: Asked) -> Settings:

@@ -1,5 +1,6 @@
 """Tests of sources that are added, updated and removed, with servers that are kind or hostile."""
 
+import errno
 import hashlib
 import json
 import os
@@ -310,6 +311,107 @@ def test_a_server_out_there_cannot_send_us_to_this_machine(server, monkeypatch, 
 
 
 # The lock file.
+
+
+def is_pinned():
+    """Return whether each copy is what the lock file says."""
+    known = lock.read_lock()
+    return all(content_digest(place_of(name)) == known[name].digest for name in known)
+
+
+def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
+    """All of its skills are new then, and the server has nothing new to tell."""
+    url = host({"good": "Good.", "same": "Same."})
+    cli("add", url)
+    (agreed,) = lock.read_lock().values()
+    path = lock.lock_file()
+    host({"good": "Other.", "same": "Same."})
+    assert cli("update", "--yes").exit_code == 0
+    path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
+    for _ in range(2):
+        asked = cli("update")
+        assert (asked.exit_code, is_pinned()) == (1, False)
+        assert f"{url}: added: good, same\n" in asked.stderr
+        assert "skillsearch update" in cli("doctor").stdout
+    assert cli("update", "--yes").exit_code == 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+    assert names() == ["good", "same"]
+
+
+@pytest.mark.parametrize("command", ["add", "update"])
+def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command):
+    """As in a folder of settings that is read-only; later it works."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    before = state()
+    host({"good": "Other."})
+    ask = (command, url, *(["--yes"] if command == "update" else []))
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        result = cli(*ask)
+    assert (result.exit_code, "cannot be written" in result.stderr) == (
+        2 - (command == "update"),
+        True,
+    )
+    assert state() == before
+    assert cli(*ask).exit_code == 0
+    assert is_pinned()
+
+
+def test_what_is_added_again_is_pinned_even_if_it_cannot_be_indexed(cli, host):
+    """Since the copy is what the user's index holds from then on."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    host({"good": "Other."})
+    assert cli("add", url, "--index-dir", "/proc/nope").exit_code != 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+
+
+KILLED = """
+import os, signal, sys
+from skillsearch.cli.app import app
+
+left = int(sys.argv[1])
+
+def kill(event, arguments):
+    global left
+    here = ("/roots/", "skillsearch.lock")
+    if event in ("os.remove", "os.rename") and any(place in str(arguments) for place in here):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+app(["update", "--yes"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
+    """By asking, and by taking it with --yes; whatever is in the way in between, it is told."""
+    url = host({"good": "0"})
+    cli("add", url)
+    for step in range(1, 60):
+        host({"good": str(step)})
+        command = [sys.executable, "-c", KILLED, str(step)]
+        code = subprocess.run(command, capture_output=True, check=False).returncode
+        found = cli("update")
+        assert (found.exit_code, is_pinned()) in ((0, True), (1, True)), step
+        host({"good": "another"})
+        assert cli("update").exit_code == 1
+        assert cli("update", "--yes").exit_code == 0
+        assert is_pinned()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert step > 4
 
 
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
