@@ -8,6 +8,7 @@ import importlib
 import io
 import logging
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -258,7 +259,12 @@ def _agree_to_all(context: click.Context, _option: click.Parameter, on: bool) ->
     context.meta[_AGREED] = on
 
 
-def check_size(root: Path, *, is_agreed: bool) -> None:
+def has_agreed() -> bool:
+    """Return whether the user has said ``--yes`` to a whole home folder or disk."""
+    return bool(click.get_current_context().meta.get(_AGREED))
+
+
+def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
     """Ask before a whole home folder or disk is taken for a folder of skills, or refuse it.
 
     Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
@@ -270,10 +276,11 @@ def check_size(root: Path, *, is_agreed: bool) -> None:
     if is_agreed or not real.is_dir():
         return
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if is_all and not is_asked:
+    if is_all and not (is_asked and may_agree):
         raise click.BadParameter(
             f"{visible(str(root))} is {_WHOLE}. Name the folder that holds the skills; without a "
-            "ROOT, index takes the folders where hosts look for them. To take it all: --yes"
+            "ROOT, index takes the folders where hosts look for them. To take it all: "
+            f"skillsearch index --yes {shlex.quote(visible(str(root)))}"
         )
     count = count_skills([real], MANY_SKILLS) if is_asked and not is_all else 0
     what = _WHOLE if is_all else f"more than {MANY_SKILLS:,} skills, which takes minutes"
@@ -298,7 +305,7 @@ def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
         is_taken_out = context.params.get("remove", False)
         for root in found if not is_taken_out else ():
             if isinstance(root, Path):
-                check_size(root, is_agreed=bool(context.meta.get(_AGREED)))
+                check_size(root, is_agreed=has_agreed())
         return found
 
     kind = NamedPath(readable=False)

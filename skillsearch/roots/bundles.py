@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -56,9 +57,10 @@ def local_root(root: str | Path) -> Path:
 
 def _require_same(known: lock.LockedSource, _old: Path | None, new: Path) -> bool:
     if content_digest(new) != known.digest:
+        again = f"skillsearch update {shlex.quote(known.given)}"
         raise RootError(
             f"{sources.shown(known.source)} is not what was added on {known.date}: its digest is "
-            f"another. To see what changed and take it: skillsearch update {known.given}"
+            f"another. To see what changed and take it: {again}"
         )
     return True
 

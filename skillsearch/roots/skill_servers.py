@@ -76,7 +76,8 @@ class _Bound:
         """Bound a response before it is read."""
         from httpx2 import AsyncByteStream
 
-        bound, stream = self, response.stream
+        bound = self
+        stream: Any = response.stream
 
         class Stream(AsyncByteStream):
             async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -226,7 +226,8 @@ def shown(source: str) -> str:
         return "The URL"
     query = "..." if parts.query else ""
     host = parts.netloc.rpartition("@")[2]
-    return one_line(urlunsplit((parts.scheme, host, parts.path, query, "")), 200)
+    _, mark, folder = source.partition(_FOLDER)
+    return one_line(urlunsplit((parts.scheme, host, parts.path, query, "")) + mark + folder, 200)
 
 
 def is_skill_md(source: str) -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -638,6 +639,208 @@ def test_nothing_is_fetched_unasked(cli, host, server):
         cli(*command)
     local_root(added_source(server.url))
     assert server.asked == []
+
+
+# Out again.
+
+
+def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp_path, make_skill):
+    """As after --replace, or a removal that was ended between index and lock file."""
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", "--replace", tmp_path / "mine")
+    removed = cli("remove", url, "--json")
+    assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 1)
+    assert lock.read_lock() == {}
+    assert names() == ["mine"]
+
+
+def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypatch):
+    """Whatever had happened to the index by then."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        assert cli("remove", url).exit_code == 2
+    assert cli("remove", url).exit_code == 0
+    assert lock.read_lock() == {}
+
+
+def test_what_another_index_holds_stays_pinned(cli, host, tmp_path, make_skill):
+    """An index without it says so."""
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", tmp_path / "mine", "--index-dir", tmp_path / "other")
+    refused = cli("remove", url, "--index-dir", tmp_path / "other")
+    assert (refused.exit_code, "is not a root of this index" in refused.stderr) == (2, True)
+    assert len(lock.read_lock()) == 1
+
+
+@pytest.mark.parametrize("spelling", ["w/own", "./w/own", "{here}/w/own", "w/../w/own"])
+def test_a_folder_that_is_gone_is_removed_by_its_path(cli, names, make_skill, spelling):
+    """It is no repository, however it is written."""
+    make_skill("w/own", "mine")
+    make_skill("w/two", "other")
+    cli("add", "w/own", "w/two")
+    shutil.rmtree("w/own")
+    assert cli("remove", spelling.format(here=Path.cwd())).exit_code == 0
+    assert names() == ["other"]
+
+
+def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkeypatch, names):
+    """Each is meant in its own folder, and by its path from everywhere."""
+    for folder in ("p1", "p2", "p3"):
+        (tmp_path / folder).mkdir()
+        pack(f"{folder}/s.zip", {f"{folder}/SKILL.md": skill_md(folder)})
+        monkeypatch.chdir(tmp_path / folder)
+        assert cli("add", "s.zip").exit_code == 0
+    monkeypatch.chdir(tmp_path / "p1")
+    assert {entry.given for entry in lock.read_lock().values()} == set(lock.read_lock())
+    assert "unchanged since" in cli("update", "s.zip").stderr
+    assert cli("remove", "s.zip").exit_code == 0
+    assert names() == ["p2", "p3"]
+    monkeypatch.chdir(tmp_path)
+    for command in ("update", "remove"):
+        refused = cli(command, "s.zip")
+        assert (refused.exit_code, "was not added" in refused.stderr) == (2, True)
+    assert cli("remove", "p2/s.zip").exit_code == 0
+    assert names() == ["p3"]
+
+
+def test_the_only_source_can_be_removed_again(cli, host, names):
+    """Then there is no index, as before; and it can be added anew."""
+    url = host({"good": "Good."})
+    for _ in range(2):
+        assert cli("add", url).exit_code == 0
+        assert names() == ["good"]
+        removed = cli("remove", url, "--json")
+        assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 0)
+        assert json.loads(removed.stdout)["sources"][0]["skills"] == ["good"]
+        assert lock.read_lock() == {}
+        assert cli("query", "good", "--no-refresh").exit_code == 4
+
+
+def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
+    """Since without it another would be made by itself."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", "--replace", added_source(url))
+    refused = cli("remove", url)
+    assert (refused.exit_code, "Nothing would be left" in refused.stderr) == (2, True)
+    assert len(lock.read_lock()) == 1
+
+
+# A first index.
+
+
+def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, make_skill, tmp_path):
+    """Unless it has a folder of its own, or the settings say what it is to hold."""
+    make_skill(home / ".claude" / "skills", "pdf-forms", "Fill in a PDF form.")
+    url = host({"good": "Good."})
+    assert cli("add", url, "--index-dir", tmp_path / "other").exit_code == 0
+    assert [document.name for document in SkillIndex.open(tmp_path / "other").documents()] == [
+        "good"
+    ]
+    told = cli("add", url)
+    assert names() == ["good", "pdf-forms"]
+    assert f"new: {home}/.claude/skills (1 skill; " in told.stderr
+    make_skill(home / ".claude" / "skills", "later")
+    assert cli("query", "later").exit_code == 0
+    assert names() == ["good", "later", "pdf-forms"]
+    assert cli("remove", url).exit_code == 0
+    assert names() == ["later", "pdf-forms"]
+
+
+def test_settings_that_name_roots_say_what_a_first_index_holds(
+    cli, host, home, names, make_skill, tmp_path, monkeypatch
+):
+    """Beside what is added."""
+    make_skill(home / ".claude" / "skills", "pdf-forms")
+    make_skill(tmp_path / "mine", "mine")
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "mine"))
+    assert cli("add", host({"good": "Good."})).exit_code == 0
+    assert names() == ["good", "mine"]
+
+
+@pytest.mark.parametrize("root", ["~", ".", "{home}", "{home}/..", "/etc"])
+def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
+    """By every command that takes folders, with the command that takes it all."""
+    monkeypatch.chdir(home)
+    root = root.format(home=home)
+    for variables, command in (
+        ({}, ("add", root)),
+        ({"SKILLSEARCH_ROOTS": root}, ("index",)),
+        ({"SKILLSEARCH_ROOTS": root}, ("index", "--replace")),
+        ({"SKILLSEARCH_ROOTS": root}, ("add", "owner/repo")),
+        ({"SKILLSEARCH_ROOTS": root}, ("watch",)),
+    ):
+        refused = cli(*command, env=variables)
+        assert (refused.exit_code, "a whole home folder or disk" in refused.stderr) == (2, True)
+        assert re.search(r"skillsearch index --yes /\S*", " ".join(refused.stderr.split()))
+    assert not lock.lock_file().exists()
+
+
+def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli, home, make_skill):
+    """With --yes once, and from then on since they are held."""
+    make_skill(home / "a", "mine")
+    variables = {"SKILLSEARCH_ROOTS": str(home)}
+    assert cli("index", "--yes", env=variables).exit_code == 0
+    assert cli("index", env=variables).exit_code == 0
+
+
+def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
+    """Nothing of it is kept."""
+    for files in ({"README.md": b"x"}, {}):
+        url = server.page("/x.zip", pack("x.zip", files).read_bytes())
+        for given in (url, f"{url}#folder=none" if files else url):
+            refused = cli("add", given)
+            assert refused.exit_code == 2
+            assert not place_of(added_source(given)).exists()
+        assert "holds no skill" in cli("add", url).stderr
+    assert lock.read_lock() == {}
+    assert cli("query", "x").exit_code == 4
+
+
+def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack, tmp_path):
+    """For whatever was typed, in an index of any name."""
+    url = server.page(
+        "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
+    )
+    for given in (
+        host({"good": "x"}),
+        f"{url}?key=secret#folder=a",
+        f"{url}#folder=a",
+        f"{url}#folder=",
+    ):
+        for option in ([], ["--index-dir", tmp_path / "an index"]):
+            told = cli("add", given, *option).stderr
+            command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
+            assert "secret" not in told
+            assert cli(*shlex.split(command)).exit_code == 0
+            index = SkillIndex.open(*option[1:])
+            (root,) = (
+                one
+                for one in index.opened.settings.roots
+                if one.path == place_of(added_source(given))
+            )
+            assert root.trust == "vetted"
+
+
+def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
+    """By whoever lists them."""
+    data = pack("r.zip", {f"r/{name}/a/SKILL.md": skill_md(name) for name in "ab"}).read_bytes()
+    url = server.page("/o/r/archive/HEAD.zip", data)
+    cli("index", f"{url}#folder=a", f"{url}#folder=b")
+    for command in ("doctor", "status"):
+        told = "".join(cli(command).stdout.split())
+        assert f"{url}#folder=a" in told
+        assert f"{url}#folder=b" in told
 
 
 # Words that people bring.
