@@ -386,10 +386,8 @@ class Commands(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             folded = name.lower().replace("_", "-")
-            near = [meant for meant, words in INTENTS.items() if folded in words.split()]
-            known = [*self.list_commands(ctx), *ALIASES]
-            near = near or difflib.get_close_matches(folded, known, n=2, cutoff=0.6)
-            hint = f" Did you mean: {', '.join(near)}?" if near else ""
+            near = ", ".join(_meant_by(folded, [*self.list_commands(ctx), *ALIASES]))
+            hint = f" Did you mean: {near}?" if near else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         found = super().resolve_command(ctx, [ALIASES.get(name, name), *args[1:]])
         if found[0] in INTERRUPTIBLE:
@@ -433,6 +431,17 @@ class Commands(click.Group):
                 f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
                 "(-v shows where it happened)"
             ) from exc
+
+
+def _meant_by(word: str, commands: Sequence[str]) -> list[str]:
+    """Return the commands that a word means, in other tools too, or that one like it means."""
+    meant = {one: name for name, words in INTENTS.items() for one in words.split()}
+    if word in meant:
+        return [meant[word]]
+    meant = {one: name for one, name in meant.items() if len(one) > 2}
+    meant |= {name: name for name in commands}
+    near = difflib.get_close_matches(word, meant, n=3, cutoff=0.6)
+    return list(dict.fromkeys(meant[one] for one in near))[:2]
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

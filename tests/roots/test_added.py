@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.cli import app
 from skillsearch.errors import RootError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock, skill_servers, well_known
@@ -943,6 +944,7 @@ def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
     [
         *(("install", "add"), ("uninstall", "remove"), ("upgrade", "update"), ("ls", "list")),
         *(("info", "show"), ("serve", "mcp"), ("init", "setup"), ("lookup", "query")),
+        *(("instal", "add"), ("unistall", "remove"), ("upgarde", "update"), ("seach", "search")),
         *(("qurey", "query"), ("indx", "index"), ("serach", "search")),
     ],
 )
@@ -951,6 +953,18 @@ def test_other_tools_words_lead_to_ours(cli, word, meant):
     result = cli(word, "pdf")
     assert result.exit_code == 2
     assert f"Did you mean: {meant}" in result.stderr
+
+
+@pytest.mark.parametrize("meant", app.INTENTS)
+def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
+    """With a letter left out, doubled or swapped with the next, wherever that is no other word."""
+    others = {word for words in app.INTENTS.values() for word in words.split()} | set(app.COMMANDS)
+    for word in (word for word in app.INTENTS[meant].split() if len(word) > 6):
+        for at in range(1, len(word) - 1):
+            left_out, doubled = word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:]
+            swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+            for wrong in {left_out, doubled, swapped} - others:
+                assert re.search(rf"Did you mean: .*\b{meant}\b", cli(wrong, "pdf").stderr), wrong
 
 
 def test_search_is_query(cli, make_skill, tmp_path):
