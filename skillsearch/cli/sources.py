@@ -20,7 +20,6 @@ from skillsearch.cli.index import check_settings, held_roots, show_places
 from skillsearch.cli.output import emit_json, progress_bars, say
 from skillsearch.config import Settings, index_option, load_settings, user_index_dir
 from skillsearch.errors import RootError
-from skillsearch.index.corpus import last_request, open_current
 from skillsearch.index.request import Follows, key_of
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.storage.cache import IndexFolder
@@ -135,6 +134,8 @@ def _not_added(text: str, source: str, known: Mapping[str, LockedSource]) -> Roo
 
 def _remove(asked: Asked, roots: Sequence[Path | str]) -> int:
     """Take roots out of the index, and the index away if that leaves nothing; count its skills."""
+    from skillsearch.index.corpus import last_request, open_current
+
     settings, gone = _settings(asked), set(map(key_of, roots))
     folder = IndexFolder(settings.index_dir.absolute())
     if not roots:
@@ -228,6 +229,7 @@ def _index(asked: Asked, roots: Sequence[Path | str], how: How) -> int:
 
     The first index of the user takes up what hosts look for too, as `skillsearch index` does.
     """
+    from skillsearch.index.corpus import last_request
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
 
