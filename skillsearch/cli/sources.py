@@ -26,7 +26,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource
-from skillsearch.roots.sources import added_source, is_bundle, place_of, shown, source_of
+from skillsearch.roots.sources import added_source, is_bundle, place_of, plain_source, shown
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import JsonValue
@@ -48,7 +48,8 @@ def add_command(asked: Asked) -> None:
     lock file beside your settings says what was added; nothing is fetched again unless you update.
     """
     check_settings(asked.settings)
-    sources = {source: text if is_url(source) else source for source, text in _meant(asked)}
+    named = {added_source(text): text for text in asked.given}
+    sources = {source: text if is_url(source) else source for source, text in named.items()}
     for source in sources:
         if not is_bundle(source):
             check_size(Path(source), is_agreed=False, may_agree=False)
@@ -69,10 +70,6 @@ def add_command(asked: Asked) -> None:
         trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
         command = f"skillsearch index {trust}{index_option(_settings(asked).index_dir.absolute())}"
         say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
-
-
-def _meant(asked: Asked) -> list[tuple[str, str]]:
-    return [(added_source(text), text) for text in asked.given]
 
 
 def _add(source: str, given: str, _old: Path | None, new: Path) -> bool:
@@ -116,7 +113,7 @@ def remove_command(asked: Asked) -> None:
 def _named(text: str, known: Mapping[str, LockedSource], held: Collection[str] = ()) -> str:
     """Return the source that a text names: a root by its path or URL, as it was added, or anew."""
     by_given = {entry.given: entry.source for entry in known.values()}
-    source = source_of(text)
+    source = plain_source(text)
     if source in known or key_of(source) in held:
         return source
     with suppress(RootError):
@@ -267,7 +264,8 @@ def _tell(asked: Asked, records: list[dict[str, JsonValue]], indexed: int) -> No
     for record in records:
         skills = record["skills"]
         number = counted(len(skills), "skill")
-        say(f"{record['given']}: {number}: {listed(skills, _MOST_NAMED)}", err=False)
+        names = f": {listed(skills, _MOST_NAMED)}" if skills else ""
+        say(f"{record['given']}: {number}{names}", err=False)
     say(f"{counted(indexed, 'skill')} in the index", err=False)
 
 

@@ -113,6 +113,13 @@ def source_of(root: str | Path) -> str:
     return str(Path(f"/{unquote(inner, errors='surrogateescape')}"))
 
 
+def plain_source(text: str) -> str:
+    """Return the same without ``..``, so that a path is one source from wherever it is written."""
+    source = source_of(text)
+    is_plain = is_url(source) or ".." not in Path(source).parts
+    return source if is_plain else str(Path(source).resolve())
+
+
 def place_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
@@ -183,7 +190,7 @@ def added_source(text: str) -> str:
     archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.
     """
     if Path(text).expanduser().exists():
-        return source_of(text)
+        return plain_source(text)
     if url := archive_url(text):
         return source_of(url)
     if not is_url(text):

@@ -802,7 +802,9 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
     for command in ("update", "remove"):
         refused = cli(command, "s.zip")
         assert (refused.exit_code, "was not added" in refused.stderr) == (2, True)
-    assert cli("remove", "p2/s.zip").exit_code == 0
+    assert cli("add", "p1/../p2/s.zip").exit_code == 0
+    assert len(lock.read_lock()) == 2
+    assert cli("remove", "p3/../p2/s.zip").exit_code == 0
     assert names() == ["p3"]
 
 
