@@ -29,6 +29,7 @@ from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
+from skillsearch.roots.sources import is_bundle
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
 from skillsearch.types import IndexReport, JsonValue, Progress
@@ -117,6 +118,8 @@ def index_command(asked: Asked) -> None:
     )
     from skillsearch.reports.places import report_places
 
+    if how == "add" or (how == "replace" and not is_named):
+        check_settings(asked.settings)
     is_local = asked.settings.backend != "milvus"
     before = held_roots(asked.settings) if is_local else frozenset()
     generation = IndexFolder(asked.settings.index_dir.absolute()).current() if is_local else None
@@ -171,6 +174,15 @@ def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
     is_new = report.generation != generation
     return report, held, [advice(index)] if is_new else [], index
+
+
+def check_settings(settings: Settings) -> None:
+    """Do the same as `app.check_size` for the roots of the settings that are not held yet."""
+    roots = [Path(root) for root in settings.roots if not is_bundle(root)]
+    held = held_roots(settings) if roots and settings.backend != "milvus" else ()
+    for root in roots:
+        if key_of(root) not in held:
+            app.check_size(root, is_agreed=app.has_agreed())
 
 
 def held_roots(settings: Settings) -> frozenset[str]:
@@ -306,6 +318,7 @@ def watch_command(asked: Asked) -> None:
 
     settings = asked.settings
     follows = _follows(asked, "add")
+    check_settings(settings)
     change = RootChange(asked.roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:
         with progress_bars() as bars:
