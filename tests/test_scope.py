@@ -432,6 +432,17 @@ def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
     assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
 
 
+def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(indexed, cli):
+    """The next question in the project would take it up by itself."""
+    folder = indexed / "blog" / ".claude" / "skills"
+    assert cli("index", str(folder)).exit_code == 0
+    assert cli("index", "--remove", str(folder)).exit_code == 0
+    with chdir(indexed / "blog"):
+        assert SKILLS["blog"][0] not in by_query(cli, None, REQUESTS["blog"])
+        assert cli("index", str(folder)).exit_code == 0
+        assert SKILLS["blog"][0] in by_query(cli, None, REQUESTS["blog"])
+
+
 def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, cli, make_skill):
     """In another project it means what that has."""
     blog, shop = indexed / "blog", indexed / "shop"

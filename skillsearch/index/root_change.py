@@ -152,11 +152,9 @@ class RootChange:
         return {key: place for key, place in found.items() if key not in gone}
 
     def _left_out(self, held: IndexRequest | None) -> tuple[str, ...]:
-        """Return the keys of the folders of hosts that the user does not want."""
+        """Return the keys of the folders that the user took out, whatever they were held for."""
         named, before = set(map(key_of, self.roots)), set(held.left_out if held else ())
-        if self.how == "remove":
-            return tuple(sorted(before | (named & set(held.followed if held else ()))))
-        return tuple(sorted(before - named))
+        return tuple(sorted(before | named if self.how == "remove" else before - named))
 
     def _projects(
         self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Place]
