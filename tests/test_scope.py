@@ -162,6 +162,8 @@ DOORS = {
 }
 PROMPTS = {"by_prompt", "by_hook", "by_daemon"}
 """Doors to a prompt, to which only those skills are let that the user vouches for."""
+OF_A_FOLDER = {"by_library", "by_index", "by_choice", "by_budget"}
+"""Doors that mean one folder, whatever the settings say."""
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
@@ -218,6 +220,20 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
         assert f"is a skill of the project {indexed / 'shop'}" in refused.stderr
         (indexed / "blog" / "skillsearch.toml").write_text("all_projects = true\n")
         assert "all_projects is not for a project file" in cli("list").stderr
+
+
+@pytest.mark.parametrize("door", sorted(DOORS.keys() - OF_A_FOLDER))
+def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(
+    indexed, cli, door, monkeypatch
+):
+    """Though nobody has asked from there before."""
+    with chdir(indexed / "shop"):
+        cli("query", "anything")
+    monkeypatch.setenv("SKILLSEARCH_ALL_PROJECTS", "1")
+    monkeypatch.chdir(indexed / "blog")
+    if door in PROMPTS:
+        assert cli("index", "--trust", f"{indexed / 'blog'}=vetted").exit_code == 0
+    assert SKILLS["blog"][0] in DOORS[door](cli, indexed / "blog", REQUESTS["blog"])
 
 
 # A server, in the folder where a host starts it, and for a client that names its folders.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.hosts.places import project_of
-from skillsearch.types import SCOPE, Root, Selection
+from skillsearch.types import EVERYWHERE, SCOPE, Root, Selection
 
 
 class View(NamedTuple):
@@ -39,7 +39,7 @@ class View(NamedTuple):
 
 
 def folders_of(selection: Selection) -> tuple[str, ...]:
-    """Return the folders that a question comes from; none if it asks all projects."""
+    """Return the folders that a question comes from, whether or not it asks all projects."""
     return tuple(folder for kind, given, *_ in selection if kind == SCOPE for folder in given)
 
 
@@ -49,6 +49,16 @@ def from_folders(selection: Selection, folders: Iterable[str | Path]) -> Selecti
     Without folders it comes from none, and sees the user's skills alone.
     """
     return (*without_scope(selection), (SCOPE, tuple(map(os.path.realpath, folders))))
+
+
+def everywhere(selection: Selection) -> Selection:
+    """Return a selection that leaves out no project, for a question from the same folders."""
+    return (*without_scope(selection), (SCOPE, folders_of(selection), EVERYWHERE))
+
+
+def is_bounded(selection: Selection) -> bool:
+    """Return whether only what is seen from the folders of a selection is left."""
+    return any(kind == SCOPE and EVERYWHERE not in more for kind, _, *more in selection)
 
 
 def without_scope(selection: Selection) -> Selection:

@@ -22,7 +22,7 @@ from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
 from skillsearch.index.names import shadowed_without
 from skillsearch.index.request import key_of
-from skillsearch.index.scope import View, folders_of, is_in_scope, without_scope
+from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -85,9 +85,9 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers = without(np.arange(store.size), store.deleted)
-    if any(kind == SCOPE for kind, *_ in selection):
+    if is_bounded(selection):
         numbers = without(numbers, _out_of_scope(store, folders_of(selection), roots))
-        selection = without_scope(selection)
+    selection = without_scope(selection)
     if not selection and len(numbers) == len(store):
         return store
     tests: list[_Test] = []

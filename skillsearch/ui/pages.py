@@ -18,7 +18,7 @@ from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
-from skillsearch.index.scope import folders_of, from_folders, without_scope
+from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.reports.audit import audit
@@ -111,7 +111,7 @@ class Pages:
 
     def _seen_from(self, project: str) -> Selection:
         if project == ALL_PROJECTS:
-            return without_scope(self.settings.selection)
+            return everywhere(self.settings.selection)
         is_known = project in (value for value, _ in self._projects(self.index(MAX_AGE)))
         known = self.settings.selection
         return from_folders(known, [project]) if project and is_known else known
