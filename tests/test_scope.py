@@ -547,9 +547,31 @@ def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_proje
         assert SKILLS["blog"][0] not in by_list(cli, None, "")
         assert cli("index", str(place), "--scope", "user").exit_code == 0
         assert SKILLS["blog"][0] in by_list(cli, None, "")
-        assert cli("index", str(mine), "--scope", "project").exit_code == 0
         assert cli("index", "--replace", str(place)).exit_code == 0
         assert SKILLS["shop"][0] not in by_list(cli, None, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["MINE", "--scope", "project"], "There is no project around"),
+        (["--scope", "user"], "--scope says who sees the ROOTs"),
+        (["--examples", "--scope", "user"], "--scope says who sees the ROOTs"),
+        (["MINE", "--remove", "--scope", "user"], "--scope says who sees the ROOTs"),
+        (["MINE", "--only", "MINE", "--scope", "user"], "--scope says who sees the ROOTs"),
+    ],
+)
+def test_a_scope_that_would_say_nothing_is_refused(
+    indexed, cli, make_skill, tmp_path, words, said
+):
+    """And nothing is changed."""
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    before = SkillIndex.open().generation
+    given = [word.replace("MINE", str(tmp_path / "mine")) for word in words]
+    refused = cli("index", *given)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+    assert SkillIndex.open().generation == before
 
 
 def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, make_skill):

@@ -103,6 +103,8 @@ def index_command(asked: Asked) -> None:
     )
     is_named = asked.roots or asked.examples
     refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
+    is_scoped = asked.scope and (asked.remove or asked.only or not asked.roots)
+    refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
     how: How = "keep" if asked.only else "remove" if asked.remove else "add"
     how = "replace" if asked.replace else how
     follows = _follows(asked, how)

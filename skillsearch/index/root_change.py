@@ -170,8 +170,7 @@ class RootChange:
         for root in self.roots if self.how in ("add", "replace") else ():
             project = "" if sources.is_bundle(root) else project_around(root)
             if self.scope:
-                around = "" if sources.is_bundle(root) else project_of(Path(root))
-                project = key_of(around) if around and self.scope == "project" else ""
+                project = _project_of(root) if self.scope == "project" else ""
             found[key_of(root)] = project
         return {key: project for key, project in found.items() if project}
 
@@ -302,6 +301,17 @@ class RootChange:
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)
+
+
+def _project_of(root: Path | str) -> str:
+    """Return the key of the project around a root; a RootError if there is none."""
+    project = None if sources.is_bundle(root) else project_of(Path(root))
+    if project is None:
+        raise RootError(
+            f"There is no project around {_shown([root])}, so --scope project says nothing of it: "
+            "no folder above has a .git or a folder of skills of a host. Leave --scope out."
+        )
+    return key_of(project)
 
 
 def _shown(roots: Roots) -> str:
