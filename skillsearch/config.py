@@ -23,7 +23,15 @@ from typing import Annotated, Any, get_type_hints
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
-from skillsearch.types import EVERYWHERE, LANGUAGES, SCOPE, SELECTING, JsonValue, Languages, Selection
+from skillsearch.types import (
+    EVERYWHERE,
+    LANGUAGES,
+    SCOPE,
+    SELECTING,
+    JsonValue,
+    Languages,
+    Selection,
+)
 
 logger = logging.getLogger(__name__)
 

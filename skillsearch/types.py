@@ -140,14 +140,16 @@ class Root:
     """A folder that holds skills, by its real path; its alias begins every `doc_id` below it.
 
     The `origin` is the archive or URL it was unpacked from, without secrets; empty for a folder.
-    The `project` is the folder from which its skills are seen; empty if that is everywhere.
+    Its skills are seen from the folders `projects` and below, from everywhere if there are none,
+    but not from those `hidden_from` and below.
     """
 
     path: Path
     alias: str
     trust: Trust = "vetted"
     origin: str = ""
-    project: str = ""
+    projects: tuple[str, ...] = ()
+    hidden_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

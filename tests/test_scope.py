@@ -223,9 +223,7 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
 
 
 @pytest.mark.parametrize("door", sorted(DOORS.keys() - OF_A_FOLDER))
-def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(
-    indexed, cli, door, monkeypatch
-):
+def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, door, monkeypatch):
     """Though nobody has asked from there before."""
     with chdir(indexed / "shop"):
         cli("query", "anything")
@@ -373,6 +371,35 @@ def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli):
         assert SKILLS["blog"][0] in by_prompt(cli, blog, REQUESTS["blog"])
 
 
+def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_within(
+    indexed, cli, make_skill
+):
+    """Later words on the whole replace those on a part, by a folder of it or by its skills."""
+    blog = indexed / "blog"
+    part, inner = blog / "pkg", blog / "vendor" / "inner"
+    make_skill(part / ".claude" / "skills", "of-part", "Wind the clock of the part.")
+    make_skill(inner / ".claude" / "skills", "of-inner", "Wind the clock of the inner one.")
+    (inner / ".git").mkdir()
+    asked = "wind the clock"
+    for folder in (inner, part):
+        with chdir(folder):
+            assert not {"of-part", "of-inner"} & set(by_prompt(cli, None, asked))
+    with chdir(part):
+        assert f"--trust {blog}=vetted" in cli("index", "--verify", "--languages", "all").stderr
+        assert cli("index", "--trust", f"{blog}=vetted").exit_code == 0
+        assert "of-part" in by_prompt(cli, None, asked)
+    with chdir(inner):
+        assert "of-inner" not in by_prompt(cli, None, asked)
+    with chdir(part):
+        for lower in (part, part / ".claude" / "skills"):
+            assert cli("index", "--trust", f"{blog}=project").exit_code == 0
+            assert "of-part" not in by_prompt(cli, None, asked)
+            assert cli("index", "--trust", f"{lower}=vetted").exit_code == 0
+            assert "of-part" in by_prompt(cli, None, asked)
+        assert cli("index", "--trust", f"{blog}=project").exit_code == 0
+        assert "of-part" not in by_prompt(cli, None, asked)
+
+
 def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home, make_skill):
     """Without a command; so does a folder that the user makes or deletes."""
     folder = home / ".claude" / "plugins" / "cache" / "m" / "kit" / "1.0.0"
@@ -433,6 +460,67 @@ def test_every_skill_of_every_host_is_found_n_of_n(world, cli, home, make_skill,
     assert "disabled: 2 skills in 2 folders of hosts: on@m, off@m" in said or (
         "disabled: 2 skills in 2 folders of hosts: off@m, on@m" in said
     )
+
+
+def registered(home, name, **projects):
+    """Install a plugin for the user, or for each project, and return its one skill's folder."""
+    folder = home / ".claude" / "plugins" / "cache" / "m" / name / "1.0.0"
+    entry = {"scope": "project" if projects else "user", "installPath": str(folder)}
+    entries = [{**entry, "projectPath": str(path)} for path in projects.values()] or [entry]
+    registry = home / ".claude" / "plugins" / "installed_plugins.json"
+    registry.parent.mkdir(exist_ok=True)
+    registry.write_text(json.dumps({"version": 2, "plugins": {f"{name}@m": entries}}))
+    return folder / "skills"
+
+
+def enable(folder, **plugins):
+    """Say in the settings of a folder which plugins are enabled."""
+    enabled = {f"{name}@m": is_enabled for name, is_enabled in plugins.items()}
+    (folder / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": enabled}))
+
+
+@pytest.mark.parametrize("seen_first", ["blog", "shop"])
+def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
+    indexed, cli, home, make_skill, seen_first
+):
+    """Until one of them disables it; who vouches for it in one of them knows its skills."""
+    blog, shop = indexed / "blog", indexed / "shop"
+    make_skill(registered(home, "kit", blog=blog, shop=shop), "turn-page", "Turn the pages.")
+    for folder in (blog, shop):
+        enable(folder, kit=True)
+    order = sorted((blog, shop), key=lambda folder: folder.name != seen_first)
+    for folder in (*order, *order):
+        with chdir(folder):
+            assert "turn-page" in by_list(cli, None, "")
+    assert "turn-page" not in by_list(cli, None, "")
+    generation = SkillIndex.open().generation
+    with chdir(order[0]):
+        assert "turn-page" in by_list(cli, None, "")
+        assert SkillIndex.open().generation == generation
+        enable(order[0], kit=False)
+        assert "turn-page" not in by_list(cli, None, "")
+    with chdir(order[1]):
+        assert "turn-page" in by_list(cli, None, "")
+        assert "turn-page" not in by_prompt(cli, None, "turn the pages")
+        assert cli("index", "--trust", f"{order[1]}=vetted").exit_code == 0
+        assert "turn-page" in by_prompt(cli, None, "turn the pages")
+
+
+def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
+    indexed, cli, home, make_skill
+):
+    """From all others it is."""
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages.")
+    blog, shop = indexed / "blog", indexed / "shop"
+    enable(blog, kit=False)
+    for folder, is_seen in ((home, True), (blog, False), (shop, True), (home, True), (blog, False)):
+        with chdir(folder):
+            assert ("turn-page" in by_list(cli, None, "")) is is_seen
+    with chdir(blog):
+        assert "turn-page" not in by_hook(cli, blog, "turn the pages")
+        assert "disabled: " in cli("index").stderr
+        (blog / ".claude" / "settings.json").unlink()
+        assert "turn-page" in by_list(cli, None, "")
 
 
 def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
@@ -505,8 +593,8 @@ def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
     (indexed / "blog").rename(indexed / "journal")
     with chdir(indexed / "shop"):
         assert "gone" not in cli("query", REQUESTS["shop"]).stderr
-    roots = [root.project for root in SkillIndex.open().opened.settings.roots if root.project]
-    assert roots == [str(indexed / "shop")]
+    roots = [root.projects for root in SkillIndex.open().opened.settings.roots if root.projects]
+    assert roots == [(str(indexed / "shop"),)]
 
 
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
@@ -561,9 +649,7 @@ def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_proje
         (["MINE", "--only", "MINE", "--scope", "user"], "--scope says who sees the ROOTs"),
     ],
 )
-def test_a_scope_that_would_say_nothing_is_refused(
-    indexed, cli, make_skill, tmp_path, words, said
-):
+def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp_path, words, said):
     """And nothing is changed."""
     make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
     before = SkillIndex.open().generation
@@ -612,7 +698,7 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
 )
 def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
     """Or from everywhere, without one."""
-    root = Root(Path("/r"), "r", project=project)
+    root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View(folder, "/")]) is is_seen
     assert is_in_scope(root, [View("/other", "/"), View(folder, "/")]) is is_seen
 
@@ -623,7 +709,7 @@ def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
 )
 def test_a_project_within_another_does_not_see_it(project, top, is_seen):
     """As a submodule, or a worktree below the repository."""
-    root = Root(Path("/r"), "r", project=project)
+    root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View("/w/a/b", top)]) is is_seen
 
 
@@ -649,7 +735,7 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
         "hashing",
         True,
         follows="projects",
-        projects={str(root): str(tmp_path / f"p{number}") for number, root in enumerate(roots)},
+        projects={str(root): (str(tmp_path / f"p{number}"),) for number, root in enumerate(roots)},
     )
     index, _ = SkillIndex.build(request, tmp_path / "index")
     for number, root in enumerate(roots):

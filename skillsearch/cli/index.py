@@ -194,10 +194,9 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    roots = index.opened.settings.roots
-    doubted = [root for root in roots if root.project and root.trust == "project"]
-    new = (root.project for root in doubted if str(root.path) not in before)
-    for project in dict.fromkeys(new):
+    roots, here = index.opened.settings.roots, View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
+    for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
         question = (
             f"Do you vouch for the skills of {visible(project)}? Prompts there offer them then."
         )
@@ -234,12 +233,12 @@ def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
 
 def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
-    here = [View.of(Path.cwd())]
-    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
+    here = View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
     if not doubted:
         return ""
-    first = doubted[0].project or doubted[0].origin or str(doubted[0].path)
+    first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
     command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 

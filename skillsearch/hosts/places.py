@@ -21,8 +21,8 @@ class Place:
         path: As hosts name it, absolute.
         project: The folder from which its skills are seen; None for those of the user.
         plugin: The id of the plugin that it is a part of, else empty; `version` is the plugin's.
-        is_enabled: Whether the host uses it: False for a plugin that is turned off, and for a
-            version that is not the installed one.
+        is_enabled: Whether the host uses it: False for a plugin that is turned off, by the user or
+            in the project, and for a version that is not the installed one.
     """
 
     path: Path
@@ -73,6 +73,15 @@ def project_of(folder: Path) -> Path | None:
     return next(projects, None) or next(others, None)
 
 
+def up_to_project(folder: Path) -> Iterator[Path]:
+    """Yield a folder and those above it, by their real paths, up to its project; none without."""
+    project = project_of(folder)
+    for around in _around(folder) if project else ():
+        yield around
+        if around == project:
+            return
+
+
 def project_places(folder: Path) -> tuple[Place, ...]:
     """Return the folders of the project around a folder, the nearest first.
 
@@ -84,7 +93,7 @@ def project_places(folder: Path) -> tuple[Place, ...]:
         return ()
     mine = {os.path.realpath(place.path) for place in _user_folders()}
     found: dict[str, Place] = {}
-    for around in _around(folder):
+    for around in up_to_project(folder):
         for name, readers in _readers("project").items():
             path = f"{around}/{name}"
             if not os.path.isdir(path):  # noqa: PTH112
@@ -93,8 +102,6 @@ def project_places(folder: Path) -> tuple[Place, ...]:
             if real.startswith(f"{project}/") and real not in mine:
                 known = found.get(real, Place(Path(path), (), around))
                 found[real] = replace(known, hosts=tuple(dict.fromkeys((*known.hosts, *readers))))
-        if around == project:
-            break
     return (*found.values(), *_of_plugins(project))
 
 

@@ -100,8 +100,11 @@ class IndexSettings:
             first, second = map(int, values["analysis"])
             if not channels or values["languages"] not in LANGUAGES:
                 raise ValueError("it has no channel, or is for unknown languages")
-            roots = tuple(Root(Path(path), *more) for path, *more in values["roots"])
-            if any(len(one) != 5 or one[2] not in TRUSTS for one in values["roots"]):
+            roots = tuple(
+                Root(Path(path), alias, trust, origin, tuple(projects), tuple(hidden_from))
+                for path, alias, trust, origin, projects, hidden_from in values["roots"]
+            )
+            if any(root.trust not in TRUSTS for root in roots):
                 raise ValueError("a root has an unknown trust")
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
             return cls(roots, channels, values["languages"], could_add, with_body, (first, second))

@@ -268,10 +268,13 @@ class Freshness:
         soon, later = self._split(new, wanted)
         change = RootChange(how="keep", folders=folders, without=tuple(map(key_of, later)))
         gone = [str(root) for root in request.roots if root not in wanted.roots]
-        if (soon or gone) and not is_free(folder, _LOCK_SECONDS):
+        is_seen_otherwise = any(
+            wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
+        )
+        if (soon or gone or is_seen_otherwise) and not is_free(folder, _LOCK_SECONDS):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
-        if soon or gone:
+        if soon or gone or is_seen_otherwise:
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
             self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
             self._stamp = _stamp(folder)

@@ -6,14 +6,16 @@ import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
-from skillsearch.hosts.places import Place, project_of
+from skillsearch.hosts.places import project_of
 from skillsearch.index.followed import (
+    Followed,
     followed_places,
     labels,
     project_around,
@@ -30,6 +32,7 @@ from skillsearch.index.request import (
     replace_command,
     resolve_roots,
     trust_by_root,
+    trusting,
 )
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
@@ -112,7 +115,7 @@ class RootChange:
                 made[name] = getattr(held, name)
         keys = list(map(key_of, named))
         projects = self._projects(held, follows, places)
-        projects = {key: projects[key] for key in keys if key in projects}
+        projects = {key: projects[key] for key in keys if projects.get(key)}
         trust, found = self._trust(named, held, projects)
         known = held.aliases if held and self.how != "replace" else {}
         aliases = {key: alias for key, alias in known.items() if key in keys}
@@ -125,6 +128,7 @@ class RootChange:
             followed=tuple(key for key in keys if key in places),
             left_out=self._left_out(held),
             projects=projects,
+            hidden_from={key: one.seen_by[1] for key, one in places.items() if one.seen_by[1]},
             aliases=labels(places, aliases.values()) | aliases,
             **made,
         )
@@ -142,7 +146,7 @@ class RootChange:
             return "named"
         return max(held.follows, self.follows, key=(None, *FOLLOWS).index)
 
-    def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Place]:
+    def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Followed]:
         """Return the folders of hosts that the index takes up without being told to, by key."""
         named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
         if held and self.how != "replace":
@@ -157,24 +161,24 @@ class RootChange:
         return tuple(sorted(before | named if self.how == "remove" else before - named))
 
     def _projects(
-        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Place]
-    ) -> dict[str, str]:
-        """Return the folders from which roots are seen that not everybody sees, by key."""
+        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the folders from which roots are seen, by key; none for what everybody sees."""
         found = dict(held.projects) if held and self.how != "replace" else {}
         if self.settings.file_roots and not self.settings.is_project_index:
             file = Path(self.settings.sources["roots"])
-            found |= dict.fromkeys(map(key_of, self.settings.file_roots), key_of(file.parent))
-        found |= {key: key_of(place.project) for key, place in places.items() if place.project}
+            found |= dict.fromkeys(map(key_of, self.settings.file_roots), (key_of(file.parent),))
+        found |= {key: place.projects for key, place in places.items()}
         if follows is None and self.scope is None:
             return found
         for root in self.roots if self.how in ("add", "replace") else ():
             project = "" if sources.is_bundle(root) else project_around(root)
             if self.scope:
                 project = _project_of(root) if self.scope == "project" else ""
-            found[key_of(root)] = project
-        return {key: project for key, project in found.items() if project}
+            found[key_of(root)] = (project,) if project else ()
+        return found
 
-    def _named(self, held: IndexRequest | None, places: Mapping[str, Place]) -> Roots:
+    def _named(self, held: IndexRequest | None, places: Mapping[str, Followed]) -> Roots:
         earlier = held.named if held and self.how != "replace" else ()
         own = [root for root in earlier if str(root) != str(EXAMPLES)]
         last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
@@ -190,7 +194,7 @@ class RootChange:
         taken_up = [
             places[key].path
             for key in sorted(
-                places, key=lambda key: (bool(places[key].project), order.get(key, len(order)))
+                places, key=lambda key: (bool(places[key].projects), order.get(key, len(order)))
             )
         ]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
@@ -226,28 +230,30 @@ class RootChange:
         return left
 
     def _trust(
-        self, named: Roots, held: IndexRequest | None, projects: Mapping[str, str]
+        self, named: Roots, held: IndexRequest | None, projects: Mapping[str, tuple[str, ...]]
     ) -> tuple[dict[str, Trust], tuple[str, ...]]:
         """Return what the user says of roots and projects, or said before, and the roots of found.
 
-        A project is vouched for as a whole, so what hosts look for there later is too.
+        A project is vouched for as a whole, so what hosts look for there later is too; what was
+        said of its parts before counts no longer.
         """
         settings, keys = self.settings, list(map(key_of, named))
         said = trust_by_root(settings.trust, self.roots or named)
-        known = {*keys, *projects.values()}
+        known = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
         strange = [key for key in said if key not in known]
         if strange and settings.sources.get("trust") == "flag":
             raise ConfigError(
                 f"trust names {listed(strange, 1)}, which is not a root of this index. "
                 f"Its roots: {_shown(named)}"
             )
-        said = {**(held.trust if held else {}), **said}
+        before = held.trust if held else {}
+        said = {key: before[key] for key in before if not said.keys() & set(trusting(key))} | said
         chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
-        before = set(map(key_of, held.named)) if held else set()
+        known_before = set(map(key_of, held.named)) if held else set()
         found = set(held.found) - chosen if held else set()
-        if new := set(keys) - before - chosen:
+        if new := set(keys) - known_before - chosen:
             found |= new & set(map(key_of, settings.file_roots))
-            found |= new & {key for key, place in usual_places().items() if place.project}
+            found |= new & {key for key, place in usual_places().items() if place.projects}
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
         known |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
         trust = {key: level for key, level in said.items() if key in known}

@@ -31,11 +31,25 @@ class View(NamedTuple):
         project = project_of(Path(real))
         return cls(real, f"{str(project).rstrip('/')}/" if project else "/")
 
+    def is_in(self, folder: str) -> bool:
+        """Return whether a folder, by its real path, is around this one, in the same project."""
+        around = f"{folder.rstrip('/')}/"
+        return f"{self.folder}/".startswith(around) and around.startswith(self.top)
+
+    def project_of(self, root: Root) -> str:
+        """Return the top of the project around this folder if a root is seen as one of its."""
+        project = next(filter(self.is_in, root.projects), "")
+        return (self.top.rstrip("/") or project) if project else ""
+
     @property
     def parts(self) -> list[str]:
         """The names of the folders from the top down to the folder; none without a project."""
         below = f"{self.folder}/".removeprefix(self.top) if self.top != "/" else ""
         return [part for part in below.split("/") if part]
+
+
+_NOWHERE = View("", "/")
+"""Where a question comes from that names no folder; no project is there."""
 
 
 def folders_of(selection: Selection) -> tuple[str, ...]:
@@ -67,11 +81,11 @@ def without_scope(selection: Selection) -> Selection:
 
 
 def is_in_scope(root: Root, views: Iterable[View]) -> bool:
-    """Return whether the skills of a root are seen by one of some views."""
-    around = root.project.rstrip("/")
-    return not around or any(
-        f"{view.folder}/".startswith(f"{around}/") and f"{around}/".startswith(view.top)
-        for view in views
+    """Return whether the skills of a root are seen by one of some views, or from everywhere."""
+    return any(
+        (not root.projects or any(map(view.is_in, root.projects)))
+        and not any(map(view.is_in, root.hidden_from))
+        for view in (tuple(views) or (_NOWHERE,))
     )
 
 

@@ -103,10 +103,10 @@ class Pages:
 
     def _projects(self, index: SkillIndex) -> list[tuple[str, str]]:
         """Return what the page can search from, each with its label; nothing without projects."""
-        projects = dict.fromkeys(root.project for root in index.opened.settings.roots)
+        projects = {folder for root in index.opened.settings.roots for folder in root.projects}
         here = listed(folders_of(self.settings.selection), 3)
         first = [("", f"from {here}")] if here else []
-        some = [(project, f"from {project}") for project in sorted(filter(None, projects))]
+        some = [(project, f"from {project}") for project in sorted(projects)]
         return [*first, *some, (ALL_PROJECTS, "all projects")] if some else []
 
     def _seen_from(self, project: str) -> Selection:
