@@ -523,6 +523,36 @@ def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
         assert "turn-page" in by_list(cli, None, "")
 
 
+def test_an_index_that_follows_hosts_becomes_empty_and_fills_again(world, cli, home, make_skill):
+    """Without a warning, as the last plugin is disabled and enabled again."""
+    (home / ".claude" / "skills").rename(home / "away")
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
+    asked = "turn the pages of a score"
+    assert cli("index").exit_code == 0
+    for is_enabled in (True, False, True):
+        enable(home, kit=is_enabled)
+        found = cli("query", asked)
+        assert "warning" not in found.stderr
+        assert ("turn-page" in found.stdout) is is_enabled
+        assert ("turn-page" in by_prompt(cli, None, asked)) is is_enabled
+        assert by_list(cli, None, "") == ["turn-page"] * is_enabled
+        assert ("disabled: " in cli("index").stderr) is not is_enabled
+    with chdir(world / "blog"):
+        assert cli("doctor").exit_code == 0
+
+
+def test_the_first_index_in_a_repository_with_roots_of_its_own_follows_hosts(world, cli):
+    """A project adds roots; it does not decide that those of the user are not looked for."""
+    file = world / "blog" / "skillsearch.toml"
+    file.write_text('roots = ["more"]\n')
+    (world / "blog" / ".claude" / "skills").rename(world / "blog" / "more")
+    with chdir(world / "blog"):
+        said = cli("index")
+        assert said.exit_code == 0
+        assert set(by_list(cli, None, "")) == {SKILLS["user"][0], SKILLS["blog"][0]}
+    assert by_list(cli, None, "") == [SKILLS["user"][0]]
+
+
 def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
     """Until the user names it again."""
     folder = home / ".claude" / "skills"

@@ -127,17 +127,18 @@ def index_command(asked: Asked) -> None:
         report, held, notes, index = build(
             change, asked, device=asked.flags["device"], progress=bars
         )
-    places = report_places(index, Path.cwd(), before) if index and follows == "hosts" else []
+    is_followed = index is not None and follows == "hosts"
+    places = report_places(index, Path.cwd(), before) if is_followed else []
     if asked.as_json:
         records = {"places": [place.to_dict() for place in places]} if places else {}
         emit_json({**report.to_dict(), **held, **records})
     else:
         _show(report, held)
         show_places(places)
-        if index:
+        if index is not None:
             ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    if index:
+    if index is not None:
         roots = index.opened.settings.roots
         notes += [_unvetted(roots)] if report.generation != generation else []
         notes.append(_outside(asked))
@@ -150,13 +151,15 @@ def _follows(asked: Asked, how: How) -> Follows | None:
     settings = asked.settings
     if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
         return None
-    is_named = asked.roots or settings.roots or getattr(asked, "examples", False)
+    is_asked = asked.roots or getattr(asked, "examples", False)
+    is_named = is_asked or settings.roots
     if how == "replace" and is_named:
         return "named"
     is_other = settings.sources.get("index_dir") == "flag"
     if is_other and (is_named or (how == "add" and held_roots(settings))):
         return None
-    return "projects" if is_named else "hosts"
+    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
+    return "projects" if is_asked or (settings.roots and is_users) else "hosts"
 
 
 def _build(change: RootChange, asked: Asked, **how: Any) -> Built:

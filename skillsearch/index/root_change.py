@@ -105,7 +105,7 @@ class RootChange:
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
         places = self._places(held, follows)
-        named = self._named(held, places)
+        named = self._named(held, follows, places)
         roots = self._folders(named, held, unpack=unpack, missing=missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
         made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
@@ -137,7 +137,7 @@ class RootChange:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
-        return self._named(held, self._places(held, follows))
+        return self._named(held, follows, self._places(held, follows))
 
     def _follows(self, held: IndexRequest | None) -> Follows | None:
         if self.how == "replace" or held is None:
@@ -178,7 +178,9 @@ class RootChange:
             found[key_of(root)] = (project,) if project else ()
         return found
 
-    def _named(self, held: IndexRequest | None, places: Mapping[str, Followed]) -> Roots:
+    def _named(
+        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
+    ) -> Roots:
         earlier = held.named if held and self.how != "replace" else ()
         own = [root for root in earlier if str(root) != str(EXAMPLES)]
         last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
@@ -198,7 +200,8 @@ class RootChange:
             )
         ]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
-        if not named:
+        is_filled_again = held is not None and follows in ("projects", "hosts")
+        if not named and (self.how == "replace" or not is_filled_again):
             raise ConfigError(
                 "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
                 "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "

@@ -44,8 +44,9 @@ def report_places(
     index: SkillIndex | None, folder: Path, before: Collection[str] = ()
 ) -> list[PlaceReport]:
     """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
-    request = IndexRequest.load(index.folder) if index else None
-    roots = {str(root.path): root for root in index.opened.settings.roots} if index else {}
+    request = IndexRequest.load(index.folder) if index is not None else None
+    given = index.opened.settings.roots if index is not None else ()
+    roots = {str(root.path): root for root in given}
     reports = []
     for place in (*user_places(), *project_places(folder)):
         key = key_of(place.path)
@@ -56,7 +57,7 @@ def report_places(
         elif not around:
             state = "left out" if request and key in request.left_out else "not indexed"
         skills = count_skills([place.path], MOST_COUNTED)
-        if index and around == key and place.is_enabled:
+        if index is not None and around == key and place.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
         project = str(place.project or "")
         report = PlaceReport(str(place.path), place.hosts, project, place.plugin, state, skills)
