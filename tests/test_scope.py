@@ -17,7 +17,7 @@ from skillsearch.agents import default_tools
 from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
-from skillsearch.errors import SkillSearchError
+from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
 from skillsearch.index.opening import Freshness
@@ -627,6 +627,19 @@ def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
     assert roots == [(str(indexed / "shop"),)]
 
 
+def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_project(indexed):
+    """Not to change options that leave skills out."""
+    library = SkillLibrary.open(load_settings().index_dir)
+    for name in ("shop", "blog"):
+        library.selection = from_folders((), [indexed / name])
+        library.search("anything")
+    with pytest.raises(SelectionError, match=r"may be of another project.*all_projects"):
+        library.load(SKILLS["shop"][0])
+    library.selection = (*library.selection, ("exclude", (SKILLS["blog"][0],)))
+    with pytest.raises(SelectionError, match="left out by the settings"):
+        library.load(SKILLS["blog"][0])
+
+
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
     """A skill for files that cannot lie below the folder is not seen from there."""
     skills = indexed / "blog" / ".claude" / "skills"
@@ -698,6 +711,13 @@ def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, 
     with chdir(world / "blog"):
         skills = json.loads(cli("list", "--json", *option).stdout)["skills"]
     assert [skill["name"] for skill in skills] == ["mine"]
+
+
+def test_index_says_so_of_folders_without_skills(world, cli, home):
+    """There is nothing to search, and it is known where hosts look."""
+    folder = home / ".claude" / "skills"
+    (folder / SKILLS["user"][0]).rename(home / "away")
+    assert f"new: {folder} (0 skills; " in cli("index").stderr
 
 
 def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
