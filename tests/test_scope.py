@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -638,6 +639,26 @@ def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_
     library.selection = (*library.selection, ("exclude", (SKILLS["blog"][0],)))
     with pytest.raises(SelectionError, match="left out by the settings"):
         library.load(SKILLS["blog"][0])
+
+
+def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
+    indexed, cli, make_skill, tmp_path
+):
+    """From the next question on, wherever it comes from; what was named is everybody's."""
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    with chdir(indexed / "blog"):
+        assert cli("index", str(tmp_path / "mine")).exit_code == 0
+    folder = SkillIndex.open().folder
+    request = IndexRequest.load(folder)
+    (found,) = request.projects
+    before = {"follows": None, "followed": (), "projects": {}, "found": (found,)}
+    SkillIndex.build(replace(request, **before), folder)
+    user = SKILLS["user"][0]
+    for place in ("shop", "blog"):
+        with chdir(indexed / place):
+            assert set(by_list(cli, None, "")) == {"mine", user, SKILLS[place][0]}
+            assert SKILLS[place][0] not in by_prompt(cli, None, REQUESTS[place])
+    assert set(by_list(cli, None, "")) == {"mine", user}
 
 
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
