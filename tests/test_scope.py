@@ -599,6 +599,34 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
             assert cli("show", own["doc_id"]).exit_code == 0
 
 
+def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_by_every_door(
+    indexed, cli, home, make_skill
+):
+    """By the handle of the project's; a client that works in two projects has all three."""
+    texts = {home: "Deploy what I wrote at home.", indexed / "blog": "Deploy the blog, by rsync."}
+    texts[indexed / "shop"] = "Deploy the shop, after its tests."
+    for number, (folder, text) in enumerate(texts.items()):
+        body = " ".join(f"word{number}{place}" for place in range(40))
+        make_skill(folder / ".claude" / "skills", "deploy", text, body=body)
+    with chdir(indexed / "blog"):
+        assert "name-of-project" in cli("index", "--trust", f"{indexed / 'blog'}=vetted").stderr
+        assert "The name 'deploy' means" in cli("doctor").stdout
+        found = json.loads(cli("query", "deploy", "--json").stdout)
+        hits = [hit for hit in (*found["hits"], *found["perhaps"]) if hit["name"] == "deploy"]
+        handles = [hit.get("handle", hit["name"]) for hit in hits]
+        assert len(handles) == 2
+        assert "deploy" in handles
+        shown = by_prompt(cli, None, "deploy")
+        assert set(handles) <= set(shown)
+        bodies = {json.loads(cli("show", handle, "--json").stdout)["path"] for handle in handles}
+        assert len(bodies) == 2
+    library = SkillLibrary.open(load_settings().index_dir)
+    library.selection = from_folders((), [indexed / "blog", indexed / "shop"])
+    found = [library.handle(hit) for hit in library.search("deploy").shown if hit.name == "deploy"]
+    assert len(found) == 3
+    assert {library.get(name).description for name in found} == set(texts.values())
+
+
 def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, make_skill):
     """The other way round, too: nested skills are seen from their own part."""
     blog = indexed / "blog"

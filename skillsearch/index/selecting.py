@@ -117,7 +117,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
         numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
-    left.shadowed = shadowed_without(store, left, [str(root.path) for root in roots])
+    left.shadowed = shadowed_without(store, left, roots)
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share
     left.skipped = skipped

@@ -202,7 +202,7 @@ class SkillIndex:
                 return ()
             opened, reported = newer, newer.diagnostics()
         with opened.guard:
-            names = name_problems(opened.corpus.documents, opened.settings.root_paths)
+            names = name_problems(opened.corpus.documents, opened.settings.roots)
             return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
 
     def is_current(self) -> bool:

@@ -334,7 +334,7 @@ class SkillLibrary:
         """Return the shadowed skills, and the others by name; computed once while none changes."""
         documents = self._documents
         if self._known is None or self._known[0] is not documents:
-            shadowed = find_shadowed(documents, self._root_paths)
+            shadowed = find_shadowed(documents, self.roots)
             hidden = {item.document.doc_id for item in shadowed}
             listed = [found for found in documents if found.doc_id not in hidden]
             listed.sort(key=lambda found: (found.name.casefold(), found.doc_id))
