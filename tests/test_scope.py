@@ -261,8 +261,8 @@ def served(folder, roots=None):
             while True:
                 told = json.loads(process.stdout.readline())
                 if told.get("method") == "roots/list":
-                    uris = [{"uri": path.as_uri()} for path in roots]
-                    send(id=told["id"], result={"roots": uris})
+                    uris = [root if isinstance(root, str) else root.as_uri() for root in roots]
+                    send(id=told["id"], result={"roots": [{"uri": uri} for uri in uris]})
                 elif told.get("id") == asked:
                     return told["result"]
 
@@ -296,6 +296,13 @@ def test_a_client_that_works_in_two_projects_sees_the_skills_of_both(indexed):
     assert {whose: found[0] for whose, found in seen.items()} == {
         whose: name for whose, (name, _) in SKILLS.items()
     }
+
+
+@pytest.mark.parametrize("roots", [[], ["vscode-remote://ssh-remote%2Bbox/w"]])
+def test_a_client_that_works_in_no_folder_here_sees_the_user_s_alone(indexed, roots):
+    """It has said so; where the server runs does not matter."""
+    seen = served(indexed / "blog", roots)
+    assert {name for found in seen.values() for name in found} == {SKILLS["user"][0]}
 
 
 @pytest.mark.slow
@@ -689,6 +696,21 @@ def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
     assert set(by_list(cli, None, "")) == {"mine", user}
 
 
+def test_the_root_of_another_project_is_named_as_that(indexed, cli):
+    """With the way to see it."""
+    for name in ("shop", "blog"):
+        with chdir(indexed / name):
+            cli("query", "anything")
+    shop, own = (str(indexed / name / ".claude" / "skills") for name in ("shop", "blog"))
+    with chdir(indexed / "blog"):
+        for command in (("query", "anything"), ("list",)):
+            said = cli(*command, "--root", shop).stderr
+            assert f"Its project is {indexed / 'shop'}: go there, or ask with --all-proj" in said
+            assert cli(*command, "--root", shop, "--all-projects").exit_code == 0
+            assert cli(*command, "--root", shop, "--root", own).exit_code == 0
+        assert "Change the options" in cli("list", "--root", own, "--tag", "none").stderr
+
+
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
     """A skill for files that cannot lie below the folder is not seen from there."""
     skills = indexed / "blog" / ".claude" / "skills"
@@ -760,6 +782,21 @@ def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, 
     with chdir(world / "blog"):
         skills = json.loads(cli("list", "--json", *option).stdout)["skills"]
     assert [skill["name"] for skill in skills] == ["mine"]
+
+
+def test_a_link_out_of_the_project_is_named_and_not_followed(indexed, cli, make_skill, tmp_path):
+    """Until the user indexes what it leads to."""
+    make_skill(tmp_path / "ext", "of-ext", "A skill beside the project.")
+    link = indexed / "blog" / ".agents" / "skills"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "ext")
+    with chdir(indexed / "blog"):
+        assert f"outside: {link} (a link out of the project; " in cli("index").stderr
+        assert f"outside: 1 folder of hosts: {link}" in cli("doctor").stdout
+        assert "of-ext" not in by_list(cli, None, "")
+        assert cli("index", str(link)).exit_code == 0
+        assert "outside" not in cli("index").stderr
+        assert "of-ext" in by_list(cli, None, "")
 
 
 def test_index_says_so_of_folders_without_skills(world, cli, home):

@@ -189,8 +189,7 @@ def held_roots(settings: Settings) -> frozenset[str]:
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
     for place in places:
-        state, path, skills, whose = place.told
-        say(f"{state}: {path} ({counted(skills, 'skill')}; {whose})")
+        say(place.told)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:

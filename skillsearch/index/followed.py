@@ -118,7 +118,8 @@ def labels(places: Mapping[str, Followed], taken: Collection[str]) -> dict[str, 
 def _joined(places: Iterable[Place]) -> dict[str, Followed]:
     found: dict[str, list[Place]] = {}
     for place in places:
-        found.setdefault(key_of(place.path), []).append(place)
+        if not place.is_outside:
+            found.setdefault(key_of(place.path), []).append(place)
     return {
         key: Followed.of([place for place in some if place.is_enabled], some)
         for key, some in found.items()

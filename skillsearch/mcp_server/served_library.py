@@ -147,9 +147,10 @@ class ServedLibrary:
         settings = self.settings
         is_own = settings.sources.get("index_dir") == "environment"
         is_own = is_own or self.index_dir == user_index_dir().absolute()
-        if not is_own or IndexFolder(self.index_dir).exists() or not has_places(Path.cwd()):
-            return
         folders = folders_of(self._selection())
+        is_wanted = is_own and not IndexFolder(self.index_dir).exists()
+        if not (is_wanted and any(map(has_places, map(Path, folders or ("/",))))):
+            return
         change = RootChange(settings=settings, follows="hosts", folders=folders)
         self._first = self._first or self._indexing.submit(SkillIndex.build, change, self.index_dir)
         try:

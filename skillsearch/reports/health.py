@@ -250,8 +250,8 @@ def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     for state, places in by_state.items():
         skills = sum(place.skills for place in places)
         names = listed((place.plugin or place.path for place in places), _MAX_NAMED)
-        where = f"{counted(skills, 'skill')} in {counted(len(places), 'folder')}"
-        said = f"{state}: {where} of hosts: {names}"
+        where = f"{counted(skills, 'skill')} in " if state != "outside" else ""
+        said = f"{state}: {where}{counted(len(places), 'folder')} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
         yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
 
