@@ -121,6 +121,16 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class HostName(click.Choice[str]):
+    """The name of one of some hosts of the table."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Name the hosts there are, and those that may be meant."""
+        near = difflib.get_close_matches(str(value).casefold(), self.choices, n=2)
+        hint = f" Did you mean: {', '.join(near)}?" if near else ""
+        return super().get_invalid_choice_message(value, ctx) + hint
+
+
 class Count(click.IntRange):
     """A whole number within bounds."""
 

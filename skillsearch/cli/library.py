@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.app import Asked, HostName, command, flag, option, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError
@@ -24,7 +24,7 @@ from skillsearch.hosts.moved import (
     open_journal,
 )
 from skillsearch.hosts.places import Place, user_places
-from skillsearch.hosts.table import hosts, library_folder, with_key
+from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.text.safe_text import listed, visible
@@ -44,7 +44,7 @@ _SWITCHES = tuple(with_key("switch"))
 @option(
     "--switch",
     "Leave the files, and tell only this host not to list the skills.",
-    type=click.Choice(_SWITCHES),
+    type=HostName(_SWITCHES),
 )
 @flag("--yes", "Do it without asking.")
 @app.as_json
@@ -84,7 +84,7 @@ def _move(journal: Journal, asked: Asked) -> bool:
     before = _counts(index)
     for document, place in zip(documents, places, strict=True):
         readers = [asked.switch] if asked.switch else place.hosts
-        titles = listed((hosts()[name]["title"] for name in readers), _SHOWN)
+        titles = listed(map(title_of, readers), _SHOWN)
         say(f"{document.name}: {Path(document.path).parent}, listed no more by {titles}")
     if not _agrees(asked):
         return False
@@ -174,8 +174,8 @@ def _less(before: dict[str, int], asked: Asked) -> dict[str, int]:
 def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
     for host, count in before.items():
         if count != after[host]:
-            title = hosts()[host]["title"]
-            say(f"{title}: {count} → {after[host]} of your skills listed; all {found} are found")
+            less = f"{title_of(host)}: {count} → {after[host]} of your skills listed"
+            say(f"{less}; all {found} are found")
 
 
 def _switch_off(journal: Journal, host: str, name: str) -> None:

@@ -325,7 +325,7 @@ def _body(library: SkillLibrary, name: str) -> str:
 @option(
     "--client",
     "The host to answer. [default: by the name of its event]",
-    type=click.Choice(hook.CLIENTS),
+    type=app.HostName(hook.CLIENTS),
 )
 @app.index_dir
 @flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.app import Asked, HostName, command, flag, option, refuse
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.index import ask_to_vouch, held_roots, show_places
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
@@ -202,7 +202,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 
 
 @command("mcp-config")
-@click.argument("client", type=click.Choice(tuple(HOSTS)), metavar="CLIENT")
+@click.argument("client", type=HostName(tuple(HOSTS)), metavar="CLIENT")
 @app.roots(must_exist=True)
 @app.index_dir
 @app.languages
