@@ -574,6 +574,17 @@ def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
     assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
 
 
+def test_what_was_taken_out_stays_out_of_an_index_that_is_empty(indexed, cli, home, make_skill):
+    """As the plugin that was left is disabled."""
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
+    assert set(by_list(cli, None, "")) == {SKILLS["user"][0], "turn-page"}
+    assert cli("index", "--remove", str(home / ".claude" / "skills")).exit_code == 0
+    enable(home, kit=False)
+    assert by_list(cli, None, "") == []
+    assert "left out: " in cli("index").stderr
+    assert by_list(cli, None, "") == []
+
+
 def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(indexed, cli):
     """The next question in the project would take it up by itself."""
     folder = indexed / "blog" / ".claude" / "skills"
@@ -709,6 +720,17 @@ def test_the_root_of_another_project_is_named_as_that(indexed, cli):
             assert cli(*command, "--root", shop, "--all-projects").exit_code == 0
             assert cli(*command, "--root", shop, "--root", own).exit_code == 0
         assert "Change the options" in cli("list", "--root", own, "--tag", "none").stderr
+
+
+def test_a_lost_request_makes_no_project_s_skill_everybody_s(indexed, cli):
+    """The index itself knows whose they are."""
+    with chdir(indexed / "blog"):
+        assert cli("query", "anything").exit_code == 0
+    (SkillIndex.open().folder / "request.json").write_text("lost")
+    with chdir(indexed / "shop"):
+        cli("query", "anything")
+        cli("index")
+        assert set(by_list(cli, None, "")) == {SKILLS["user"][0], SKILLS["shop"][0]}
 
 
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):

@@ -84,7 +84,9 @@ class IndexSettings:
         trust = {str(root.path): root.trust for root in given}
         named = tuple(source_behind(root) or str(root) for root in roots)
         sources = named if any(map(is_bundle, named)) else ()
-        return IndexRequest(roots, model, self.with_body, sources, self.languages, trust)
+        projects = {str(root.path): root.projects for root in self.roots if root.projects}
+        known = (sources, self.languages, trust)
+        return IndexRequest(roots, model, self.with_body, *known, projects=projects)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""

@@ -69,7 +69,7 @@ def _elsewhere(held: IndexRequest, looked_at: Collection[str]) -> Iterator[Place
     """Yield what an index has learned of projects that are not looked at now."""
     for key in filter(os.path.isdir, held.followed):  # many
         for is_enabled, projects in zip((True, False), held.seen_by(key), strict=True):
-            for project in projects:
+            for project in filter(os.path.isdir, projects):
                 if project not in looked_at:
                     yield Place(Path(key), (), Path(project), is_enabled=is_enabled)
 
@@ -102,7 +102,8 @@ def with_projects(held: IndexRequest) -> IndexRequest:
         return held
     projects = {key: (around,) for key in held.found if (around := project_around(key))}
     found = tuple(key for key in held.found if key not in projects)
-    return replace(held, found=found, followed=tuple(projects), projects=projects)
+    known = {**held.projects, **projects}
+    return replace(held, found=found, followed=tuple(projects), projects=known)
 
 
 def labels(places: Mapping[str, Followed], taken: Collection[str]) -> dict[str, str]:

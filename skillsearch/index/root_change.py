@@ -191,7 +191,10 @@ class RootChange:
         first = () if stays or self.how == "replace" else self.settings.index_roots
         usual: Roots = ()
         if not (self.roots or places or own or stays):
-            usual = self.settings.roots or [place.path for place in usual_places().values()]
+            left_out = self._left_out(held) if self.how != "replace" else ()
+            usual = self.settings.roots or [
+                place.path for key, place in usual_places().items() if key not in left_out
+            ]
         order = {key: number for number, key in enumerate(held.followed if held else ())}
         taken_up = [
             places[key].path
