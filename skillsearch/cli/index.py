@@ -104,6 +104,8 @@ def index_command(asked: Asked) -> None:
     )
     is_named = asked.roots or asked.examples
     refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
+    is_scoped = asked.scope and (asked.remove or asked.only or not asked.roots)
+    refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
     how: How = "keep" if asked.only else "remove" if asked.remove else "add"
     how = "replace" if asked.replace else how
     follows = _follows(asked, how)
@@ -128,17 +130,18 @@ def index_command(asked: Asked) -> None:
         report, held, notes, index = build(
             change, asked, device=asked.flags["device"], progress=bars
         )
-    places = report_places(index, Path.cwd(), before) if index and follows == "hosts" else []
+    is_followed = index is not None and follows == "hosts"
+    places = report_places(index, Path.cwd(), before) if is_followed else []
     if asked.as_json:
         records = {"places": [place.to_dict() for place in places]} if places else {}
         emit_json({**report.to_dict(), **held, **records})
     else:
         _show(report, held)
         show_places(places)
-        if index:
+        if index is not None:
             ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    if index:
+    if index is not None:
         roots = index.opened.settings.roots
         notes += [_unvetted(roots)] if report.generation != generation else []
         notes.append(_outside(asked))
@@ -151,13 +154,15 @@ def _follows(asked: Asked, how: How) -> Follows | None:
     settings = asked.settings
     if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
         return None
-    is_named = asked.roots or settings.roots or getattr(asked, "examples", False)
+    is_asked = asked.roots or getattr(asked, "examples", False)
+    is_named = is_asked or settings.roots
     if how == "replace" and is_named:
         return "named"
     is_other = settings.sources.get("index_dir") == "flag"
     if is_other and (is_named or (how == "add" and held_roots(settings))):
         return None
-    return "projects" if is_named else "hosts"
+    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
+    return "projects" if is_asked or (settings.roots and is_users) else "hosts"
 
 
 def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
@@ -196,18 +201,16 @@ def held_roots(settings: Settings) -> frozenset[str]:
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
     for place in places:
-        state, path, skills, whose = place.told
-        say(f"{state}: {path} ({counted(skills, 'skill')}; {whose})")
+        say(place.told)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    roots = index.opened.settings.roots
-    doubted = [root for root in roots if root.project and root.trust == "project"]
-    new = (root.project for root in doubted if str(root.path) not in before)
-    for project in dict.fromkeys(new):
+    roots, here = index.opened.settings.roots, View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
+    for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
         question = (
             f"Do you vouch for the skills of {visible(project)}? Prompts there offer them then."
         )
@@ -244,12 +247,12 @@ def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
 
 def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
-    here = [View.of(Path.cwd())]
-    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
+    here = View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
     if not doubted:
         return ""
-    first = doubted[0].project or doubted[0].origin or str(doubted[0].path)
+    first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
     command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 

@@ -30,7 +30,7 @@ from skillsearch.hosts.moved import (
     move_back,
     open_journal,
 )
-from skillsearch.hosts.table import hosts, library_folder, with_key
+from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.text.safe_text import listed
@@ -240,8 +240,8 @@ def _counts(index: SkillIndex) -> dict[str, int]:
 def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
     for host, count in before.items():
         if count != after[host]:
-            title = hosts()[host]["title"]
-            say(f"{title}: {count} → {after[host]} of your skills listed; all {found} are found")
+            less = f"{title_of(host)}: {count} → {after[host]} of your skills listed"
+            say(f"{less}; all {found} are found")
 
 
 def _switch_off(journal: Journal, host: str, names: Iterable[str], change: Change) -> None:
