@@ -148,14 +148,14 @@ def test_a_folder_that_nobody_named_is_the_projects_and_not_vouched_for(
     asked = RootChange(follows="projects", folders=(tmp_path / "a",))
     found = asked.applied_to(held)
     assert (found.roots, found.followed) == ((roots["a"], place), (str(place),))
-    assert found.projects == {str(place): project}
+    assert found.projects == {str(place): (project,)}
     vouched = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
     by_project = RootChange(how="keep", settings=vouched).applied_to(found)
     named = RootChange((place,)).applied_to(found)
     assert named.followed == ()
     for request, trust in ((found, "project"), (by_project, "vetted"), (named, "vetted")):
         (root,) = request.with_trust([Root(place, "skills")])
-        assert (root.trust, root.project) == (trust, project)
+        assert (root.trust, root.projects) == (trust, (project,))
 
 
 PLACES = (
@@ -220,7 +220,7 @@ def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_p
     now = RootChange(follows="hosts").applied_to(before)
     assert now.roots == (mine, place)
     assert (now.found, now.followed) == ((), (str(place),))
-    assert now.projects == {str(place): str(blog)}
+    assert now.projects == {str(place): (str(blog),)}
     assert [root.trust for root in now.with_trust([Root(place, "a"), Root(mine, "b")])] == [
         "vetted",
         "project",
