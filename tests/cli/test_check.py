@@ -17,8 +17,9 @@ def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drin
     assert (result.exit_code, record["in_sync"], record["indexed"]) == (0, True, 3)
     assert (record["model"], record["fields"], record["skipped"]) == ("hashing", "full", 0)
     assert record["index_dir"] == str(index_dir)
-    root = {"alias": "drinks", "path": str(drinks), "trust": "vetted", "origin": "", "project": ""}
-    assert record["roots"] == [root]
+    everybodys = {"projects": [], "hidden_from": []}
+    root = {"alias": "drinks", "path": str(drinks), "trust": "vetted", "origin": ""}
+    assert record["roots"] == [root | everybodys]
     assert record["size_bytes"] == sum(
         path.stat().st_size for path in index_dir.rglob("*") if path.is_file()
     )
