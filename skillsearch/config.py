@@ -23,7 +23,15 @@ from typing import Annotated, Any, get_type_hints
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
-from skillsearch.types import LANGUAGES, SCOPE, SELECTING, JsonValue, Languages, Selection
+from skillsearch.types import (
+    EVERYWHERE,
+    LANGUAGES,
+    SCOPE,
+    SELECTING,
+    JsonValue,
+    Languages,
+    Selection,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +85,8 @@ class Settings:
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
         all_projects: Whether skills of all projects are seen, whatever folder a question is from.
-        selection: What the keys of `SELECTING` say, each source beside all others; and, unless
-            `all_projects` says otherwise, the folder that a question comes from, as `SCOPE`.
+        selection: What the keys of `SELECTING` say, each source beside all others; and as `SCOPE`
+            the folder that a question comes from, with `EVERYWHERE` if `all_projects` says so.
         profile: Name of a table ``[profiles.NAME]`` of a file, which is laid over both files.
         allowed_commands: The only commands of skills that may be run; empty for all.
         sources: Where each setting that is not a default came from.
@@ -201,9 +209,9 @@ def load_settings(
     if (seed := variables.get(SEED_ROOT)) and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     settings = _with_values(settings, flags, here, source="flag")
-    if not settings.all_projects:
-        scope = (SCOPE, (os.path.realpath(here),))
-        settings = replace(settings, selection=(*settings.selection, scope))
+    folders = (os.path.realpath(here),)
+    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
+    settings = replace(settings, selection=(*settings.selection, scope))
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder
 

@@ -65,8 +65,9 @@ name or its folder below the root, with the root's alias and a colon before it o
 has one of them; in_roots: it is in one of them, named by alias, path or URL; strict: it has no
 `Skill.lapses` that begin so, as in `STRICT`. A third item is a folder: skills of roots outside it
 pass that test. Beside these, `SCOPE` takes the folders that a question comes from: it leaves out
-the skills of projects that hold none of them."""
+the skills of projects that hold none of them, unless `EVERYWHERE` is its third item."""
 SCOPE = "scope"
+EVERYWHERE = "everywhere"
 
 STRICT_METADATA = (
     *("description-missing", "description-not-text", "field-nested", "frontmatter-"),
@@ -160,14 +161,16 @@ class Root:
     """A folder that holds skills, by its real path; its alias begins every `doc_id` below it.
 
     The `origin` is the archive or URL it was unpacked from, without secrets; empty for a folder.
-    The `project` is the folder from which its skills are seen; empty if that is everywhere.
+    Its skills are seen from the folders `projects` and below, from everywhere if there are none,
+    but not from those `hidden_from` and below.
     """
 
     path: Path
     alias: str
     trust: Trust = "vetted"
     origin: str = ""
-    project: str = ""
+    projects: tuple[str, ...] = ()
+    hidden_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from skillsearch import config
 from skillsearch.cli.app import app
 from skillsearch.hosts.table import hosts
 from skillsearch.index.root_change import EXAMPLES
@@ -161,6 +162,14 @@ def example_figures(found, name):
     at = found["states"].get(name)
     behind = [at["answerable"]["kept"], at["negatives"]["false"]] if at else []
     return [100 * figure for figure in (*shares, *auroc, *behind)]
+
+
+def test_every_setting_stands_in_the_list_of_settings():
+    """With no other word beside them."""
+    page = Path(config.__file__).with_name("cli") / "README.md"
+    settings = page.read_text(encoding="utf-8").partition("## Settings")[2]
+    (line,) = [part for part in settings.split("\n\n") if part.startswith("`roots`")]
+    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(config._PARSERS)
 
 
 @NEEDS_README

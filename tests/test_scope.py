@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from skillsearch.agents import default_tools
 from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
-from skillsearch.errors import SkillSearchError
+from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
 from skillsearch.index.opening import Freshness
@@ -162,6 +163,8 @@ DOORS = {
 }
 PROMPTS = {"by_prompt", "by_hook", "by_daemon"}
 """Doors to a prompt, to which only those skills are let that the user vouches for."""
+OF_A_FOLDER = {"by_library", "by_index", "by_choice", "by_budget"}
+"""Doors that mean one folder, whatever the settings say."""
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
@@ -220,6 +223,18 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
         assert "all_projects is not for a project file" in cli("list").stderr
 
 
+@pytest.mark.parametrize("door", sorted(DOORS.keys() - OF_A_FOLDER))
+def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, door, monkeypatch):
+    """Though nobody has asked from there before."""
+    with chdir(indexed / "shop"):
+        cli("query", "anything")
+    monkeypatch.setenv("SKILLSEARCH_ALL_PROJECTS", "1")
+    monkeypatch.chdir(indexed / "blog")
+    if door in PROMPTS:
+        assert cli("index", "--trust", f"{indexed / 'blog'}=vetted").exit_code == 0
+    assert SKILLS["blog"][0] in DOORS[door](cli, indexed / "blog", REQUESTS["blog"])
+
+
 # A server, in the folder where a host starts it, and for a client that names its folders.
 
 
@@ -246,8 +261,8 @@ def served(folder, roots=None):
             while True:
                 told = json.loads(process.stdout.readline())
                 if told.get("method") == "roots/list":
-                    uris = [{"uri": path.as_uri()} for path in roots]
-                    send(id=told["id"], result={"roots": uris})
+                    uris = [root if isinstance(root, str) else root.as_uri() for root in roots]
+                    send(id=told["id"], result={"roots": [{"uri": uri} for uri in uris]})
                 elif told.get("id") == asked:
                     return told["result"]
 
@@ -281,6 +296,13 @@ def test_a_client_that_works_in_two_projects_sees_the_skills_of_both(indexed):
     assert {whose: found[0] for whose, found in seen.items()} == {
         whose: name for whose, (name, _) in SKILLS.items()
     }
+
+
+@pytest.mark.parametrize("roots", [[], ["vscode-remote://ssh-remote%2Bbox/w"]])
+def test_a_client_that_works_in_no_folder_here_sees_the_user_s_alone(indexed, roots):
+    """It has said so; where the server runs does not matter."""
+    seen = served(indexed / "blog", roots)
+    assert {name for found in seen.values() for name in found} == {SKILLS["user"][0]}
 
 
 @pytest.mark.slow
@@ -357,6 +379,35 @@ def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli):
         assert SKILLS["blog"][0] in by_prompt(cli, blog, REQUESTS["blog"])
 
 
+def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_within(
+    indexed, cli, make_skill
+):
+    """Later words on the whole replace those on a part, by a folder of it or by its skills."""
+    blog = indexed / "blog"
+    part, inner = blog / "pkg", blog / "vendor" / "inner"
+    make_skill(part / ".claude" / "skills", "of-part", "Wind the clock of the part.")
+    make_skill(inner / ".claude" / "skills", "of-inner", "Wind the clock of the inner one.")
+    (inner / ".git").mkdir()
+    asked = "wind the clock"
+    for folder in (inner, part):
+        with chdir(folder):
+            assert not {"of-part", "of-inner"} & set(by_prompt(cli, None, asked))
+    with chdir(part):
+        assert f"--trust {blog}=vetted" in cli("index", "--verify", "--languages", "all").stderr
+        assert cli("index", "--trust", f"{blog}=vetted").exit_code == 0
+        assert "of-part" in by_prompt(cli, None, asked)
+    with chdir(inner):
+        assert "of-inner" not in by_prompt(cli, None, asked)
+    with chdir(part):
+        for lower in (part, part / ".claude" / "skills"):
+            assert cli("index", "--trust", f"{blog}=project").exit_code == 0
+            assert "of-part" not in by_prompt(cli, None, asked)
+            assert cli("index", "--trust", f"{lower}=vetted").exit_code == 0
+            assert "of-part" in by_prompt(cli, None, asked)
+        assert cli("index", "--trust", f"{blog}=project").exit_code == 0
+        assert "of-part" not in by_prompt(cli, None, asked)
+
+
 def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home, make_skill):
     """Without a command; so does a folder that the user makes or deletes."""
     folder = home / ".claude" / "plugins" / "cache" / "m" / "kit" / "1.0.0"
@@ -419,6 +470,97 @@ def test_every_skill_of_every_host_is_found_n_of_n(world, cli, home, make_skill,
     )
 
 
+def registered(home, name, **projects):
+    """Install a plugin for the user, or for each project, and return its one skill's folder."""
+    folder = home / ".claude" / "plugins" / "cache" / "m" / name / "1.0.0"
+    entry = {"scope": "project" if projects else "user", "installPath": str(folder)}
+    entries = [{**entry, "projectPath": str(path)} for path in projects.values()] or [entry]
+    registry = home / ".claude" / "plugins" / "installed_plugins.json"
+    registry.parent.mkdir(exist_ok=True)
+    registry.write_text(json.dumps({"version": 2, "plugins": {f"{name}@m": entries}}))
+    return folder / "skills"
+
+
+def enable(folder, **plugins):
+    """Say in the settings of a folder which plugins are enabled."""
+    enabled = {f"{name}@m": is_enabled for name, is_enabled in plugins.items()}
+    (folder / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": enabled}))
+
+
+@pytest.mark.parametrize("seen_first", ["blog", "shop"])
+def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
+    indexed, cli, home, make_skill, seen_first
+):
+    """Until one of them disables it; who vouches for it in one of them knows its skills."""
+    blog, shop = indexed / "blog", indexed / "shop"
+    make_skill(registered(home, "kit", blog=blog, shop=shop), "turn-page", "Turn the pages.")
+    for folder in (blog, shop):
+        enable(folder, kit=True)
+    order = sorted((blog, shop), key=lambda folder: folder.name != seen_first)
+    for folder in (*order, *order):
+        with chdir(folder):
+            assert "turn-page" in by_list(cli, None, "")
+    assert "turn-page" not in by_list(cli, None, "")
+    generation = SkillIndex.open().generation
+    with chdir(order[0]):
+        assert "turn-page" in by_list(cli, None, "")
+        assert SkillIndex.open().generation == generation
+        enable(order[0], kit=False)
+        assert "turn-page" not in by_list(cli, None, "")
+    with chdir(order[1]):
+        assert "turn-page" in by_list(cli, None, "")
+        assert "turn-page" not in by_prompt(cli, None, "turn the pages")
+        assert cli("index", "--trust", f"{order[1]}=vetted").exit_code == 0
+        assert "turn-page" in by_prompt(cli, None, "turn the pages")
+
+
+def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
+    indexed, cli, home, make_skill
+):
+    """From all others it is."""
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages.")
+    blog, shop = indexed / "blog", indexed / "shop"
+    enable(blog, kit=False)
+    for folder, is_seen in ((home, True), (blog, False), (shop, True), (home, True), (blog, False)):
+        with chdir(folder):
+            assert ("turn-page" in by_list(cli, None, "")) is is_seen
+    with chdir(blog):
+        assert "turn-page" not in by_hook(cli, blog, "turn the pages")
+        assert "disabled: " in cli("index").stderr
+        (blog / ".claude" / "settings.json").unlink()
+        assert "turn-page" in by_list(cli, None, "")
+
+
+def test_an_index_that_follows_hosts_becomes_empty_and_fills_again(world, cli, home, make_skill):
+    """Without a warning, as the last plugin is disabled and enabled again."""
+    (home / ".claude" / "skills").rename(home / "away")
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
+    asked = "turn the pages of a score"
+    assert cli("index").exit_code == 0
+    for is_enabled in (True, False, True):
+        enable(home, kit=is_enabled)
+        found = cli("query", asked)
+        assert "warning" not in found.stderr
+        assert ("turn-page" in found.stdout) is is_enabled
+        assert ("turn-page" in by_prompt(cli, None, asked)) is is_enabled
+        assert by_list(cli, None, "") == ["turn-page"] * is_enabled
+        assert ("disabled: " in cli("index").stderr) is not is_enabled
+    with chdir(world / "blog"):
+        assert cli("doctor").exit_code == 0
+
+
+def test_the_first_index_in_a_repository_with_roots_of_its_own_follows_hosts(world, cli):
+    """A project adds roots; it does not decide that those of the user are not looked for."""
+    file = world / "blog" / "skillsearch.toml"
+    file.write_text('roots = ["more"]\n')
+    (world / "blog" / ".claude" / "skills").rename(world / "blog" / "more")
+    with chdir(world / "blog"):
+        said = cli("index")
+        assert said.exit_code == 0
+        assert set(by_list(cli, None, "")) == {SKILLS["user"][0], SKILLS["blog"][0]}
+    assert by_list(cli, None, "") == [SKILLS["user"][0]]
+
+
 def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
     """Until the user names it again."""
     folder = home / ".claude" / "skills"
@@ -430,6 +572,28 @@ def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
     assert SKILLS["user"][0] not in by_query(cli, None, REQUESTS["user"])
     assert cli("index", str(folder)).exit_code == 0
     assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])
+
+
+def test_what_was_taken_out_stays_out_of_an_index_that_is_empty(indexed, cli, home, make_skill):
+    """As the plugin that was left is disabled."""
+    make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
+    assert set(by_list(cli, None, "")) == {SKILLS["user"][0], "turn-page"}
+    assert cli("index", "--remove", str(home / ".claude" / "skills")).exit_code == 0
+    enable(home, kit=False)
+    assert by_list(cli, None, "") == []
+    assert "left out: " in cli("index").stderr
+    assert by_list(cli, None, "") == []
+
+
+def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(indexed, cli):
+    """The next question in the project would take it up by itself."""
+    folder = indexed / "blog" / ".claude" / "skills"
+    assert cli("index", str(folder)).exit_code == 0
+    assert cli("index", "--remove", str(folder)).exit_code == 0
+    with chdir(indexed / "blog"):
+        assert SKILLS["blog"][0] not in by_query(cli, None, REQUESTS["blog"])
+        assert cli("index", str(folder)).exit_code == 0
+        assert SKILLS["blog"][0] in by_query(cli, None, REQUESTS["blog"])
 
 
 def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, cli, make_skill):
@@ -451,6 +615,34 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
             )
             assert own["root"].startswith(str(folder))
             assert cli("show", own["doc_id"]).exit_code == 0
+
+
+def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_by_every_door(
+    indexed, cli, home, make_skill
+):
+    """By the handle of the project's; a client that works in two projects has all three."""
+    texts = {home: "Deploy what I wrote at home.", indexed / "blog": "Deploy the blog, by rsync."}
+    texts[indexed / "shop"] = "Deploy the shop, after its tests."
+    for number, (folder, text) in enumerate(texts.items()):
+        body = " ".join(f"word{number}{place}" for place in range(40))
+        make_skill(folder / ".claude" / "skills", "deploy", text, body=body)
+    with chdir(indexed / "blog"):
+        assert "name-of-project" in cli("index", "--trust", f"{indexed / 'blog'}=vetted").stderr
+        assert "The name 'deploy' means" in cli("doctor").stdout
+        found = json.loads(cli("query", "deploy", "--json").stdout)
+        hits = [hit for hit in (*found["hits"], *found["perhaps"]) if hit["name"] == "deploy"]
+        handles = [hit.get("handle", hit["name"]) for hit in hits]
+        assert len(handles) == 2
+        assert "deploy" in handles
+        shown = by_prompt(cli, None, "deploy")
+        assert set(handles) <= set(shown)
+        bodies = {json.loads(cli("show", handle, "--json").stdout)["path"] for handle in handles}
+        assert len(bodies) == 2
+    library = SkillLibrary.open(load_settings().index_dir)
+    library.selection = from_folders((), [indexed / "blog", indexed / "shop"])
+    found = [library.handle(hit) for hit in library.search("deploy").shown if hit.name == "deploy"]
+    assert len(found) == 3
+    assert {library.get(name).description for name in found} == set(texts.values())
 
 
 def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, make_skill):
@@ -478,8 +670,67 @@ def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
     (indexed / "blog").rename(indexed / "journal")
     with chdir(indexed / "shop"):
         assert "gone" not in cli("query", REQUESTS["shop"]).stderr
-    roots = [root.project for root in SkillIndex.open().opened.settings.roots if root.project]
-    assert roots == [str(indexed / "shop")]
+    roots = [root.projects for root in SkillIndex.open().opened.settings.roots if root.projects]
+    assert roots == [(str(indexed / "shop"),)]
+
+
+def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_project(indexed):
+    """Not to change options that leave skills out."""
+    library = SkillLibrary.open(load_settings().index_dir)
+    for name in ("shop", "blog"):
+        library.selection = from_folders((), [indexed / name])
+        library.search("anything")
+    with pytest.raises(SelectionError, match=r"may be of another project.*all_projects"):
+        library.load(SKILLS["shop"][0])
+    library.selection = (*library.selection, ("exclude", (SKILLS["blog"][0],)))
+    with pytest.raises(SelectionError, match="left out by the settings"):
+        library.load(SKILLS["blog"][0])
+
+
+def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
+    indexed, cli, make_skill, tmp_path
+):
+    """From the next question on, wherever it comes from; what was named is everybody's."""
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    with chdir(indexed / "blog"):
+        assert cli("index", str(tmp_path / "mine")).exit_code == 0
+    folder = SkillIndex.open().folder
+    request = IndexRequest.load(folder)
+    (found,) = request.projects
+    before = {"follows": None, "followed": (), "projects": {}, "found": (found,)}
+    SkillIndex.build(replace(request, **before), folder)
+    user = SKILLS["user"][0]
+    for place in ("shop", "blog"):
+        with chdir(indexed / place):
+            assert set(by_list(cli, None, "")) == {"mine", user, SKILLS[place][0]}
+            assert SKILLS[place][0] not in by_prompt(cli, None, REQUESTS[place])
+    assert set(by_list(cli, None, "")) == {"mine", user}
+
+
+def test_the_root_of_another_project_is_named_as_that(indexed, cli):
+    """With the way to see it."""
+    for name in ("shop", "blog"):
+        with chdir(indexed / name):
+            cli("query", "anything")
+    shop, own = (str(indexed / name / ".claude" / "skills") for name in ("shop", "blog"))
+    with chdir(indexed / "blog"):
+        for command in (("query", "anything"), ("list",)):
+            said = cli(*command, "--root", shop).stderr
+            assert f"Its project is {indexed / 'shop'}: go there, or ask with --all-proj" in said
+            assert cli(*command, "--root", shop, "--all-projects").exit_code == 0
+            assert cli(*command, "--root", shop, "--root", own).exit_code == 0
+        assert "Change the options" in cli("list", "--root", own, "--tag", "none").stderr
+
+
+def test_a_lost_request_makes_no_project_s_skill_everybody_s(indexed, cli):
+    """The index itself knows whose they are."""
+    with chdir(indexed / "blog"):
+        assert cli("query", "anything").exit_code == 0
+    (SkillIndex.open().folder / "request.json").write_text("lost")
+    with chdir(indexed / "shop"):
+        cli("query", "anything")
+        cli("index")
+        assert set(by_list(cli, None, "")) == {SKILLS["user"][0], SKILLS["shop"][0]}
 
 
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
@@ -520,9 +771,29 @@ def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_proje
         assert SKILLS["blog"][0] not in by_list(cli, None, "")
         assert cli("index", str(place), "--scope", "user").exit_code == 0
         assert SKILLS["blog"][0] in by_list(cli, None, "")
-        assert cli("index", str(mine), "--scope", "project").exit_code == 0
         assert cli("index", "--replace", str(place)).exit_code == 0
         assert SKILLS["shop"][0] not in by_list(cli, None, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["MINE", "--scope", "project"], "There is no project around"),
+        (["--scope", "user"], "--scope says who sees the ROOTs"),
+        (["--examples", "--scope", "user"], "--scope says who sees the ROOTs"),
+        (["MINE", "--remove", "--scope", "user"], "--scope says who sees the ROOTs"),
+        (["MINE", "--only", "MINE", "--scope", "user"], "--scope says who sees the ROOTs"),
+    ],
+)
+def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp_path, words, said):
+    """And nothing is changed."""
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    before = SkillIndex.open().generation
+    given = [word.replace("MINE", str(tmp_path / "mine")) for word in words]
+    refused = cli("index", *given)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+    assert SkillIndex.open().generation == before
 
 
 def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, make_skill):
@@ -533,6 +804,28 @@ def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, 
     with chdir(world / "blog"):
         skills = json.loads(cli("list", "--json", *option).stdout)["skills"]
     assert [skill["name"] for skill in skills] == ["mine"]
+
+
+def test_a_link_out_of_the_project_is_named_and_not_followed(indexed, cli, make_skill, tmp_path):
+    """Until the user indexes what it leads to."""
+    make_skill(tmp_path / "ext", "of-ext", "A skill beside the project.")
+    link = indexed / "blog" / ".agents" / "skills"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "ext")
+    with chdir(indexed / "blog"):
+        assert f"outside: {link} (a link out of the project; " in cli("index").stderr
+        assert f"outside: 1 folder of hosts: {link}" in cli("doctor").stdout
+        assert "of-ext" not in by_list(cli, None, "")
+        assert cli("index", str(link)).exit_code == 0
+        assert "outside" not in cli("index").stderr
+        assert "of-ext" in by_list(cli, None, "")
+
+
+def test_index_says_so_of_folders_without_skills(world, cli, home):
+    """There is nothing to search, and it is known where hosts look."""
+    folder = home / ".claude" / "skills"
+    (folder / SKILLS["user"][0]).rename(home / "away")
+    assert f"new: {folder} (0 skills; " in cli("index").stderr
 
 
 def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
@@ -563,7 +856,7 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
 )
 def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
     """Or from everywhere, without one."""
-    root = Root(Path("/r"), "r", project=project)
+    root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View(folder, "/")]) is is_seen
     assert is_in_scope(root, [View("/other", "/"), View(folder, "/")]) is is_seen
 
@@ -574,7 +867,7 @@ def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
 )
 def test_a_project_within_another_does_not_see_it(project, top, is_seen):
     """As a submodule, or a worktree below the repository."""
-    root = Root(Path("/r"), "r", project=project)
+    root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View("/w/a/b", top)]) is is_seen
 
 
@@ -600,7 +893,7 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
         "hashing",
         True,
         follows="projects",
-        projects={str(root): str(tmp_path / f"p{number}") for number, root in enumerate(roots)},
+        projects={str(root): (str(tmp_path / f"p{number}"),) for number, root in enumerate(roots)},
     )
     index, _ = SkillIndex.build(request, tmp_path / "index")
     for number, root in enumerate(roots):

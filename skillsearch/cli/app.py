@@ -8,6 +8,7 @@ import importlib
 import io
 import logging
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -131,6 +132,19 @@ class Count(click.IntRange):
         except ValueError:
             self.fail(f"{value!r} is not a whole number, such as 5.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Choice(click.Choice[str]):
+    """One of some names; for another, the nearest is told."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the name."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as exc:
+            near = difflib.get_close_matches(str(value).lower(), self.choices, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.BadParameter(exc.message + hint, ctx, param) from exc
 
 
 class SettingOption(click.Option):
@@ -258,7 +272,12 @@ def _agree_to_all(context: click.Context, _option: click.Parameter, on: bool) ->
     context.meta[_AGREED] = on
 
 
-def check_size(root: Path, *, is_agreed: bool) -> None:
+def has_agreed() -> bool:
+    """Return whether the user has said ``--yes`` to a whole home folder or disk."""
+    return bool(click.get_current_context().meta.get(_AGREED))
+
+
+def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
     """Ask before a whole home folder or disk is taken for a folder of skills, or refuse it.
 
     Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
@@ -270,10 +289,11 @@ def check_size(root: Path, *, is_agreed: bool) -> None:
     if is_agreed or not real.is_dir():
         return
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if is_all and not is_asked:
+    if is_all and not (is_asked and may_agree):
         raise click.BadParameter(
             f"{visible(str(root))} is {_WHOLE}. Name the folder that holds the skills; without a "
-            "ROOT, index takes the folders where hosts look for them. To take it all: --yes"
+            "ROOT, index takes the folders where hosts look for them. To take it all: "
+            f"skillsearch index --yes {shlex.quote(visible(str(root)))}"
         )
     count = count_skills([real], MANY_SKILLS) if is_asked and not is_all else 0
     what = _WHOLE if is_all else f"more than {MANY_SKILLS:,} skills, which takes minutes"
@@ -298,7 +318,7 @@ def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
         is_taken_out = context.params.get("remove", False)
         for root in found if not is_taken_out else ():
             if isinstance(root, Path):
-                check_size(root, is_agreed=bool(context.meta.get(_AGREED)))
+                check_size(root, is_agreed=has_agreed())
         return found
 
     kind = NamedPath(readable=False)
@@ -379,10 +399,8 @@ class Commands(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             folded = name.lower().replace("_", "-")
-            near = [meant for meant, words in INTENTS.items() if folded in words.split()]
-            known = [*self.list_commands(ctx), *ALIASES]
-            near = near or difflib.get_close_matches(folded, known, n=2, cutoff=0.6)
-            hint = f" Did you mean: {', '.join(near)}?" if near else ""
+            near = ", ".join(_meant_by(folded, [*self.list_commands(ctx), *ALIASES]))
+            hint = f" Did you mean: {near}?" if near else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         found = super().resolve_command(ctx, [ALIASES.get(name, name), *args[1:]])
         if found[0] in INTERRUPTIBLE:
@@ -426,6 +444,17 @@ class Commands(click.Group):
                 f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
                 "(-v shows where it happened)"
             ) from exc
+
+
+def _meant_by(word: str, commands: Sequence[str]) -> list[str]:
+    """Return the commands that a word means, in other tools too, or that one like it means."""
+    meant = {one: name for name, words in INTENTS.items() for one in words.split()}
+    if word in meant:
+        return [meant[word]]
+    meant = {one: name for one, name in meant.items() if len(one) > 2}
+    meant |= {name: name for name in commands}
+    near = difflib.get_close_matches(word, meant, n=3, cutoff=0.6)
+    return list(dict.fromkeys(meant[one] for one in near))[:2]
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

@@ -250,7 +250,7 @@ def _skill_rows(
     default=WINDOW,
     show_default=True,
 )
-@repeatable("--host hosts", "Only this host. Repeatable.", type=click.Choice(HOSTS))
+@repeatable("--host hosts", "Only this host. Repeatable.", type=app.Choice(HOSTS))
 @app.all_projects
 @app.as_json
 def budget_command(asked: Asked) -> None:

@@ -115,11 +115,13 @@ def _write(path: str, text: str) -> None:
     for each in (runtime_dir(), folder):
         os.makedirs(each, 0o700, exist_ok=True)
     if not os.path.lexists(path):
-        files = sorted(
-            (one.stat(follow_symlinks=False).st_mtime, one.path) for one in os.scandir(folder)
-        )
-        for _, surplus in files[: max(0, len(files) + 1 - MAX_SESSIONS)]:
-            os.unlink(surplus)
+        files = []
+        for one in os.scandir(folder):
+            with suppress(FileNotFoundError):  # Another process has just renamed or removed it.
+                files.append((one.stat(follow_symlinks=False).st_mtime, one.path))
+        for _, surplus in sorted(files)[: max(0, len(files) + 1 - MAX_SESSIONS)]:
+            with suppress(FileNotFoundError):
+                os.unlink(surplus)
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)

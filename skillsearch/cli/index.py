@@ -29,6 +29,7 @@ from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
+from skillsearch.roots.sources import is_bundle
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
 from skillsearch.types import IndexReport, JsonValue, Progress
@@ -103,6 +104,8 @@ def index_command(asked: Asked) -> None:
     )
     is_named = asked.roots or asked.examples
     refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
+    is_scoped = asked.scope and (asked.remove or asked.only or not asked.roots)
+    refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
     how: How = "keep" if asked.only else "remove" if asked.remove else "add"
     how = "replace" if asked.replace else how
     follows = _follows(asked, how)
@@ -117,6 +120,8 @@ def index_command(asked: Asked) -> None:
     )
     from skillsearch.reports.places import report_places
 
+    if how == "add" or (how == "replace" and not is_named):
+        check_settings(asked.settings)
     is_local = asked.settings.backend != "milvus"
     before = held_roots(asked.settings) if is_local else frozenset()
     generation = IndexFolder(asked.settings.index_dir.absolute()).current() if is_local else None
@@ -125,17 +130,18 @@ def index_command(asked: Asked) -> None:
         report, held, notes, index = build(
             change, asked, device=asked.flags["device"], progress=bars
         )
-    places = report_places(index, Path.cwd(), before) if index and follows == "hosts" else []
+    is_followed = index is not None and follows == "hosts"
+    places = report_places(index, Path.cwd(), before) if is_followed else []
     if asked.as_json:
         records = {"places": [place.to_dict() for place in places]} if places else {}
         emit_json({**report.to_dict(), **held, **records})
     else:
         _show(report, held)
         show_places(places)
-        if index:
+        if index is not None:
             ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    if index:
+    if index is not None:
         roots = index.opened.settings.roots
         notes += [_unvetted(roots)] if report.generation != generation else []
         notes.append(_outside(asked))
@@ -148,13 +154,15 @@ def _follows(asked: Asked, how: How) -> Follows | None:
     settings = asked.settings
     if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
         return None
-    is_named = asked.roots or settings.roots or getattr(asked, "examples", False)
+    is_asked = asked.roots or getattr(asked, "examples", False)
+    is_named = is_asked or settings.roots
     if how == "replace" and is_named:
         return "named"
     is_other = settings.sources.get("index_dir") == "flag"
     if is_other and (is_named or (how == "add" and held_roots(settings))):
         return None
-    return "projects" if is_named else "hosts"
+    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
+    return "projects" if is_asked or (settings.roots and is_users) else "hosts"
 
 
 def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
@@ -173,6 +181,15 @@ def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
     return report, held, [advice(index)] if is_new else [], index
 
 
+def check_settings(settings: Settings) -> None:
+    """Do the same as `app.check_size` for the roots of the settings that are not held yet."""
+    roots = [Path(root) for root in settings.roots if not is_bundle(root)]
+    held = held_roots(settings) if roots and settings.backend != "milvus" else ()
+    for root in roots:
+        if key_of(root) not in held:
+            app.check_size(root, is_agreed=app.has_agreed())
+
+
 def held_roots(settings: Settings) -> frozenset[str]:
     """Return the keys of the roots that the index of some settings holds."""
     from skillsearch.index.corpus import last_request
@@ -184,18 +201,16 @@ def held_roots(settings: Settings) -> frozenset[str]:
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
     for place in places:
-        state, path, skills, whose = place.told
-        say(f"{state}: {path} ({counted(skills, 'skill')}; {whose})")
+        say(place.told)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    roots = index.opened.settings.roots
-    doubted = [root for root in roots if root.project and root.trust == "project"]
-    new = (root.project for root in doubted if str(root.path) not in before)
-    for project in dict.fromkeys(new):
+    roots, here = index.opened.settings.roots, View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
+    for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
         question = (
             f"Do you vouch for the skills of {visible(project)}? Prompts there offer them then."
         )
@@ -232,12 +247,12 @@ def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
 
 def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
-    here = [View.of(Path.cwd())]
-    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, here)]
+    here = View.of(Path.cwd())
+    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
     if not doubted:
         return ""
-    first = doubted[0].project or doubted[0].origin or str(doubted[0].path)
+    first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
     command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 
@@ -306,6 +321,7 @@ def watch_command(asked: Asked) -> None:
 
     settings = asked.settings
     follows = _follows(asked, "add")
+    check_settings(settings)
     change = RootChange(asked.roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:
         with progress_bars() as bars:

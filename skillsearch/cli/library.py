@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,21 +17,23 @@ from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
-from skillsearch.errors import SkillError
+from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
-from skillsearch.hosts.files import Change, host_file
+from skillsearch.hosts.files import Change, host_file, switched_off, switches
+from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.moved import (
     Journal,
     Move,
+    State,
+    fault,
     move_away,
     move_back,
     open_journal,
 )
-from skillsearch.hosts.places import Place, user_places
-from skillsearch.hosts.table import hosts, library_folder, with_key
+from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
-from skillsearch.text.safe_text import listed, visible
+from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -38,13 +44,14 @@ _SWITCHES = tuple(with_key("switch"))
 
 
 @command("library")
-@click.argument("action", type=click.Choice(["move", "restore", "list"]))
+@click.argument("action", type=app.Choice(["move", "restore", "list"]))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @flag("--all everything", "With restore: bring back all.")
 @option(
     "--switch",
-    "Leave the files, and tell only this host not to list the skills.",
-    type=click.Choice(_SWITCHES),
+    f"Leave the files, and tell only this host not to list the skills: {', '.join(_SWITCHES)}.",
+    type=app.Choice(tuple(hosts())),
+    metavar="HOST",
 )
 @flag("--yes", "Do it without asking.")
 @app.as_json
@@ -56,8 +63,7 @@ def library_command(asked: Asked) -> int:
     shows what is away. A journal beside the library is written before each step, so that whatever
     ends a move, the next command completes or undoes it. Skills of plugins and projects stay.
     """
-    refuse(asked.action == "move" and not asked.names, "move needs the NAMEs of skills.")
-    refuse(asked.everything and asked.action != "restore", "--all is for restore.")
+    _check(asked)
     with open_journal() as journal:
         if asked.action == "move":
             done = _move(journal, asked)
@@ -76,57 +82,134 @@ def library_command(asked: Asked) -> int:
     return 0 if done else 1
 
 
+def _check(asked: Asked) -> None:
+    is_move, is_restore = asked.action == "move", asked.action == "restore"
+    refuse(asked.everything and not is_restore, "--all is for restore.")
+    refuse(asked.everything and asked.names, "--all is instead of NAMEs; leave out one of them.")
+    refuse(is_move and not asked.names, "move needs the NAMEs of skills.")
+    refuse(asked.names and not (is_move or is_restore), "list takes no NAMEs; it lists all.")
+    refuse(asked.switch and not is_move, "--switch is for move; restore undoes it by NAME.")
+    refuse(
+        asked.switch not in (None, *_SWITCHES),
+        f"{asked.switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
+        "--switch, move takes the skills out of the folders of all hosts.",
+    )
+
+
 def _move(journal: Journal, asked: Asked) -> bool:
     index = _open_index()
-    found = map(index.find, asked.names)
-    documents = list({document.doc_id: document for document in found}.values())
-    places = [_place_of(document) for document in documents]
-    before = _counts(index)
-    for document, place in zip(documents, places, strict=True):
-        readers = [asked.switch] if asked.switch else place.hosts
-        titles = listed((hosts()[name]["title"] for name in readers), _SHOWN)
-        say(f"{document.name}: {Path(document.path).parent}, listed no more by {titles}")
-    if not _agrees(asked):
-        return False
-    for document in documents:
-        folder = Path(document.path).parent
-        if asked.switch:
-            _switch_off(journal, asked.switch, document.name)
-        else:
-            move_away(journal, folder, document.name)
+    listings, before = Listings(), _counts(index)
+    found = {Path(document.path).parent: document for document in map(index.find, asked.names)}
+    if asked.switch:
+        steps = _to_switch_off(journal, asked.switch, found, listings)
+    else:
+        steps = _to_move(journal, index, found, listings)
+    if not (steps and _agrees(asked)):
+        return not steps
+    is_done = _do(steps, "not moved")
     if not asked.switch:
         follows = IndexRequest.load(index.folder)
         is_followed = follows is not None and follows.follows == "hosts"
-        roots = () if is_followed else (library_folder(),)
+        is_empty = not any(library_folder().iterdir())
+        roots = () if is_followed or is_empty else (library_folder(),)
         index.apply(RootChange(roots, "add"), missing="keep")
-    _tell(before, _counts(index) if not asked.switch else _less(before, asked), len(index))
-    return True
+    _tell(before, _counts(index), len(index))
+    return is_done
+
+
+def _to_move(
+    journal: Journal, index: SkillIndex, found: Mapping[Path, Document], listings: Listings
+) -> list[Callable[[], object]]:
+    """Tell what would be moved; return the steps. What lies within another goes along with it."""
+    steps: list[Callable[[], object]] = []
+    for folder, document in found.items():
+        paths = listings.movable(folder, document.name)
+        if found.keys() & set(folder.parents):
+            continue
+        titles = _titles(listings.readers(folder))
+        within, same = [], []
+        for other in index.documents():
+            place = Path(other.path).parent
+            if paths == (folder,) and folder in place.parents:
+                within.append(other.name)
+            elif other.name == document.name and place not in found and listings.readers(place):
+                same.append(index.handle(other))
+        for path in paths:
+            say(f"{document.name}: {path}, listed no more by {titles}")
+            steps.append(partial(move_away, journal, path, document.name))
+        if within:
+            say(f"With {document.name} go the skills within it: {listed(within, _SHOWN)}")
+        if same:
+            say(f"Others have the name {document.name} too, and stay: {listed(same, _SHOWN)}")
+    return steps
+
+
+def _to_switch_off(
+    journal: Journal, host: str, found: Mapping[Path, Document], listings: Listings
+) -> list[Callable[[], object]]:
+    """Tell what the host would list no more; return the steps."""
+    file, names = host_file(host, hook="hook" in HOSTS[host]), list[str]()
+    for folder, document in found.items():
+        name, readers = document.name, listings.readers(folder)
+        if host not in readers:
+            raise SkillError(
+                f"{name} ({folder}) is no skill of yours that {_titles([host])} lists, so its "
+                f"switch would do nothing. Hosts that list it: {_titles(readers) or 'none'}."
+            )
+        if name in switched_off(host):
+            say(f"{name}: switched off in {file} already")
+        else:
+            say(f"{name}: {folder}, listed no more by {_titles([host])}")
+            names.append(name)
+    change = Change.plan(file, [switch_entry(host, name, is_off=True) for name in names])
+    click.echo(change.diff(), err=True, nl=change.is_needed)
+    return (
+        [partial(_switch_off, journal, host, list(dict.fromkeys(names)), change)] if names else []
+    )
+
+
+def _do(steps: Iterable[Callable[[], object]], what: str) -> bool:
+    """Take steps, each whatever became of those before; tell of those that failed."""
+    is_done = True
+    for step in steps:
+        try:
+            step()
+        except (SkillSearchError, OSError) as exc:
+            say(f"{what}: {fault(exc) if isinstance(exc, OSError) else exc}")
+            is_done = False
+    return is_done
+
+
+def _titles(names: Iterable[str]) -> str:
+    return listed((hosts()[name]["title"] for name in names), _SHOWN)
 
 
 def _restore(journal: Journal, asked: Asked) -> bool:
     away = journal.away()
-    wanted = [move for move in away if asked.everything or move.name in asked.names]
-    if lost := set(asked.names) - {move.name for move in away}:
+    names = {move.name.casefold() for move in away}
+    if lost := [name for name in asked.names if name.casefold() not in names]:
         there = listed((move.name for move in away), _SHOWN) or "none"
-        raise SkillError(f"{sorted(lost)[0]!r} is not away. Skills that are: {there}.")
+        raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
+    given = names if asked.everything else set(map(str.casefold, asked.names))
+    wanted = [move for move in away if move.name.casefold() in given]
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
         return not away
+    wanted.sort(key=lambda move: len(Path(move.source).parts))  # what holds another comes first
     for move in wanted:
-        say(f"{move.name}: back to {move.source}")
+        back = (
+            f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
+        )
+        say(f"{move.name}: {back}")
     if not _agrees(asked):
         return False
-    problems = []
-    for move in wanted:
-        try:
-            (_switch_on if move.switch else move_back)(journal, move)
-        except SkillError as exc:
-            problems.append(str(exc))
-    for problem in problems:
-        say(f"not restored: {problem}")
     index = _open_index()
+    before = _counts(index)
+    undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
+    is_done = _do(undo, "not restored")
     index.refresh(keep_missing=True)
-    return not problems
+    _tell(before, _counts(index), len(index))
+    return is_done
 
 
 def _open_index() -> SkillIndex:
@@ -143,61 +226,52 @@ def _open_index() -> SkillIndex:
     return SkillIndex.build(change, folder)[0]
 
 
-def _place_of(document: Document) -> Place:
-    """Return the folder of hosts that a skill lies in, or refuse what is not to be moved."""
-    folder = Path(document.path).parent
-    for place in user_places():
-        is_movable = bool(place.hosts) and not place.plugin
-        if is_movable and Path(place.path).resolve() in folder.parents:
-            return place
-    raise SkillError(
-        f"{document.name} ({visible(document.path)}) lies in no folder where hosts look for skills "
-        "of yours, so it is not moved. Those of plugins and projects are the hosts' to turn off."
-    )
-
-
 def _counts(index: SkillIndex) -> dict[str, int]:
     """Return how many of the user's skills each host lists, but for those of plugins."""
-    found = dict.fromkeys(hosts(), 0)
-    folders = {str(Path(place.path).resolve()): place for place in user_places()}
-    for document in index.documents():
-        place = folders.get(document.root)
-        for host in place.hosts if place and not place.plugin else ():
-            found[host] += 1
-    return found
-
-
-def _less(before: dict[str, int], asked: Asked) -> dict[str, int]:
-    return before | {asked.switch: before[asked.switch] - len(asked.names)}
+    listings = Listings()
+    found = Counter(
+        host
+        for document in index.documents()
+        for host in listings.hosts_of(Path(document.path).parent, document.name)
+    )
+    return {host: found[host] for host in hosts()}
 
 
 def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
     for host, count in before.items():
         if count != after[host]:
-            title = hosts()[host]["title"]
-            say(f"{title}: {count} → {after[host]} of your skills listed; all {found} are found")
+            less = f"{title_of(host)}: {count} → {after[host]} of your skills listed"
+            say(f"{less}; all {found} are found")
 
 
-def _switch_off(journal: Journal, host: str, name: str) -> None:
-    file = host_file(host, hook="hook" in HOSTS[host])
-    number = max(journal.moves, default=0) + 1
-    move = Move(number, name, str(file), "", "moving", switch=host)
-    change = Change.plan(file, [switch_entry(host, name, is_off=True)])
-    journal.note(move)
-    _write(change)
-    journal.note(replace(move, state="moved"))
+def _switch_off(journal: Journal, host: str, names: Iterable[str], change: Change) -> None:
+    said, known = switches(host), {(move.switch, move.name): move for move in journal.away()}
+    moves = []
+    for name in names:
+        same = known.get((host, name))
+        number = same.number if same else max(journal.moves, default=0) + 1
+        before = json.dumps(said[name]) if name in said else ""
+        move = Move(number, name, str(change.path), "", "moving", switch=host, before=before)
+        journal.note(move)
+        moves.append(move)
+    state: State = "restored"
+    try:
+        change.write()
+        state = "moved"
+    finally:
+        for move in moves:
+            journal.note(replace(move, state=state))
 
 
 def _switch_on(journal: Journal, move: Move) -> None:
-    change = Change.plan(Path(move.source), [switch_entry(move.switch, move.name, is_off=False)])
-    _write(change)
-    journal.note(replace(move, state="restored"))
-
-
-def _write(change: Change) -> None:
-    if change.is_needed:
+    file = Path(move.source)
+    if move.name in switched_off(move.switch, file):  # else its user has said otherwise since
+        entry = switch_entry(move.switch, move.name, is_off=False)
+        value = json.loads(move.before) if move.before else None
+        change = Change.plan(file, [entry._replace(value=value)])
         click.echo(change.diff(), err=True)
         change.write()
+    journal.note(replace(move, state="restored"))
 
 
 def _agrees(asked: Asked) -> bool:

@@ -35,6 +35,7 @@ _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
 """Of an overview; repeated here, so that ``query`` does not import what renders them."""
+_LOW_THRESHOLD = 0.1
 _COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
@@ -180,9 +181,11 @@ def _show(answer: Answer, *, as_json: bool) -> None:
         show_rows(votes)
         click.echo()
     if result.state == "none":
+        is_low = result.threshold <= _LOW_THRESHOLD
+        lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
         say(
-            f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request, lower "
-            "the threshold (--threshold 0.1), or look at what there is: skillsearch list"
+            f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
+            "or look at what there is: skillsearch list"
         )
     elif is_terminal():
         from skillsearch.cli.tables import print_hits, print_perhaps
@@ -322,7 +325,7 @@ def _body(library: SkillLibrary, name: str) -> str:
 @option(
     "--client",
     "The host to answer. [default: by the name of its event]",
-    type=click.Choice(hook.CLIENTS),
+    type=app.Choice(hook.CLIENTS),
 )
 @app.index_dir
 @flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")

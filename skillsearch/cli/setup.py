@@ -33,6 +33,7 @@ from skillsearch.hosts.entries import (
 )
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
 from skillsearch.hosts.places import has_places
+from skillsearch.index.request import key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -48,7 +49,7 @@ _ON_PATH = (
 
 @command("setup")
 @flag("--yes", "Do it without asking.")
-@option("--only KIND", "Of each host, only its server or its hook.", type=click.Choice(_KINDS))
+@option("--only KIND", "Of each host, only its server or its hook.", type=app.Choice(_KINDS))
 @flag("--remove", "Take our entries out of the files of all hosts; the index stays.")
 @app.as_json
 def setup_command(asked: Asked) -> int:
@@ -68,11 +69,15 @@ def setup_command(asked: Asked) -> int:
         settings = load_settings(index_dir=user_index_dir())
     index_dir, change = settings.index_dir.absolute(), None
     roots: list[str] = []
+    is_new = False
     if not asked.remove:
         change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
         with suppress(ConfigError):  # there is nothing to index
-            named = change.named(last_request(IndexFolder(index_dir)))
+            held = last_request(IndexFolder(index_dir))
+            named = change.named(held)
             roots = [shown(source_of(root)) for root in named]
+            is_held = held is not None and held.follows in ("hosts", "named")
+            is_new = not (is_held and held_roots(settings) >= set(map(key_of, named)))
     hosts = [
         _Planned.of(client, *part) for client in HOSTS for part in _files(client, index_dir, asked)
     ]
@@ -84,8 +89,11 @@ def setup_command(asked: Asked) -> int:
         host.tell()
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    if hosts or roots:
+    if is_new or asked.yes * bool(hosts or roots) or any(host.is_open for host in hosts):
         done = _agrees(asked)
+    elif hosts or roots:
+        done = False
+        say("Nothing is to be done: all of this is so already.")
     else:
         done = asked.yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
@@ -169,6 +177,11 @@ class _Planned:
         state = "remove" if entries[0].value is None else "write"
         return cls(row | {"state": state}, entries, change, note)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is not yet as it should be."""
+        return self.change is not None or "reason" in self.row
+
     def tell(self) -> None:
         """Show the change as a diff, or why there is none, and what else to know."""
         if self.change:
@@ -202,7 +215,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 
 
 @command("mcp-config")
-@click.argument("client", type=click.Choice(tuple(HOSTS)), metavar="CLIENT")
+@click.argument("client", type=app.Choice(tuple(HOSTS)), metavar="CLIENT")
 @app.roots(must_exist=True)
 @app.index_dir
 @app.languages

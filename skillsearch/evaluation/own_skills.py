@@ -71,7 +71,7 @@ def read_skills(paths: Sequence[Path], problems: list[Diagnostic]) -> list[Skill
         else:
             problems += (replace(one, path=printable(one.path)) for one in found.diagnostics)
     documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
-    for one in find_shadowed(documents, [str(root.path) for root in roots]):
+    for one in find_shadowed(documents, roots):
         message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
         problems.append(Diagnostic("shadowed", "note", message, printable(one.document.path)))
         del skills[one.document.doc_id]

@@ -73,6 +73,18 @@ def distrust(client: str, folder: Path) -> str:
     )
 
 
+def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
+    """Return what a host's own switch says of skills, by their names; in its file, or another."""
+    file = file or host_file(client, hook="hook" in HOSTS[client])
+    return _table(file, *HOSTS[client]["switch"]["tables"])
+
+
+def switched_off(client: str, file: Path | None = None) -> set[str]:
+    """Return the names of the skills that a host's own switch tells it not to list."""
+    off = HOSTS[client]["switch"]["value"]
+    return {name for name, value in switches(client, file).items() if value == off}
+
+
 def _table(path: Path, *keys: str) -> dict[str, JsonValue]:
     with suppress(OSError, ConfigError):
         return read_table(_read(path)[0] or b"", *keys)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import stat
@@ -30,6 +31,7 @@ State = Literal["moving", "moved", "restoring", "restored"]
 STATES: tuple[State, ...] = get_args(State)
 _JOURNAL, _INCOMING, _LEAVING = "journal.jsonl", ".incoming-", ".leaving-"
 _LOCK_SECONDS = 60.0
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Move(Record):
     """A skill folder that was moved: where from, where to, and how far that is.
 
     The `link` is the text of a link that stood there instead of a folder, else empty. With a
-    `switch`, nothing was moved: that host was told in the file `source` not to list it.
+    `switch`, nothing was moved: that host was told in the file `source` not to list it, which said
+    `before` of it, as JSON, or nothing.
     """
 
     number: int
@@ -47,6 +50,7 @@ class Move(Record):
     state: State
     link: str = ""
     switch: str = ""
+    before: str = ""
 
 
 class Journal:
@@ -92,7 +96,8 @@ class Journal:
 def open_journal() -> Iterator[Journal]:
     """Open the journal, which no other process can meanwhile, and finish what was left half done.
 
-    A StorageError if it cannot be read or written.
+    A StorageError if it cannot be read or written. What cannot be finished is told, and is tried
+    again by whoever opens it next.
     """
     base = config.data_dir()
     try:
@@ -101,16 +106,22 @@ def open_journal() -> Iterator[Journal]:
             journal = Journal(base / _JOURNAL)
             for move in list(journal.moves.values()):
                 if move.state in ("moving", "restoring"):
-                    _settle(journal, move)
+                    try:
+                        _settle(journal, move)
+                    except OSError as exc:
+                        logger.warning("%s is in the middle of a move: %s", move.name, fault(exc))
             yield journal
     except TimeoutError as exc:
         raise StorageError(f"Another process uses {base}; wait until it is done.") from exc
     except OSError as exc:
-        raise StorageError(f"{base} cannot be used: {exc.strerror or exc}.") from exc
+        raise StorageError(f"{fault(exc, base)}. Correct that, and try again.") from exc
 
 
 def move_away(journal: Journal, folder: Path, name: str) -> Move:
-    """Move a skill folder, or the link to one, into the library; a SkillError if it is gone."""
+    """Move a skill folder, or the link to one, into the library.
+
+    A SkillError if it is gone, a StorageError if it cannot be moved; then it is where it was.
+    """
     if not os.path.lexists(folder):
         raise SkillError(f"{folder} is not there any more.")
     number = max(journal.moves, default=0) + 1
@@ -119,23 +130,56 @@ def move_away(journal: Journal, folder: Path, name: str) -> Move:
         target = target.with_name(f"{folder.name}-{number}")
     link = str(folder.readlink()) if folder.is_symlink() else ""
     move = Move(number, name, str(folder), str(target), "moving", link)
-    journal.note(move)
-    _transfer(move, folder, target)
-    return _noted(journal, move, "moved")
+    return _carry_out(journal, move)
 
 
 def move_back(journal: Journal, move: Move) -> Move:
-    """Move a skill back to where it was; a SkillError if something lies there now."""
+    """Move a skill back to where it was; fails as `move_away`, and if something lies there now."""
     source, target = Path(move.source), Path(move.target)
+    for other in journal.away():
+        if not other.switch and Path(other.source) in source.parents:
+            raise SkillError(
+                f"{move.name} lay within {other.name}, which is away; restore {other.name} first."
+            )
+    if not os.path.lexists(target):
+        _noted(journal, move, "restored")
+        raise SkillError(
+            f"{target} is gone, and so is {move.name}; it is no longer among those that are away."
+        )
     if os.path.lexists(source):
         raise SkillError(
             f"Something lies at {source} again, so {move.name} stays in {target}; move one of them."
         )
-    source.parent.mkdir(parents=True, exist_ok=True)
-    move = replace(move, state="restoring")
+    return _carry_out(journal, replace(move, state="restoring"))
+
+
+def _carry_out(journal: Journal, move: Move) -> Move:
     journal.note(move)
-    _transfer(move, target, source)
-    return _noted(journal, move, "restored")
+    begin, end = _ends(move)
+    goal: State = "moved" if move.state == "moving" else "restored"
+    try:
+        end.parent.mkdir(parents=True, exist_ok=True)
+        _transfer(move, begin, end)
+    except OSError as exc:
+        _settle(journal, move)
+        if journal.moves[move.number].state != goal:
+            raise StorageError(f"{move.name} stays in {begin}: {fault(exc)}.") from exc
+    return _noted(journal, move, goal)
+
+
+def _ends(move: Move) -> tuple[Path, Path]:
+    """Return from where to where it goes."""
+    paths = (Path(move.source), Path(move.target))
+    return paths if move.state == "moving" else paths[::-1]
+
+
+def fault(exc: OSError, path: Path | str = "") -> str:
+    """Return what went wrong with which path: the one of the error, else the given one."""
+    if isinstance(exc, shutil.Error):  # of all that could not be copied
+        path, _, reason = exc.args[0][0]
+        return f"{path}: {reason}"
+    path = exc.filename or path
+    return f"{path}: {exc.strerror}" if path and exc.strerror else str(exc)
 
 
 def _noted(journal: Journal, move: Move, state: State) -> Move:
@@ -150,11 +194,9 @@ def _settle(journal: Journal, move: Move) -> None:
     if move.switch:  # Whether it was written does not matter: to take it out again does no harm.
         _noted(journal, move, "moved")
         return
-    paths = (Path(move.source), Path(move.target))
-    begin, end = paths if is_going else paths[::-1]
+    begin, end = _ends(move)
     for left in (_incoming(move, end), _leaving(move, begin)):
-        if left.is_dir():
-            shutil.rmtree(left)
+        _discard(left)
     is_there, has_come = os.path.lexists(begin), os.path.lexists(end)
     if is_there and has_come:
         if begin.is_symlink() or _digest(begin) == _digest(end):
@@ -169,6 +211,9 @@ def _settle(journal: Journal, move: Move) -> None:
 
 def _transfer(move: Move, begin: Path, end: Path) -> None:
     """Move a folder or link, so that at each moment it is whole in one of the two places."""
+    for parent in (begin.parent, end.parent):
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(parent))
     if move.link:
         # Relative to another folder, the text of a link would mean something else.
         text = move.link if move.state == "restoring" else os.path.realpath(begin)
@@ -181,18 +226,31 @@ def _transfer(move: Move, begin: Path, end: Path) -> None:
     except OSError as exc:
         if exc.errno != errno.EXDEV:
             raise
+        _check_copyable(begin)
         incoming = _incoming(move, end)
         shutil.copytree(begin, incoming, symlinks=True)
         for path in (incoming, *incoming.rglob("*")):
             if not path.is_symlink():
                 sync_to_disk(path)
         if _digest(incoming) != _digest(begin):
-            raise StorageError(f"{begin} changed while it was copied; nothing was moved.") from exc
+            reason = "it changed while it was copied; try again"
+            raise OSError(errno.EBUSY, reason, str(begin)) from exc
         Path(incoming).rename(end)
         sync_to_disk(end.parent)
         _remove(move, begin)
     sync_to_disk(begin.parent)
     sync_to_disk(end.parent)
+
+
+def _check_copyable(folder: Path) -> None:
+    """Raise an OSError for what cannot be copied, before anything is."""
+    for path in (folder, *folder.rglob("*")):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            reason = "a pipe, socket or device cannot be copied to another disk; take it out"
+            raise OSError(errno.ENOTSUP, reason, str(path))
+        if not (stat.S_ISLNK(mode) or os.access(path, os.R_OK)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _remove(move: Move, path: Path) -> None:
@@ -203,8 +261,22 @@ def _remove(move: Move, path: Path) -> None:
         leaving = _leaving(move, path)
         Path(path).rename(leaving)
         sync_to_disk(path.parent)
-        shutil.rmtree(leaving)
+        _discard(leaving)
     sync_to_disk(path.parent)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder that is whole at the other place, even a read-only one; tell what stays."""
+    if not folder.is_dir():
+        return
+    try:
+        for path, _, _ in os.walk(folder):
+            Path(path).chmod(stat.S_IRWXU)
+        shutil.rmtree(folder)
+    except OSError as exc:
+        logger.warning(
+            "%s is what a move has left, and cannot be removed: %s. Delete it.", folder, fault(exc)
+        )
 
 
 def _incoming(move: Move, end: Path) -> Path:

@@ -21,8 +21,9 @@ class Place:
         path: As hosts name it, absolute.
         project: The folder from which its skills are seen; None for those of the user.
         plugin: The id of the plugin that it is a part of, else empty; `version` is the plugin's.
-        is_enabled: Whether the host uses it: False for a plugin that is turned off, and for a
-            version that is not the installed one.
+        is_enabled: Whether the host uses it: False for a plugin that is turned off, by the user or
+            in the project, for a version that is not the installed one, and for what is outside.
+        is_outside: Whether a link leads to it out of the project, so that it is not looked into.
     """
 
     path: Path
@@ -31,6 +32,7 @@ class Place:
     plugin: str = ""
     is_enabled: bool = True
     version: str = ""
+    is_outside: bool = False
 
 
 def user_places() -> tuple[Place, ...]:
@@ -73,28 +75,42 @@ def project_of(folder: Path) -> Path | None:
     return next(projects, None) or next(others, None)
 
 
+def project_folders() -> tuple[str, ...]:
+    """Return the folders of a project in which hosts look for skills, in the order of the table."""
+    return tuple(_readers("project"))
+
+
+def up_to_project(folder: Path) -> Iterator[Path]:
+    """Yield a folder and those above it, by their real paths, up to its project; none without."""
+    project = project_of(folder)
+    for around in _around(folder) if project else ():
+        yield around
+        if around == project:
+            return
+
+
 def project_places(folder: Path) -> tuple[Place, ...]:
     """Return the folders of the project around a folder, the nearest first.
 
-    A nested one belongs to the folder that holds it. What a link leads to outside of the project is
-    none of its folders.
+    A nested one belongs to the folder that holds it. What a link leads to outside of the project
+    is not enabled.
     """
     project = project_of(folder)
     if project is None:
         return ()
     mine = {os.path.realpath(place.path) for place in _user_folders()}
     found: dict[str, Place] = {}
-    for around in _around(folder):
+    for around in up_to_project(folder):
         for name, readers in _readers("project").items():
             path = f"{around}/{name}"
             if not os.path.isdir(path):  # noqa: PTH112
                 continue
             real = os.path.realpath(path)
-            if real.startswith(f"{project}/") and real not in mine:
-                known = found.get(real, Place(Path(path), (), around))
+            if real not in mine:
+                is_outside = not real.startswith(f"{project}/")
+                new = Place(Path(path), (), around, "", not is_outside, is_outside=is_outside)
+                known = found.get(real, new)
                 found[real] = replace(known, hosts=tuple(dict.fromkeys((*known.hosts, *readers))))
-        if around == project:
-            break
     return (*found.values(), *_of_plugins(project))
 
 

@@ -39,7 +39,7 @@ class Plugin(NamedTuple):
 
 
 def plugins_of(host: str, project: Path | None = None) -> list[Plugin]:
-    """Return the plugins of a host that its user has, or that are enabled in a project alone."""
+    """Return the plugins of a host that its user has, or those that a project has otherwise."""
     kind, place = hosts()[host].get("plugins", ("", ""))
     found = READERS[kind](Path(folder_of(place)), project) if kind else iter(())
     return list(itertools.islice(found, _MAX_PLUGINS))
@@ -65,8 +65,8 @@ def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
             is_enabled = is_mine
             if project is not None:
                 is_here = not of_project or _is_same(_text(entry.get("projectPath")), project)
-                is_enabled = theirs.get(name, of_project and mine.get(name, usual))
-                if is_mine or not is_here or (not is_enabled and not of_project):
+                is_enabled = theirs.get(name, is_mine or (of_project and mine.get(name, usual)))
+                if not is_here or (is_enabled == is_mine and not of_project):
                     continue
             skills = _skills(folder, manifest.get("skills"))
             yield Plugin(name, folder, _text(entry.get("version")), is_enabled, skills)

@@ -29,6 +29,11 @@ def with_key(key: str) -> Rows:
     return {name: row for name, row in hosts().items() if key in row}
 
 
+def title_of(host: str) -> str:
+    """Return the name of a host as it is written."""
+    return str(hosts()[host]["title"])
+
+
 def folder_of(template: str) -> str:
     """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
     text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)

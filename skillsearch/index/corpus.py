@@ -84,7 +84,9 @@ class IndexSettings:
         trust = {str(root.path): root.trust for root in given}
         named = tuple(source_behind(root) or str(root) for root in roots)
         sources = named if any(map(is_bundle, named)) else ()
-        return IndexRequest(roots, model, self.with_body, sources, self.languages, trust)
+        projects = {str(root.path): root.projects for root in self.roots if root.projects}
+        known = (sources, self.languages, trust)
+        return IndexRequest(roots, model, self.with_body, *known, projects=projects)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
@@ -100,8 +102,11 @@ class IndexSettings:
             first, second = map(int, values["analysis"])
             if not channels or values["languages"] not in LANGUAGES:
                 raise ValueError("it has no channel, or is for unknown languages")
-            roots = tuple(Root(Path(path), *more) for path, *more in values["roots"])
-            if any(len(one) != 5 or one[2] not in TRUSTS for one in values["roots"]):
+            roots = tuple(
+                Root(Path(path), alias, trust, origin, tuple(projects), tuple(hidden_from))
+                for path, alias, trust, origin, projects, hidden_from in values["roots"]
+            )
+            if any(root.trust not in TRUSTS for root in roots):
                 raise ValueError("a root has an unknown trust")
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
             return cls(roots, channels, values["languages"], could_add, with_body, (first, second))

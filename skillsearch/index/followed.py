@@ -10,9 +10,16 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from skillsearch.hosts.places import Place, project_of, project_places, user_places
-from skillsearch.index.request import Follows, IndexRequest, key_of
+from skillsearch.hosts.places import (
+    Place,
+    project_folders,
+    project_places,
+    up_to_project,
+    user_places,
+)
+from skillsearch.index.request import Follows, IndexRequest, SeenBy, key_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.text.safe_text import visible
 
@@ -21,9 +28,34 @@ _FOLDERS_A_SKILL = 50
 """Folders that are looked into for each skill that may be counted."""
 
 
+class Followed(NamedTuple):
+    """A folder that an index takes up, and who sees it: see `IndexRequest.seen_by`."""
+
+    path: Path
+    plugin: str
+    seen_by: SeenBy
+
+    @classmethod
+    def of(cls, enabled: Sequence[Place], places: Sequence[Place]) -> Followed:
+        """Join the same folder of the user and of some projects; the user's is everybody's."""
+        is_mine = any(place.project is None for place in enabled)
+        projects = () if is_mine else _projects_of(enabled)
+        hidden_from = _projects_of([one for one in places if not one.is_enabled]) if is_mine else ()
+        return cls(enabled[0].path, enabled[0].plugin, (projects, hidden_from))
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The projects that it is seen from; none if that is everywhere."""
+        return self.seen_by[0]
+
+
+def _projects_of(places: Sequence[Place]) -> tuple[str, ...]:
+    return tuple(sorted({key_of(place.project) for place in places if place.project}))
+
+
 def followed_places(
     held: IndexRequest | None, follows: Follows | None, folders: Iterable[str | Path]
-) -> dict[str, Place]:
+) -> dict[str, Followed]:
     """Return what an index is to take up for questions from some folders, by the key of the root.
 
     It may be among the roots that somebody has named, or have been taken out by the user.
@@ -33,46 +65,74 @@ def followed_places(
     places, looked_at = list(user_places() if follows == "hosts" else ()), set[str]()
     for folder in map(Path, folders):
         places += project_places(folder)
-        looked_at |= set(map(str, _up_to_project(folder)))
-    found = _enabled(places)
-    for key in held.followed if held else ():
-        project = held.projects.get(key, "") if held else ""
-        if project and project not in looked_at and os.path.isdir(key):  # noqa: PTH112  # many
-            found.setdefault(key, Place(Path(key), (), Path(project)))
-    return found
+        looked_at |= set(map(str, up_to_project(folder)))
+    if held:
+        places += _elsewhere(held, looked_at)
+    return _joined(places)
+
+
+def _elsewhere(held: IndexRequest, looked_at: Collection[str]) -> Iterator[Place]:
+    """Yield what an index has learned of projects that are not looked at now."""
+    for key in filter(os.path.isdir, held.followed):  # many
+        for is_enabled, projects in zip((True, False), held.seen_by(key), strict=True):
+            for project in filter(os.path.isdir, projects):
+                if project not in looked_at:
+                    yield Place(Path(key), (), Path(project), is_enabled=is_enabled)
+
+
+def in_order(places: Mapping[str, Followed]) -> list[Followed]:
+    """Return places, by the keys of their roots, in the order of their skills of one name.
+
+    The user's come first, as they are given. Those of projects follow, whatever came before: the
+    nearest first, each in the order of the table, plugins last.
+    """
+
+    def rank(item: tuple[str, Followed]) -> tuple[object, ...]:
+        key, place = item
+        if not place.projects:
+            return ()
+        project = max(map(Path, place.projects), key=lambda one: (len(one.parts), str(one)))
+        folders = [os.path.realpath(project / name) for name in project_folders()]
+        number = folders.index(key) if key in folders else len(folders)
+        is_plugin = number == len(folders)
+        return is_plugin, -len(project.parts), str(project), number, key
+
+    return [place for _, place in sorted(places.items(), key=rank)]
 
 
 def is_followed(held: IndexRequest, folders: Iterable[str | Path]) -> bool:
     """Return, in a moment, whether an index holds what it is to take up, and nothing else."""
-    wanted = followed_places(held, held.follows, folders).keys()
-    return wanted <= held.aliases.keys() | set(held.left_out) and set(held.followed) <= wanted
+    wanted, followed = followed_places(held, held.follows, folders), set(held.followed)
+    is_held = wanted.keys() <= held.aliases.keys() | set(held.left_out)
+    is_known = all(held.seen_by(key) == wanted[key].seen_by for key in followed & wanted.keys())
+    return is_held and followed <= wanted.keys() and is_known
 
 
-def usual_places() -> dict[str, Place]:
+def usual_places() -> dict[str, Followed]:
     """Return where hosts look for skills from the working folder, its project's before the user's.
 
     They are by the key of the root.
     """
-    return _enabled((*project_places(Path.cwd()), *user_places()))
+    return _joined((*project_places(Path.cwd()), *user_places()))
 
 
 def project_around(root: str | Path) -> str:
     """Return the folder from which hosts see a root, if that is one of a project; else nothing."""
-    places = _enabled(project_places(Path(root)))
-    place = places.get(key_of(root))
-    return str(place.project) if place and place.project else ""
+    place = _joined(project_places(Path(root))).get(key_of(root))
+    return place.projects[0] if place else ""
 
 
 def with_projects(held: IndexRequest) -> IndexRequest:
     """Return a request of before roots had projects with those that were taken up in one."""
     if held.follows is not None:
         return held
-    projects = {key: around for key in held.found if (around := project_around(key))}
+    projects = {key: (around,) for key in held.found if (around := project_around(key))}
     found = tuple(key for key in held.found if key not in projects)
-    return replace(held, found=found, followed=tuple(projects), projects=projects)
+    known = {**held.projects, **projects}
+    return replace(held, found=found, followed=tuple(projects), projects=known)
 
 
-def labels(places: Mapping[str, Place], taken: Collection[str]) -> dict[str, str]:
+def labels(places: Mapping[str, Followed], taken: Collection[str]) -> dict[str, str]:
     """Return aliases for the roots of plugins, by their keys: the names of the plugins."""
     found: dict[str, str] = {}
     for key, place in places.items():
@@ -82,20 +142,16 @@ def labels(places: Mapping[str, Place], taken: Collection[str]) -> dict[str, str
     return found
 
 
-def _enabled(places: Sequence[Place]) -> dict[str, Place]:
-    found: dict[str, Place] = {}
+def _joined(places: Iterable[Place]) -> dict[str, Followed]:
+    found: dict[str, list[Place]] = {}
     for place in places:
-        if place.is_enabled:
-            found.setdefault(key_of(place.path), place)
-    return found
-
-
-def _up_to_project(folder: Path) -> Iterator[Path]:
-    project = project_of(folder)
-    for around in (folder, *folder.parents) if project else ():
-        yield around
-        if around == project:
-            return
+        if not place.is_outside:
+            found.setdefault(key_of(place.path), []).append(place)
+    return {
+        key: Followed.of([place for place in some if place.is_enabled], some)
+        for key, some in found.items()
+        if any(place.is_enabled for place in some)
+    }
 
 
 def count_skills(roots: Iterable[Path], most: int) -> int:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.index.documents import Document
-from skillsearch.index.relatives import are_kin
+from skillsearch.index.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import Diagnostic, Family, Hit, Relative, Skill
+from skillsearch.types import Diagnostic, Family, Hit, Relative, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
@@ -153,25 +153,54 @@ class Shadowed:
     number: int
 
 
-def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
-    """Find the skills that others of the same name take precedence over, by id."""
+def find_shadowed(documents: DocumentStore, roots: Sequence[Root]) -> tuple[Shadowed, ...]:
+    """Find the skills that others of the same name take precedence over, by id.
+
+    One of a project and one of the user or another project are both found, unless one is a copy.
+    """
     shadowed = _shadowed(_namesakes(documents, documents.living), roots)
     return tuple(sorted(shadowed, key=lambda each: each.document.doc_id))
 
 
-def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[str]) -> Iterator[Shadowed]:
+def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[Root]) -> Iterator[Shadowed]:
+    paths, projects = [str(root.path) for root in roots], _projects(roots)
     for namesakes in groups:
-        best, superseded = _preferred(list(namesakes.values()), roots)
-        meant = {document.doc_id for document in best}
+        first = preferred(list(namesakes.values()), paths)
+        scopes: dict[tuple[str, ...], dict[int, Document]] = {}
         for number, document in namesakes.items():
-            if document.doc_id not in meant:
-                yield Shadowed(document, superseded.get(document.doc_id, best[0]), number)
+            scopes.setdefault(projects.get(document.root, ()), {})[number] = document
+        for some in scopes.values():
+            best, by = _preferred(list(some.values()), paths)
+            for one in best if best[0].root != first[0].root else ():
+                copies = (other for other in first[:_MOST_COMPARED] if are_alike(other, one))
+                if copied := next(copies, None):
+                    by[one.doc_id] = copied
+            meant = {document.doc_id for document in best}
+            for number, document in some.items():
+                if document.doc_id in by or document.doc_id not in meant:
+                    yield Shadowed(document, by.get(document.doc_id, best[0]), number)
 
 
-def name_problems(documents: DocumentStore, roots: Sequence[str]) -> Iterator[Diagnostic]:
-    """Tell each name that stands twice in a root: as a warning if it means none of its skills."""
+def _projects(roots: Sequence[Root]) -> dict[str, tuple[str, ...]]:
+    return {str(root.path): root.projects for root in roots}
+
+
+def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[Diagnostic]:
+    """Tell each name that stands twice in a root: as a warning if it means none of its skills.
+
+    And each that stands for skills of the user and of a project.
+    """
+    paths, projects = [str(root.path) for root in roots], _projects(roots)
+    gone = {one.document.doc_id for one in find_shadowed(documents, roots)}
     for namesakes in _namesakes(documents, documents.living):
-        best = preferred(list(namesakes.values()), roots)
+        best = preferred(list(namesakes.values()), paths)
+        for one in namesakes.values():
+            around = projects.get(one.root, ()), projects.get(best[0].root, ())
+            if one.doc_id not in gone and around[0] != around[1] and not all(around):
+                name = one_line(one.name, _NAME_CHARS)
+                said = f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
+                more = f"this one is loaded as {one_line(handle_of(one, documents, paths))}."
+                yield Diagnostic("name-of-project", "note", f"{said} {more}", one.path)
         same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
             name = one_line(same[0].name, _NAME_CHARS)
@@ -235,13 +264,13 @@ def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str])
     return replace(family, members=tuple(members))
 
 
-def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:
+def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray[np.int64]:
     """Return the numbers of what `find_shadowed` finds, int64, ascending."""
     return _numbers(find_shadowed(documents, roots))
 
 
 def shadowed_without(
-    documents: DocumentStore, left: DocumentStore, roots: Sequence[str]
+    documents: DocumentStore, left: DocumentStore, roots: Sequence[Root]
 ) -> NDArray[np.int64]:
     """Return `shadowed_numbers` of what is left of some documents, whose shadowed ones are known.
 

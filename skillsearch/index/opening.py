@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Unpack
 
-from skillsearch.config import Settings, index_option
+from skillsearch.config import Settings, index_option, user_index_dir
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 from skillsearch.index.scope import folders_of
 from skillsearch.text.safe_text import listed
@@ -216,7 +216,7 @@ class Freshness:
         index, has_changed_model = self.index, self.index.has_changed_model()
         self.problem = self._gone = ""
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
-        event = self._follow_hosts(request) if request.follows in ("projects", "hosts") else ""
+        event = self._follow_hosts(request)
         if event or self._job:
             return event
         roots = index.opened.settings.roots
@@ -253,27 +253,35 @@ class Freshness:
         return f"index refreshed: {', '.join(changes)}" if changes else ""
 
     def _follow_hosts(self, request: IndexRequest) -> str:
-        """Take up what hosts look for now and did not before, and return what came and went."""
+        """Take up what hosts look for now and did not before, and return what came and went.
+
+        The user's index of before there were projects learns which of its roots are of one.
+        """
         from skillsearch.index.followed import is_followed
 
         folder, folders = self.index.folder, tuple(self._folders)
-        if is_followed(request, folders):
+        is_of_before = request.follows is None and folder == user_index_dir().absolute()
+        if not is_of_before and is_followed(request, folders):
             return ""
         from skillsearch.index.build.writers import SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
-        wanted = RootChange(how="keep", folders=folders).applied_to(
-            request, unpack=False, missing="leave"
+        change = RootChange(
+            how="keep", follows="projects" if is_of_before else None, folders=folders
         )
+        wanted = change.applied_to(request, unpack=False, missing="leave")
         new = [root for root in wanted.roots if root not in request.roots]
         soon, later = self._split(new, wanted)
-        change = RootChange(how="keep", folders=folders, without=tuple(map(key_of, later)))
+        change = replace(change, without=tuple(map(key_of, later)))
         gone = [str(root) for root in request.roots if root not in wanted.roots]
-        if (soon or gone) and not is_free(folder, _LOCK_SECONDS):
+        is_seen_otherwise = any(
+            wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
+        )
+        if (soon or gone or is_seen_otherwise) and not is_free(folder, _LOCK_SECONDS):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
-        if soon or gone:
+        if soon or gone or is_seen_otherwise:
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
             self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
             self._stamp = _stamp(folder)

@@ -78,7 +78,12 @@ def are_kin(one: Document, other: Document) -> bool:
     version (``1.0/pdf`` and ``2.0/pdf``) or a checkout. If no body tells anything, equal
     descriptions do.
     """
-    if one.content_hash == other.content_hash or _lineage_of(one) & _lineage_of(other):
+    return bool(_lineage_of(one) & _lineage_of(other)) or are_alike(one, other)
+
+
+def are_alike(one: Document, other: Document) -> bool:
+    """Return whether namesakes are copies or versions of one skill by their texts alone."""
+    if one.content_hash == other.content_hash:
         return True
     if not (one.sketch or other.sketch):
         return one.description == other.description

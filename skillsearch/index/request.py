@@ -6,13 +6,14 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.hosts.places import up_to_project
 from skillsearch.index.storage.cache import current_generation
 from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
@@ -27,8 +28,9 @@ Missing = Literal["refuse", "keep", "leave"]
 the root was; its skills are left out until it is there."""
 
 
-_MAPS = ("projects", "aliases")
+SeenBy = tuple[tuple[str, ...], tuple[str, ...]]
 Follows = Literal["named", "projects", "hosts"]
+_MAPS = ("projects", "hidden_from")
 FOLLOWS: tuple[Follows, ...] = get_args(Follows)
 """Which folders an index takes up by itself. named: none, exactly the roots that were named;
 projects: those where hosts look for the skills of the project that a question comes from; hosts:
@@ -48,8 +50,9 @@ class IndexRequest:
         follows: One of `FOLLOWS`; None if nobody has decided that.
         followed: The keys of roots that it took up by itself; they go as hosts leave them.
         left_out: The keys of folders not to take up, since the user took them out.
-        projects: By the key of a root the folder from which its skills are seen, which is the key
-            of its project; a root without one is the user's.
+        projects: By the key of a root the folders from which its skills are seen, which are keys
+            of its projects; a root without one is the user's.
+        hidden_from: By the key of a root of the user the projects that do not see it.
         aliases: The aliases of the roots, by key, so that no root that comes changes them.
     """
 
@@ -63,7 +66,8 @@ class IndexRequest:
     follows: Follows | None = None
     followed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    projects: Mapping[str, str] = field(default_factory=dict)
+    projects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hidden_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +79,10 @@ class IndexRequest:
     def named(self) -> tuple[Path | str, ...]:
         """The roots as they were named."""
         return self.sources or self.roots
+
+    def seen_by(self, key: str) -> SeenBy:
+        """Return the projects that a root is seen from, if any, and those it is hidden from."""
+        return self.projects.get(key, ()), self.hidden_from.get(key, ())
 
     def applied_to(
         self, held: IndexRequest | None, *, unpack: bool = True, missing: Missing = "refuse"
@@ -116,7 +124,8 @@ class IndexRequest:
                 raise ValueError(f"a root has an unknown trust: {trust}")
             keys = ("found", "followed", "left_out")
             lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
-            maps: dict[str, Any] = {key: _texts(record.get(key, {})) for key in _MAPS}
+            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
+            aliases = {str(key): str(alias) for key, alias in record.get("aliases", {}).items()}
             follows = record.get("follows")
             if follows not in (None, *FOLLOWS):
                 raise ValueError(f"it follows {follows!r}")
@@ -128,12 +137,17 @@ class IndexRequest:
                 languages=languages,
                 trust=trust,
                 follows=follows,
+                aliases=aliases,
                 **lists,
                 **maps,
             )
         except (CacheError, ConfigError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
+
+    def _trust_around(self, project: str) -> Trust | None:
+        """Return what was said of a project, or of what it is a part of."""
+        return next((self.trust[key] for key in trusting(project) if key in self.trust), None)
 
     def with_trust(self, roots: Iterable[Root]) -> tuple[Root, ...]:
         """Return roots with all that is known, the vetted ones first: no other may shadow them."""
@@ -145,16 +159,26 @@ class IndexRequest:
             source = named.get(key, "")
             if not source or not is_bundle(source):
                 source = source_behind(root.path)
-            project = self.projects.get(key, "")
-            is_doubted = key in self.found or (project and key in self.followed)
+            projects, hidden_from = self.seen_by(key)
+            is_doubted = key in self.found or (projects and key in self.followed)
             usual: Trust = "fetched" if source else "project" if is_doubted else "vetted"
-            trust = self.trust.get(key) or (project and self.trust.get(project)) or usual
-            known.append(replace(root, trust=trust, origin=shown(source), project=project))
+            said = [level for one in projects if (level := self._trust_around(one))]
+            trust = self.trust.get(key, min(said, key=TRUSTS.index, default=usual))
+            known.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
         return tuple(sorted(known, key=lambda root: root.trust != "vetted"))
 
 
-def _texts(values: Mapping[str, JsonValue]) -> dict[str, str]:
-    return {str(key): str(value) for key, value in values.items()}
+def trusting(project: str) -> list[str]:
+    """Return the keys of the folders of which a trust holds for a project, the nearest first.
+
+    They are those up to the top of its repository, so a repository within another is not meant.
+    """
+    return list(dict.fromkeys([project, *map(str, up_to_project(Path(project)))]))
+
+
+def _lists(values: Mapping[str, JsonValue]) -> dict[str, tuple[str, ...]]:
+    pairs = ((key, [some] if isinstance(some, str) else some) for key, some in values.items())
+    return {str(key): tuple(map(str, some)) for key, some in pairs}
 
 
 def key_of(root: Path | str) -> str:

@@ -6,15 +6,18 @@ import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
-from skillsearch.hosts.places import Place, project_of
+from skillsearch.hosts.places import project_of
 from skillsearch.index.followed import (
+    Followed,
     followed_places,
+    in_order,
     labels,
     project_around,
     usual_places,
@@ -30,6 +33,7 @@ from skillsearch.index.request import (
     replace_command,
     resolve_roots,
     trust_by_root,
+    trusting,
 )
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
@@ -102,7 +106,7 @@ class RootChange:
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
         places = self._places(held, follows)
-        named = self._named(held, places)
+        named = self._named(held, follows, places)
         roots = self._folders(named, held, unpack=unpack, missing=missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
         made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
@@ -112,7 +116,7 @@ class RootChange:
                 made[name] = getattr(held, name)
         keys = list(map(key_of, named))
         projects = self._projects(held, follows, places)
-        projects = {key: projects[key] for key in keys if key in projects}
+        projects = {key: projects[key] for key in keys if projects.get(key)}
         trust, found = self._trust(named, held, projects)
         known = held.aliases if held and self.how != "replace" else {}
         aliases = {key: alias for key, alias in known.items() if key in keys}
@@ -125,6 +129,7 @@ class RootChange:
             followed=tuple(key for key in keys if key in places),
             left_out=self._left_out(held),
             projects=projects,
+            hidden_from={key: one.seen_by[1] for key, one in places.items() if one.seen_by[1]},
             aliases=labels(places, aliases.values()) | aliases,
             **made,
         )
@@ -133,7 +138,7 @@ class RootChange:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
-        return self._named(held, self._places(held, follows))
+        return self._named(held, follows, self._places(held, follows))
 
     def _follows(self, held: IndexRequest | None) -> Follows | None:
         if self.how == "replace" or held is None:
@@ -142,7 +147,7 @@ class RootChange:
             return "named"
         return max(held.follows, self.follows, key=(None, *FOLLOWS).index)
 
-    def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Place]:
+    def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Followed]:
         """Return the folders of hosts that the index takes up without being told to, by key."""
         named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
         if held and self.how != "replace":
@@ -152,32 +157,31 @@ class RootChange:
         return {key: place for key, place in found.items() if key not in gone}
 
     def _left_out(self, held: IndexRequest | None) -> tuple[str, ...]:
-        """Return the keys of the folders of hosts that the user does not want."""
+        """Return the keys of the folders that the user took out, whatever they were held for."""
         named, before = set(map(key_of, self.roots)), set(held.left_out if held else ())
-        if self.how == "remove":
-            return tuple(sorted(before | (named & set(held.followed if held else ()))))
-        return tuple(sorted(before - named))
+        return tuple(sorted(before | named if self.how == "remove" else before - named))
 
     def _projects(
-        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Place]
-    ) -> dict[str, str]:
-        """Return the folders from which roots are seen that not everybody sees, by key."""
+        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the folders from which roots are seen, by key; none for what everybody sees."""
         found = dict(held.projects) if held and self.how != "replace" else {}
         if self.settings.file_roots and not self.settings.is_project_index:
             file = Path(self.settings.sources["roots"])
-            found |= dict.fromkeys(map(key_of, self.settings.file_roots), key_of(file.parent))
-        found |= {key: key_of(place.project) for key, place in places.items() if place.project}
+            found |= dict.fromkeys(map(key_of, self.settings.file_roots), (key_of(file.parent),))
+        found |= {key: place.projects for key, place in places.items()}
         if follows is None and self.scope is None:
             return found
         for root in self.roots if self.how in ("add", "replace") else ():
             project = "" if sources.is_bundle(root) else project_around(root)
             if self.scope:
-                around = "" if sources.is_bundle(root) else project_of(Path(root))
-                project = key_of(around) if around and self.scope == "project" else ""
-            found[key_of(root)] = project
-        return {key: project for key, project in found.items() if project}
+                project = _project_of(root) if self.scope == "project" else ""
+            found[key_of(root)] = (project,) if project else ()
+        return found
 
-    def _named(self, held: IndexRequest | None, places: Mapping[str, Place]) -> Roots:
+    def _named(
+        self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
+    ) -> Roots:
         earlier = held.named if held and self.how != "replace" else ()
         own = [root for root in earlier if str(root) != str(EXAMPLES)]
         last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
@@ -188,16 +192,14 @@ class RootChange:
         first = () if stays or self.how == "replace" else self.settings.index_roots
         usual: Roots = ()
         if not (self.roots or places or own or stays):
-            usual = self.settings.roots or [place.path for place in usual_places().values()]
-        order = {key: number for number, key in enumerate(held.followed if held else ())}
-        taken_up = [
-            places[key].path
-            for key in sorted(
-                places, key=lambda key: (bool(places[key].project), order.get(key, len(order)))
-            )
-        ]
+            left_out = self._left_out(held) if self.how != "replace" else ()
+            usual = self.settings.roots or [
+                place.path for key, place in usual_places().items() if key not in left_out
+            ]
+        taken_up = [place.path for place in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
-        if not named:
+        is_filled_again = held is not None and follows in ("projects", "hosts")
+        if not named and (self.how == "replace" or not is_filled_again):
             raise ConfigError(
                 "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
                 "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
@@ -229,28 +231,30 @@ class RootChange:
         return left
 
     def _trust(
-        self, named: Roots, held: IndexRequest | None, projects: Mapping[str, str]
+        self, named: Roots, held: IndexRequest | None, projects: Mapping[str, tuple[str, ...]]
     ) -> tuple[dict[str, Trust], tuple[str, ...]]:
         """Return what the user says of roots and projects, or said before, and the roots of found.
 
-        A project is vouched for as a whole, so what hosts look for there later is too.
+        A project is vouched for as a whole, so what hosts look for there later is too; what was
+        said of its parts before counts no longer.
         """
         settings, keys = self.settings, list(map(key_of, named))
         said = trust_by_root(settings.trust, self.roots or named)
-        known = {*keys, *projects.values()}
+        known = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
         strange = [key for key in said if key not in known]
         if strange and settings.sources.get("trust") == "flag":
             raise ConfigError(
                 f"trust names {listed(strange, 1)}, which is not a root of this index. "
                 f"Its roots: {_shown(named)}"
             )
-        said = {**(held.trust if held else {}), **said}
+        before = held.trust if held else {}
+        said = {key: before[key] for key in before if not said.keys() & set(trusting(key))} | said
         chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
-        before = set(map(key_of, held.named)) if held else set()
+        known_before = set(map(key_of, held.named)) if held else set()
         found = set(held.found) - chosen if held else set()
-        if new := set(keys) - before - chosen:
+        if new := set(keys) - known_before - chosen:
             found |= new & set(map(key_of, settings.file_roots))
-            found |= new & {key for key, place in usual_places().items() if place.project}
+            found |= new & {key for key, place in usual_places().items() if place.projects}
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
         known |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
         trust = {key: level for key, level in said.items() if key in known}
@@ -304,6 +308,17 @@ class RootChange:
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)
+
+
+def _project_of(root: Path | str) -> str:
+    """Return the key of the project around a root; a RootError if there is none."""
+    project = None if sources.is_bundle(root) else project_of(Path(root))
+    if project is None:
+        raise RootError(
+            f"There is no project around {_shown([root])}, so --scope project says nothing of it: "
+            "no folder above has a .git or a folder of skills of a host. Leave --scope out."
+        )
+    return key_of(project)
 
 
 def _shown(roots: Roots) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.hosts.places import project_of
-from skillsearch.types import SCOPE, Root, Selection
+from skillsearch.types import EVERYWHERE, SCOPE, Root, Selection
 
 
 class View(NamedTuple):
@@ -31,6 +31,16 @@ class View(NamedTuple):
         project = project_of(Path(real))
         return cls(real, f"{str(project).rstrip('/')}/" if project else "/")
 
+    def is_in(self, folder: str) -> bool:
+        """Return whether a folder, by its real path, is around this one, in the same project."""
+        around = f"{folder.rstrip('/')}/"
+        return f"{self.folder}/".startswith(around) and around.startswith(self.top)
+
+    def project_of(self, root: Root) -> str:
+        """Return the top of the project around this folder if a root is seen as one of its."""
+        project = next(filter(self.is_in, root.projects), "")
+        return (self.top.rstrip("/") or project) if project else ""
+
     @property
     def parts(self) -> list[str]:
         """The names of the folders from the top down to the folder; none without a project."""
@@ -38,8 +48,12 @@ class View(NamedTuple):
         return [part for part in below.split("/") if part]
 
 
+_NOWHERE = View("", "/")
+"""Where a question comes from that names no folder; no project is there."""
+
+
 def folders_of(selection: Selection) -> tuple[str, ...]:
-    """Return the folders that a question comes from; none if it asks all projects."""
+    """Return the folders that a question comes from, whether or not it asks all projects."""
     return tuple(folder for kind, given, *_ in selection if kind == SCOPE for folder in given)
 
 
@@ -51,17 +65,27 @@ def from_folders(selection: Selection, folders: Iterable[str | Path]) -> Selecti
     return (*without_scope(selection), (SCOPE, tuple(map(os.path.realpath, folders))))
 
 
+def everywhere(selection: Selection) -> Selection:
+    """Return a selection that leaves out no project, for a question from the same folders."""
+    return (*without_scope(selection), (SCOPE, folders_of(selection), EVERYWHERE))
+
+
+def is_bounded(selection: Selection) -> bool:
+    """Return whether only what is seen from the folders of a selection is left."""
+    return any(kind == SCOPE and EVERYWHERE not in more for kind, _, *more in selection)
+
+
 def without_scope(selection: Selection) -> Selection:
     """Return what a selection says besides where the question comes from."""
     return tuple(test for test in selection if test[0] != SCOPE)
 
 
 def is_in_scope(root: Root, views: Iterable[View]) -> bool:
-    """Return whether the skills of a root are seen by one of some views."""
-    around = root.project.rstrip("/")
-    return not around or any(
-        f"{view.folder}/".startswith(f"{around}/") and f"{around}/".startswith(view.top)
-        for view in views
+    """Return whether the skills of a root are seen by one of some views, or from everywhere."""
+    return any(
+        (not root.projects or any(map(view.is_in, root.projects)))
+        and not any(map(view.is_in, root.hidden_from))
+        for view in (tuple(views) or (_NOWHERE,))
     )
 
 

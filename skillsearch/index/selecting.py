@@ -22,7 +22,7 @@ from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
 from skillsearch.index.names import shadowed_without
 from skillsearch.index.request import key_of
-from skillsearch.index.scope import View, folders_of, is_in_scope, without_scope
+from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -61,11 +61,10 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
 
 
 def _out_of_scope(
-    store: DocumentStore, folders: Sequence[str], roots: Sequence[Root]
+    store: DocumentStore, views: Sequence[View], roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return the numbers of the documents that are not seen from some folders."""
-    views = [View.of(folder) for folder in folders]
-    hidden = store.of_roots(root.alias for root in roots if not is_in_scope(root, views))
+    """Return the numbers of the documents that are not seen, of some roots or by their paths."""
+    hidden = store.of_roots(root.alias for root in roots)
     bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
     places = [view.parts for view in views]
     labels = store.labels(bounded)
@@ -85,11 +84,15 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers = without(np.arange(store.size), store.deleted)
-    if any(kind == SCOPE for kind, *_ in selection):
-        numbers = without(numbers, _out_of_scope(store, folders_of(selection), roots))
-        selection = without_scope(selection)
+    hidden: list[Root] = []
+    if is_bounded(selection):
+        views = list(map(View.of, folders_of(selection)))
+        hidden = [root for root in roots if not is_in_scope(root, views)]
+        numbers = without(numbers, _out_of_scope(store, views, hidden))
+    selection = without_scope(selection)
     if not selection and len(numbers) == len(store):
         return store
+    elsewhere: list[str] = []
     tests: list[_Test] = []
     strict: list[_Test] = []
     for kind, given, *folder in selection:
@@ -99,12 +102,13 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
             continue
         inside = [root for root in roots if root.alias not in outside]
         named = [_alias(name, inside, must_exist=not folder) for name in given]
+        elsewhere += [one for root in hidden if root.alias in named for one in root.projects]
         of_roots = store.of_roots([*outside, *filter(None, named)])
         numbers = numbers[find_sorted(of_roots, numbers) >= 0]
     if tests:
         numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
     if selection and not len(numbers):
-        raise SelectionError(_nothing(store, selection))
+        raise SelectionError(_nothing(store, selection, elsewhere))
     skipped: tuple[Diagnostic, ...] = ()
     if strict:
         fits = np.array([_passes(strict, label) for label in store.labels(numbers)], bool)
@@ -117,7 +121,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
         numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
-    left.shadowed = shadowed_without(store, left, [str(root.path) for root in roots])
+    left.shadowed = shadowed_without(store, left, roots)
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share
     left.skipped = skipped
@@ -170,10 +174,13 @@ def _folded(text: str) -> str:
     return normalized(visible(text)).casefold().translate(_HYPHENS)
 
 
-def _nothing(documents: DocumentStore, selection: Selection) -> str:
+def _nothing(documents: DocumentStore, selection: Selection, elsewhere: Sequence[str]) -> str:
     said = "; ".join(f"{kind}: {', '.join(given)}" for kind, given, *_ in selection)
     text = f"No skill is selected by {one_line(said, _SHOWN_CHARS)}."
     if any(kind == "tags" for kind, *_ in selection):
         there = {one_line(tag) for document in documents for tag in document.tags}
         text += f" Tags there are: {listed(sorted(there), _SHOWN_TAGS) or 'none'}."
+    if elsewhere:
+        where = listed(dict.fromkeys(elsewhere), _MOST_WARNED)
+        return f"{text} Its project is {where}: go there, or ask with --all-projects."
     return f"{text} Change the options, settings or profile that say so."

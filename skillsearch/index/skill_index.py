@@ -40,6 +40,7 @@ from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
+from skillsearch.text.safe_text import listed
 from skillsearch.types import (
     Diagnostic,
     Family,
@@ -202,7 +203,7 @@ class SkillIndex:
                 return ()
             opened, reported = newer, newer.diagnostics()
         with opened.guard:
-            names = name_problems(opened.corpus.documents, opened.settings.root_paths)
+            names = name_problems(opened.corpus.documents, opened.settings.roots)
             return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
 
     def is_current(self) -> bool:
@@ -420,12 +421,13 @@ class SkillIndex:
         try:
             return find_by_name(name, documents, roots)
         except SkillNotFoundError as exc:
-            project = ""
+            projects: tuple[str, ...] = ()
             with suppress(SkillError):
-                project = self.root_of(find_by_name(name, every, roots, suggest=False)).project
-            if not project:
+                projects = self.root_of(find_by_name(name, every, roots, suggest=False)).projects
+            if not projects:
                 raise
-            reason = f"is a skill of the project {project}: go there, or ask with --all-projects"
+            where = listed(projects, 3)
+            reason = f"is a skill of the project {where}: go there, or ask with --all-projects"
             raise SkillNotFoundError(name, (), reason) from exc
 
     def lacks_channel(self) -> bool:

@@ -160,8 +160,7 @@ class WordIndex:
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
         """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        paths = [str(root.path) for root in roots]
-        left_out = {one.document.doc_id for one in find_shadowed(documents, paths)}
+        left_out = {one.document.doc_id for one in find_shadowed(documents, roots)}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)

@@ -16,7 +16,7 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest, trust_by_root
-from skillsearch.index.scope import folders_of
+from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
 from skillsearch.index.selecting import selected
@@ -172,12 +172,17 @@ class SkillLibrary:
         try:
             return find_by_name(name, self._documents, self._root_paths)
         except SkillNotFoundError as exc:
-            with suppress(SkillError):
-                find_by_name(name, self._source.documents, self._root_paths, suggest=False)
-                raise SelectionError(
-                    f"The skill {name!r} is left out by the settings of skillsearch: change "
-                    f"{', '.join(SELECTING)} or profile there, or the option of that name."
-                ) from None
+            reasons = (
+                "is left out by the settings of skillsearch: change "
+                f"{', '.join(SELECTING)} or profile there, or the option of that name.",
+                "may be of another project, whose skills are not seen from here. Work there, or "
+                "set all_projects in the user's settings of skillsearch.",
+            )
+            for reason, selection in zip(reasons, (scope_of(self.selection), ()), strict=True):
+                documents = selected(self._source.documents, selection, self.roots)
+                with suppress(SkillError):
+                    find_by_name(name, documents, self._root_paths, suggest=False)
+                    raise SelectionError(f"The skill {name!r} {reason}") from None
             before = self._refreshed
             if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
                 raise SkillNotFoundError(name, exc.nearest, _GONE) from None
@@ -329,7 +334,7 @@ class SkillLibrary:
         """Return the shadowed skills, and the others by name; computed once while none changes."""
         documents = self._documents
         if self._known is None or self._known[0] is not documents:
-            shadowed = find_shadowed(documents, self._root_paths)
+            shadowed = find_shadowed(documents, self.roots)
             hidden = {item.document.doc_id for item in shadowed}
             listed = [found for found in documents if found.doc_id not in hidden]
             listed.sort(key=lambda found: (found.name.casefold(), found.doc_id))

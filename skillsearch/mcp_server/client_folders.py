@@ -1,7 +1,8 @@
 """The folders that a client works in, as it tells them: the skills of other projects are not its.
 
 The protocol calls them roots. It asks for them no more since 2026-07-28, but hosts still tell them;
-a client that does not is taken to work where the server runs.
+a client that does not is taken to work where the server runs. One that tells none, or none on this
+machine, works in no project.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ClientFolders:
 
 
 async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
-    """Return the folders of a client, by their paths; None if it names none in time."""
+    """Return the folders of a client, by their paths; None if it does not say in time."""
     session, capabilities = ctx.session, ctx.session.client_capabilities
     if capabilities is None or capabilities.roots is None or not session.can_send_request:
         return None
@@ -65,11 +66,14 @@ async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
             told = await session.send_request(
                 mt.ListRootsRequest(), mt.ListRootsResult, metadata=related
             )
-    except (MCPError, ValidationError, TimeoutError) as exc:
+    except ValidationError as exc:  # The library takes no list with another scheme than ``file``.
+        logger.info("The client works in no folder of this machine: %s", exc)
+        return ()
+    except (MCPError, TimeoutError) as exc:
         logger.info("The client does not say where it works: %s", exc)
         return None
     paths = [_path(str(root.uri)) for root in told.roots[:MAX_FOLDERS]]
-    return tuple(filter(None, paths)) or None
+    return tuple(filter(None, paths))
 
 
 def _path(uri: str) -> str:

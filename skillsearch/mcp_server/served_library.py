@@ -19,14 +19,14 @@ from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.hosts.places import has_places
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.root_change import RootChange
-from skillsearch.index.scope import folders_of, from_folders
+from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
-from skillsearch.types import IndexProgress, IndexReport
+from skillsearch.types import IndexProgress, IndexReport, Selection
 
 CALL_SECONDS = 60.0
 """How long a call may take, including its wait: clients give up after a minute too."""
@@ -109,10 +109,16 @@ class ServedLibrary:
             library.refresh()
         if self.roots and not library.roots:
             raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
-        selection, folders = self.settings.selection, FOLDERS.get()
-        is_scoped = folders is not None and not self.settings.all_projects
-        library.selection = from_folders(selection, folders or ()) if is_scoped else selection
+        library.selection = self._selection()
         return library
+
+    def _selection(self) -> Selection:
+        """Return what the settings select, as seen from the folders that the client names."""
+        selection, folders = self.settings.selection, FOLDERS.get()
+        if folders is None:
+            return selection
+        seen = from_folders(selection, folders)
+        return everywhere(seen) if self.settings.all_projects else seen
 
     def _open(self) -> SkillLibrary:
         settings, executor = self.settings, self._indexing
@@ -141,9 +147,10 @@ class ServedLibrary:
         settings = self.settings
         is_own = settings.sources.get("index_dir") == "environment"
         is_own = is_own or self.index_dir == user_index_dir().absolute()
-        if not is_own or IndexFolder(self.index_dir).exists() or not has_places(Path.cwd()):
+        folders = folders_of(self._selection())
+        is_wanted = is_own and not IndexFolder(self.index_dir).exists()
+        if not (is_wanted and any(map(has_places, map(Path, folders or ("/",))))):
             return
-        folders = FOLDERS.get() or folders_of(settings.selection)
         change = RootChange(settings=settings, follows="hosts", folders=folders)
         self._first = self._first or self._indexing.submit(SkillIndex.build, change, self.index_dir)
         try:

@@ -173,8 +173,7 @@ class Indexing:
         shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
         skills = [skill for file in shared if (skill := read_file(file).skill)]
         documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
-        roots = [str(root.path) for root in self._roots]
-        pairs = find_shadowed(DocumentStore.build(documents), roots)
+        pairs = find_shadowed(DocumentStore.build(documents), self._roots)
         shadowed = {one.document.doc_id for one in pairs}
         new = {}
         for doc_id, (key, state_now) in read.items():

@@ -89,7 +89,7 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
             doubtful.append((document, share, _parts(skill.body)))
     found += _find_off_topic(index, doubtful, tell)
     found += _find_copies(index)
-    roots = index.opened.settings.root_paths
+    roots = index.opened.settings.roots
     found += name_problems(index.opened.corpus.documents, roots)
     # A sentence of several skills is none of their own.
     own = {probe: some[0] for probe, some in probes.items() if probe and len(some) == 1}

@@ -6,7 +6,7 @@ import os
 import platform
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
@@ -67,6 +67,7 @@ _MAX_NAMED = 10
 _NAMES = {MULTILINGUAL: weights.NAME, **{spec: model.name for spec, model in PACKAGED.items()}}
 
 Verdict = Literal["ok", "warning", "error"]
+_OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,8 @@ def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     for state, places in by_state.items():
         skills = sum(place.skills for place in places)
         names = listed((place.plugin or place.path for place in places), _MAX_NAMED)
-        where = f"{counted(skills, 'skill')} in {counted(len(places), 'folder')}"
-        said = f"{state}: {where} of hosts: {names}"
+        where = f"{counted(skills, 'skill')} in " if state != "outside" else ""
+        said = f"{state}: {where}{counted(len(places), 'folder')} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
         yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
 
@@ -281,9 +282,9 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
         if codes:
             said = f"{severity}s: {', '.join(codes)}"
             yield Check.of("skills", said, "" if severity == "note" else said)
-    names = [item.message for item in diagnostics if item.code == "name-ambiguous"]
-    if names:
-        yield Check("names", "warning", listed(names, _MAX_NAMED))
+    for code, verdict in _OF_NAMES.items():
+        if names := [item.message for item in diagnostics if item.code == code]:
+            yield Check("names", verdict, listed(names, _MAX_NAMED))
     if not counts:
         yield Check("skills", "ok", "nothing was reported about any of them")
 

@@ -11,10 +11,10 @@ from skillsearch.hosts.places import project_places, user_places
 from skillsearch.index.followed import count_skills
 from skillsearch.index.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.text.safe_text import listed
+from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Record
 
-State = Literal["new", "indexed", "disabled", "left out", "not indexed"]
+State = Literal["new", "indexed", "disabled", "outside", "left out", "not indexed"]
 MOST_COUNTED = 9_999
 
 
@@ -23,7 +23,8 @@ class PlaceReport(Record):
     """A folder where hosts look, how many skills it holds, and what has become of them.
 
     new: indexed, and not so before; disabled: the user has turned off its plugin, or another
-    version is the installed one; left out: taken out of the index by the user.
+    version is the installed one; outside: a link leads to it out of the project, and its skills are
+    not counted; left out: taken out of the index by the user.
     """
 
     path: str
@@ -34,29 +35,34 @@ class PlaceReport(Record):
     skills: int
 
     @property
-    def told(self) -> tuple[str, str, int, str]:
+    def told(self) -> str:
         """What a line says of it: state, folder, skills, and whose it is."""
         whose = self.plugin or listed(self.hosts, 3) or "your library"
-        return self.state, self.path, self.skills, whose
+        is_outside = self.state == "outside"
+        what = "a link out of the project" if is_outside else counted(self.skills, "skill")
+        return f"{self.state}: {self.path} ({what}; {whose})"
 
 
 def report_places(
     index: SkillIndex | None, folder: Path, before: Collection[str] = ()
 ) -> list[PlaceReport]:
     """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
-    request = IndexRequest.load(index.folder) if index else None
-    roots = {str(root.path): root for root in index.opened.settings.roots} if index else {}
+    request = IndexRequest.load(index.folder) if index is not None else None
+    given = index.opened.settings.roots if index is not None else ()
+    roots = {str(root.path): root for root in given}
     reports = []
     for place in (*user_places(), *project_places(folder)):
         key = key_of(place.path)
         around = next((one for one in (key, *map(str, Path(key).parents)) if one in roots), "")
         state: State = "indexed" if around in before else "new"
-        if not place.is_enabled:
+        if place.is_outside and not around:
+            state = "outside"
+        elif not (place.is_enabled or place.is_outside):
             state = "disabled"
         elif not around:
             state = "left out" if request and key in request.left_out else "not indexed"
-        skills = count_skills([place.path], MOST_COUNTED)
-        if index and around == key and place.is_enabled:
+        skills = count_skills([] if state == "outside" else [place.path], MOST_COUNTED)
+        if index is not None and around == key and place.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
         project = str(place.project or "")
         report = PlaceReport(str(place.path), place.hosts, project, place.plugin, state, skills)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,10 +68,11 @@ def check_sources(
     held = set(request.sources) if request else set()
     found = []
     for entry in known:
-        place, again = place_of(entry.source), f"skillsearch update {entry.given}"
+        place, given = place_of(entry.source), shlex.quote(entry.given)
+        again = f"skillsearch update {given}"
         problem = ""
         if entry.source not in held:
-            problem = f"it is not in the index: skillsearch add {entry.given}"
+            problem = f"it is not in the index: skillsearch add {given}"
         elif not place.is_dir():
             problem = f"its copy is gone: {again}"
         elif content_digest(place) != entry.digest:

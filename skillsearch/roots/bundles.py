@@ -1,8 +1,8 @@
 """Find the folder of a root; archives and URLs are unpacked into the cache first.
 
 In CACHE/roots/DIGEST, ``lock`` is held by the one process that updates the root beside it, and
-``ready.json`` describes the root: written last, removed first. The sizes and times of all files
-show whether the root is intact.
+``ready.json`` describes the root: it comes last and goes first. The sizes and times of all files
+show whether the root is intact. What a process that was killed left half done is undone, or done.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -28,6 +29,7 @@ from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
 
 _TEMPORARY = ".temporary-"
+_NEW, _OLD, _OLD_READY = "new", "old", "old.json"
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +51,16 @@ def local_root(root: str | Path) -> Path:
         if not locked_source:
             update(source, place)
         elif _intact(source, place) is None:
-            update(source, place, agree=partial(_require_same, locked_source))
+            update(source, place, agree=partial(_require_same, locked_source), only_mend=True)
     return place
 
 
 def _require_same(known: lock.LockedSource, _old: Path | None, new: Path) -> bool:
     if content_digest(new) != known.digest:
+        again = f"skillsearch update {shlex.quote(known.given)}"
         raise RootError(
             f"{sources.shown(known.source)} is not what was added on {known.date}: its digest is "
-            f"another. To see what changed and take it: skillsearch update {known.given}"
+            f"another. To see what changed and take it: {again}"
         )
     return True
 
@@ -70,16 +73,24 @@ def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[st
 
 
 Agree = Callable[[Path | None, Path], bool]
-"""Decides whether a folder takes the place of the old one, if there is one."""
+"""Decides whether a folder takes the place of the old one, if there is one.
+
+If nothing has changed, it is that folder: whether it may stay."""
 
 
 def update(
-    source: str, place: Path, *, agree: Agree | None = None, lock_seconds: float = 300.0
+    source: str,
+    place: Path,
+    *,
+    agree: Agree | None = None,
+    only_mend: bool = False,
+    lock_seconds: float = 300.0,
 ) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
 
     What is fetched lies beside it until `agree` decides; an error of that leaves it too. With
-    `agree`, a server that cannot be reached is an error.
+    `agree`, a server that cannot be reached is an error. With `only_mend`, nothing is fetched if
+    the folder is whole.
     """
     name = sources.shown(source)
     if is_url(source):
@@ -91,9 +102,15 @@ def update(
         place.parent.mkdir(mode=0o700, exist_ok=True)
         with locked(place.parent / "lock", lock_seconds):
             for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+                _settle(left, place)
                 shutil.rmtree(left)
+            if only_mend and _intact(source, place):
+                return
             with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=place.parent) as work:
-                _renew(source, place, name, Path(work), agree)
+                try:
+                    _renew(source, place, name, Path(work), agree)
+                finally:
+                    _settle(Path(work), place)
     except TimeoutError as exc:
         raise RootError(
             f"{name}: another process has been unpacking it for {lock_seconds:g} s; stop that "
@@ -111,7 +128,7 @@ def _intact(source: str, place: Path) -> sources.Downloaded | None:
     with suppress(OSError, TypeError, KeyError):
         values = sources.read_ready(place.parent)
         found = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
-        if (found.source, found.content) == (source, _digest(place)):
+        if (found.source, found.content) == (source, _digest(place, place)):
             return found
     return None
 
@@ -139,21 +156,36 @@ def _renew(source: str, place: Path, name: str, work: Path, agree: Agree | None)
             raise
         logger.warning("Using the copy that was unpacked before: %s", exc)
         return
-    if new is None:
+    is_same = new is None or (ready is not None and ready.sha256 == new.sha256)
+    if not is_same and not (work / _NEW).exists():
+        _unpack(work / "download", work / _NEW, source, name)
+    folder = place if is_same else work / _NEW
+    if (agree and not agree(place if place.exists() else None, folder)) or new is None:
         return
-    ready_file = place.parent / sources.READY
-    if ready is None or ready.sha256 != new.sha256:
-        if not (work / "new").exists():
-            _unpack(work / "download", work / "new", source, name)
-        if agree and not agree(place if place.exists() else None, work / "new"):
-            return
-        ready_file.unlink(missing_ok=True)
-        if place.exists():
-            place.rename(work / "old")
-        (work / "new").rename(place)
-    record = asdict(replace(new, source=source, content=_digest(place)))
+    record = asdict(replace(new, source=source, content=_digest(folder, place)))
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
+    ready_file = place.parent / sources.READY
+    if not is_same:
+        for old, kept in ((ready_file, _OLD_READY), (place, _OLD)):
+            if old.exists():
+                old.rename(work / kept)
+        folder.rename(place)
     (work / sources.READY).replace(ready_file)
+
+
+def _settle(work: Path, place: Path) -> None:
+    """Bring back the old folder if the new one has not taken its place, else complete that.
+
+    It can itself be killed between any two steps.
+    """
+    ready_file = place.parent / sources.READY
+    if (work / _NEW).exists() or not place.exists():
+        (work / sources.READY).unlink(missing_ok=True)
+        for kept, old in ((_OLD, place), (_OLD_READY, ready_file)):
+            if (work / kept).exists():
+                (work / kept).rename(old)
+    elif (work / sources.READY).exists():
+        (work / sources.READY).replace(ready_file)
 
 
 def _fetch(
@@ -165,11 +197,11 @@ def _fetch(
     if sources.is_well_known(source):
         from skillsearch.roots.well_known import fetch_skills
 
-        return fetch_skills(source, work / "new")
+        return fetch_skills(source, work / _NEW)
     if source.startswith(sources.SKILL_SERVER):
         from skillsearch.roots.skill_servers import fetch_served
 
-        return fetch_served(source.removeprefix(sources.SKILL_SERVER), work / "new")
+        return fetch_served(source.removeprefix(sources.SKILL_SERVER), work / _NEW)
     archive = work / "download"
     if is_url(source):
         with archive.open("xb") as file:
@@ -217,14 +249,18 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
         found.rename(folder)
 
 
-def _digest(folder: Path) -> str:
-    """Return a digest of names, sizes, times and permissions below a folder; opens no file."""
+def _digest(folder: Path, place: Path) -> str:
+    """Return a digest of names, sizes, times and permissions below a folder; opens no file.
+
+    It is that of the folder once it lies at its `place`.
+    """
     digest = hashlib.sha256()
     for path, names, files in os.walk(folder):
         names.sort()
+        there = f"{place}{path.removeprefix(str(folder))}"
         for name in (*names, *sorted(files)):
             status = Path(path, name).lstat()
             size_and_time = (status.st_size, status.st_mtime_ns) if name not in names else ()
-            line = f"{path}/{name}\0{status.st_mode}\0{size_and_time}\n"
+            line = f"{there}/{name}\0{status.st_mode}\0{size_and_time}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

@@ -28,7 +28,7 @@ class LockedSource(Record):
 
     Attributes:
         source: The canonical root.
-        given: What the user wrote.
+        given: What the user wrote for a URL; the path of a local archive.
         digest: ``sha256:`` and the digest of the names and bytes of all files.
         date: The day of that content, in UTC.
     """

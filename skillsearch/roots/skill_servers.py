@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,16 @@ from skillsearch.text.safe_text import one_line
 
 SECONDS = 120.0
 MAX_FILES, MAX_FILE_BYTES = 512, 16 << 20
+MAX_ANSWER, MAX_ANSWERS = 64 << 20, 512 << 20
+"""How many bytes one answer may have, and all of a server together; files come in base64."""
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
 
 _SCHEME, _SKILL_MD = "skill://", "/SKILL.md"
+_LIBRARIES = ("mcp", "httpx2", "httpcore2", "client")
+
+logger = logging.getLogger(__name__)
 
 
 def fetch_served(url: str, folder: Path) -> Downloaded:
@@ -35,12 +43,17 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     require_installed("mcp", "A server of skills", "mcp")
     import anyio
 
+    for library in _LIBRARIES:  # else what they log of an odd server goes to stderr
+        logging.getLogger(library).addHandler(logging.NullHandler())
+    bound = _Bound(url)
     try:
-        files = anyio.run(_read_all, url)
-    except RootError:
-        raise
+        files = anyio.run(_read_all, url, bound)
     except Exception as exc:  # groups of errors of whatever the library uses
-        reason = one_line(str(_cause(exc)) or type(_cause(exc)).__name__, 200)
+        cause = bound.error or _cause(exc)
+        if isinstance(cause, RootError):
+            raise cause from exc
+        reason = f"it takes more than {SECONDS:g} s" if isinstance(cause, TimeoutError) else ""
+        reason = reason or one_line(str(cause) or type(cause).__name__, 200)
         raise UnreachableError(f"{shown(url)} does not serve skills: {reason}.") from exc
     digest = hashlib.sha256()
     folder.mkdir()
@@ -52,17 +65,66 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     return Downloaded(digest.hexdigest())
 
 
-async def _read_all(url: str) -> dict[tuple[str, ...], bytes]:
+class _Bound:
+    """Ends answers that are too long, whatever their headers say; `error` is why."""
+
+    def __init__(self, url: str) -> None:
+        self.error: RootError | None = None
+        self._url, self._left = url, MAX_ANSWERS
+
+    async def __call__(self, response: httpx2.Response) -> None:
+        """Bound a response before it is read."""
+        from httpx2 import AsyncByteStream
+
+        bound = self
+        stream: Any = response.stream
+
+        class Stream(AsyncByteStream):
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                size = 0
+                async for block in stream:
+                    size += len(block)
+                    bound.count(len(block), size)
+                    yield block
+
+            async def aclose(self) -> None:
+                await stream.aclose()
+
+        packed = response.headers.get("content-encoding", "identity")
+        self._refuse_if(packed != "identity", f"packs its answers ({one_line(packed, 40)})")
+        response.stream = Stream()
+
+    def count(self, more: int, size: int) -> None:
+        """Count some more bytes of an answer that has a size by now, or raise `RootError`."""
+        self._left -= more
+        most = f"{MAX_ANSWER:,} bytes, or {MAX_ANSWERS:,} in all"
+        self._refuse_if(size > MAX_ANSWER or self._left < 0, f"answers with more than {most}")
+
+    def _refuse_if(self, is_wrong: bool, what: str) -> None:
+        if is_wrong:
+            self.error = RootError(f"{shown(self._url)} {what}. Nothing was added.")
+            raise self.error
+
+
+async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
     """Return the bytes of all files of all skills, by their paths."""
     import anyio
+    import httpx2
     from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
 
     files: dict[tuple[str, ...], bytes] = {}
     left = MAX_BYTES
+    http = httpx2.AsyncClient(
+        timeout=SECONDS,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [bound]},
+    )
+    connection = streamable_http_client(url, http_client=http, max_sse_event_size=MAX_ANSWER)
     with anyio.fail_after(SECONDS):
-        async with Client(url) as client:
+        async with http, Client(connection) as client:
             for skill in await _list_skills(client, url):
-                for resource in skill["resources"][:MAX_FILES]:
+                for resource in skill["resources"]:
                     uri, parts = resource["uri"], _parts(resource["uri"], skill["uri"])
                     data = _bytes_of(await client.read_resource(uri))
                     if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
@@ -89,9 +151,18 @@ async def _list_skills(client: Client, url: str) -> list[Any]:
         page = (await client.session.send_request(asked, Page)).model_dump()
         skills += page["skills"]
         cursor = page.get("nextCursor") if page["skills"] else None
-    if not skills:
-        raise RootError(f"{shown(url)} serves no skills.")
-    return skills[:MAX_SKILLS]
+    if len(skills) > MAX_SKILLS or cursor:
+        logger.warning("%s serves more than %d skills; the first count", shown(url), MAX_SKILLS)
+    usable = []
+    for skill in skills[:MAX_SKILLS]:
+        if (number := len(skill["resources"])) > MAX_FILES:
+            name, most = one_line(str(skill["uri"]), 200), f"the most is {MAX_FILES}"
+            logger.warning("Left out of %s: %s has %d files; %s", shown(url), name, number, most)
+        else:
+            usable.append(skill)
+    if not usable:
+        raise RootError(f"{shown(url)} serves no skills that can be used.")
+    return usable
 
 
 def _bytes_of(result: Any) -> bytes:

@@ -30,16 +30,28 @@ READY = "ready.json"
 _MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
 _NAME_CHARS = 60
-_REPOSITORY = re.compile(
-    r"(?:https?://(?:www\.)?(?P<host>(?:github|gitlab|codeberg)\.(?:com|org))/"
-    r"|(?:ssh://)?[\w.-]+@(?P<git_host>[\w.-]+)(?::\d+)?[:/])?"
-    r"(?P<path>[\w-][\w.-]*/[\w-][\w.-]*?)(?:\.git)?/?"
-    r"(?:@(?P<ref>[\w.][\w./-]*)|(?:/-)?/tree/(?P<branch>[\w.][\w.-]*))?"
-    r"(?:/(?P<folder>[\w.][\w./ -]*?))?/?"
+_NAME, _REF = r"\w[\w.-]*(?:/[\w.-]+?)+", r"@(?P<ref>[\w.][\w./-]*)"
+_SHORT = re.compile(
+    rf"(?:(?:ssh://)?[\w.-]+@(?P<host>[\w.-]+)(?::\d+)?[:/](?P<path>{_NAME})(?:\.git)?"
+    rf"|(?P<name>\w[\w-]*/[\w-][\w.-]*?)(?:\.git)?(?:{_REF})?(?:/(?P<folder>[\w.][\w./ -]*?))?)/?"
 )
-"""``owner/repo``, alone or behind a host, maybe with ``@ref`` and a folder."""
+"""What git clones over ssh; or ``owner/repo``, maybe with ``@ref`` and a folder."""
+_FORGE = re.compile(
+    r"(?P<scheme>(?:git\+)?https?://|git://)?(?:www\.)?"
+    r"(?P<host>github\.com|gitlab\.com|codeberg\.org)/(?P<path>[^?#]+?)/?(?:[?#].*)?",
+    re.IGNORECASE,
+)
+_IN_FORGE = re.compile(r"(?P<name>[^/]+/[^/@]+(?:@.+)?)(?:/(?P<page>.*))?")
+_IN_GITLAB = re.compile(r"(?P<name>.+?)(?:/-/(?P<page>.*)|/(?P<old>(?:tree|blob)/.*))?")
+"""There a project lies in one group or more."""
+_REPOSITORY = re.compile(rf"(?P<name>{_NAME})(?:\.git)?(?:{_REF})?")
+_PAGE = re.compile(
+    r"(?:tree|commit|src/(?:branch|tag|commit)|(?:releases|tags)(?=/[^/]+$)|releases/tag"
+    r"|blob(?=/.*SKILL\.md$))/(?P<ref>[^/]+)(?:/(?P<folder>.*?))??(?:/SKILL\.md)?"
+)
+"""A page of a repository that shows a folder at some state, or the SKILL.md in it."""
 _ARCHIVE = re.compile(
-    r"https?://[^/]+/[^/]+/(?P<repo>[^/]+)/(?:-/)?archive/(?:refs/(?:heads|tags)/)?[^#]+"
+    r"https?://[^/]+/(?:[^/]+/)+?(?P<repo>[^/]+)/(?:-/)?archive/(?:refs/(?:heads|tags)/)?[^#]+"
 )
 _FOLDER = "#folder="
 WELL_KNOWN = "/.well-known/agent-skills/index.json"
@@ -101,6 +113,13 @@ def source_of(root: str | Path) -> str:
     return str(Path(f"/{unquote(inner, errors='surrogateescape')}"))
 
 
+def plain_source(text: str) -> str:
+    """Return the same without ``..``, so that a path is one source from wherever it is written."""
+    source = source_of(text)
+    is_plain = is_url(source) or ".." not in Path(source).parts
+    return source if is_plain else str(Path(source).resolve())
+
+
 def place_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
@@ -131,19 +150,37 @@ def source_behind(folder: Path) -> str:
 
 
 def archive_url(name: str) -> str:
-    """Return the URL of an archive of ``owner/repo`` or of what git can clone; empty for others.
+    """Return the URL of an archive for what names a repository or a folder in it; else nothing.
 
-    Behind it may stand ``@REF``, or the ``/tree/BRANCH`` of a page, and a folder of the repository.
+    That is ``OWNER/REPO``, maybe with ``@REF`` and a folder; what git can clone; or a page of a
+    forge. A URL of a file there stays as it is.
     """
-    found = _REPOSITORY.fullmatch(name)
-    if found is None:
-        return ""
-    host, path = found["host"] or found["git_host"] or "github.com", found["path"]
-    ref = found["ref"] or found["branch"] or "HEAD"
-    folder = f"{_FOLDER}{quote(found['folder'])}" if found["folder"] else ""
+    if found := _FORGE.fullmatch(name):
+        return _archive_behind(found)
+    if short := _SHORT.fullmatch(name):
+        path = short["path"] or short["name"]
+        return _archive(short["host"] or "github.com", path, short["ref"], short["folder"])
+    return ""
+
+
+def _archive_behind(url: re.Match[str]) -> str:
+    host, scheme = url["host"].lower(), url["scheme"] or ""
+    parts = (_IN_GITLAB if "gitlab" in host else _IN_FORGE).fullmatch(unquote(url["path"]))
+    name, *pages = parts.groups() if parts else [""]
+    rest = next(filter(None, pages), "")
+    found, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
+    if found and (page or not rest):
+        folder = unquote(url[0].partition(_FOLDER)[2]) or (page["folder"] if page else "")
+        return _archive(host, found["name"], page["ref"] if page else found["ref"], folder)
+    return "" if scheme.lower().startswith("http") else f"https://{url[0].removeprefix(scheme)}"
+
+
+def _archive(host: str, path: str, ref: str | None, folder: str | None) -> str:
+    ref = quote(ref or "HEAD")
+    inner = f"{_FOLDER}{quote(folder)}" if folder else ""
     if "gitlab" in host:
-        return f"https://{host}/{path}/-/archive/{ref}/{path.rpartition('/')[2]}-{ref}.zip{folder}"
-    return f"https://{host}/{path}/archive/{ref}.zip{folder}"
+        return f"https://{host}/{path}/-/archive/{ref}/{path.rpartition('/')[2]}-{ref}.zip{inner}"
+    return f"https://{host}/{path}/archive/{ref}.zip{inner}"
 
 
 def added_source(text: str) -> str:
@@ -153,7 +190,7 @@ def added_source(text: str) -> str:
     archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.
     """
     if Path(text).expanduser().exists():
-        return source_of(text)
+        return plain_source(text)
     if url := archive_url(text):
         return source_of(url)
     if not is_url(text):
@@ -226,7 +263,8 @@ def shown(source: str) -> str:
         return "The URL"
     query = "..." if parts.query else ""
     host = parts.netloc.rpartition("@")[2]
-    return one_line(urlunsplit((parts.scheme, host, parts.path, query, "")), 200)
+    _, mark, folder = source.partition(_FOLDER)
+    return one_line(urlunsplit((parts.scheme, host, parts.path, query, "")) + mark + folder, 200)
 
 
 def is_skill_md(source: str) -> bool:

@@ -18,7 +18,7 @@ from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
-from skillsearch.index.scope import folders_of, from_folders, without_scope
+from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.reports.audit import audit
@@ -103,15 +103,15 @@ class Pages:
 
     def _projects(self, index: SkillIndex) -> list[tuple[str, str]]:
         """Return what the page can search from, each with its label; nothing without projects."""
-        projects = dict.fromkeys(root.project for root in index.opened.settings.roots)
+        projects = {folder for root in index.opened.settings.roots for folder in root.projects}
         here = listed(folders_of(self.settings.selection), 3)
         first = [("", f"from {here}")] if here else []
-        some = [(project, f"from {project}") for project in sorted(filter(None, projects))]
+        some = [(project, f"from {project}") for project in sorted(projects)]
         return [*first, *some, (ALL_PROJECTS, "all projects")] if some else []
 
     def _seen_from(self, project: str) -> Selection:
         if project == ALL_PROJECTS:
-            return without_scope(self.settings.selection)
+            return everywhere(self.settings.selection)
         is_known = project in (value for value, _ in self._projects(self.index(MAX_AGE)))
         known = self.settings.selection
         return from_folders(known, [project]) if project and is_known else known

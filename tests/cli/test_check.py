@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import skillsearch
-from skillsearch.cli.app import EXIT_CODES, app
+from skillsearch.cli.app import COMMANDS, EXIT_CODES, app
 from skillsearch.errors import SkillSearchError
 
 
@@ -17,8 +17,9 @@ def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drin
     assert (result.exit_code, record["in_sync"], record["indexed"]) == (0, True, 3)
     assert (record["model"], record["fields"], record["skipped"]) == ("hashing", "full", 0)
     assert record["index_dir"] == str(index_dir)
-    root = {"alias": "drinks", "path": str(drinks), "trust": "vetted", "origin": "", "project": ""}
-    assert record["roots"] == [root]
+    everybodys = {"projects": [], "hidden_from": []}
+    root = {"alias": "drinks", "path": str(drinks), "trust": "vetted", "origin": ""}
+    assert record["roots"] == [root | everybodys]
     assert record["size_bytes"] == sum(
         path.stat().st_size for path in index_dir.rglob("*") if path.is_file()
     )
@@ -166,6 +167,25 @@ def test_help_lists_the_exit_codes(cli, flag):
     text = cli(flag).stdout
     for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130"):
         assert f"\n    {code}" in text
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_help_page_fits_a_terminal(cli, monkeypatch, name):
+    """One of 80 columns wraps nothing by itself."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = cli(*filter(None, [name]), "--help").stdout
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    "given", ["budget --host claud", "mcp-config claude", "hook --client Claude_code"]
+)
+def test_an_unknown_host_gets_a_suggestion(cli, given):
+    """The names are those of the table of hosts."""
+    result = cli(*given.split())
+    assert result.exit_code in (1, 2)
+    assert "is not one of 'claude-code', 'codex', " in result.stderr
+    assert "Did you mean 'claude-code'?" in result.stderr
 
 
 def all_errors(kind=SkillSearchError):

@@ -338,3 +338,19 @@ def test_the_help_names_every_host(cli):
     """By the word that the command takes."""
     text = " ".join(cli("mcp-config", "--help").stdout.split())
     assert f"CLIENT is {', '.join(list(HOSTS)[:-1])} or {list(HOSTS)[-1]}." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["mcp-config", "claude-cod"], "claude-code"),
+        (["budget", "--host", "Codx"], "codex"),
+        (["library", "move", "tea", "--switch", "opencod"], "opencode"),
+        (["hook", "--client", "gemni"], "gemini"),
+    ],
+)
+def test_a_host_that_is_misspelt_is_named(cli, words, meant):
+    """By every option that takes one."""
+    refused = cli(*words)
+    assert refused.exit_code in (1, 2)
+    assert f"Did you mean: {meant}" in refused.stderr

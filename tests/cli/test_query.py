@@ -104,6 +104,9 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
     assert (result.exit_code, result.stdout) == (0, "")
     threshold = default_calibration().threshold
     assert f"No skill reaches the threshold {threshold:.2f}" in result.stderr
+    assert "lower the threshold (--threshold 0.1)" in result.stderr
+    lowered = indexed("query", "qqqq", "--threshold", "0.1").stderr
+    assert "Rephrase the request, or look" in lowered
     assert "skillsearch list" in result.stderr
 
 

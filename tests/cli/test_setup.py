@@ -129,6 +129,21 @@ def test_the_changes_are_shown_before_the_yes(cli, machine):
     assert result.stderr.index("+++") < result.stderr.index("Nothing was changed")
 
 
+def test_where_nothing_is_to_be_done_nothing_is_asked(cli, machine, make_skill):
+    """Until a folder comes, or an entry goes."""
+    assert cli("setup", "--yes").exit_code == 0
+    for words in ([], ["--only", "hook"]):
+        result = cli("setup", *words)
+        assert result.exit_code == 0
+        assert "Nothing is to be done: all of this is so already." in result.stderr
+        assert "--yes" not in result.stderr
+    make_skill(machine / ".codex" / "skills", "new")
+    assert "To do this: skillsearch setup --yes" in cli("setup").stderr
+    cli("setup", "--yes", "--remove")
+    assert "Nothing is to be done" in cli("setup", "--remove").stderr
+    assert "To do this: skillsearch setup --yes" in cli("setup").stderr
+
+
 @pytest.mark.parametrize(("kind", "other"), [("server", "hook"), ("hook", "server")])
 def test_server_or_hook_can_be_had_alone(cli, machine, kind, other):
     """And be taken out alone."""

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import socket
+import stat
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,7 +16,7 @@ import skillsearch
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.hosts import moved
 from skillsearch.hosts.entries import HOSTS
-from skillsearch.hosts.files import host_file
+from skillsearch.hosts.files import Change, host_file
 from skillsearch.hosts.moved import move_away, move_back, open_journal
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.skill_index import SkillIndex
@@ -162,10 +164,9 @@ def test_a_skill_goes_and_comes_back_as_it_was(home, make_skill):
             move_away(journal, first.with_name("nothing"), "nothing")
 
 
-def test_another_disk_is_copied_to_and_compared(home, make_skill, monkeypatch):
-    """A copy that is not equal is not taken."""
-    folder = make(home, make_skill)
-    before = contents(folder)
+@pytest.fixture
+def other_disk(monkeypatch):
+    """Have the library lie on another disk."""
     real = os.rename
 
     def rename(old, new):
@@ -174,18 +175,150 @@ def test_another_disk_is_copied_to_and_compared(home, make_skill, monkeypatch):
         real(old, new)
 
     monkeypatch.setattr(moved.os, "rename", rename)
+
+
+@pytest.fixture
+def no_root(monkeypatch):
+    """Have modes of folders and files count for us, as for a user who is not root."""
+
+    def checked(name):
+        real = getattr(os, name)
+
+        def call(path, *args, dir_fd=None, **options):
+            status = Path(path).parent.stat() if dir_fd is None else os.fstat(dir_fd)
+            if not status.st_mode & stat.S_IWUSR:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *args, dir_fd=dir_fd, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    def access(path, mode):
+        need = stat.S_IWUSR * bool(mode & os.W_OK) | stat.S_IRUSR * bool(mode & os.R_OK)
+        return Path(path).stat().st_mode & need == need
+
+    for name in ("unlink", "rmdir"):
+        checked(name)
+    monkeypatch.setattr(os, "access", access)
+
+
+def test_another_disk_is_copied_to_and_compared(home, make_skill, other_disk, monkeypatch):
+    """A copy that is not equal is not taken."""
+    folder = make(home, make_skill)
+    before = contents(folder)
     with open_journal() as journal:
         move = move_away(journal, folder, "tea")
         assert contents(Path(move.target)) == before
         move_back(journal, move)
     assert contents(folder) == before
-    monkeypatch.setattr(moved, "_digest", iter("abcdef").__next__ and (lambda _path: os.urandom(4)))
-    with (
-        pytest.raises(StorageError, match="changed while it was copied"),
-        open_journal() as journal,
-    ):
+    monkeypatch.setattr(moved, "_digest", lambda _path: os.urandom(4))
+    with open_journal() as journal:
+        with pytest.raises(StorageError, match="changed while it was copied"):
+            move_away(journal, folder, "tea")
+        assert journal.away() == []
+    assert (contents(folder), list(library_folder().iterdir())) == (before, [])
+
+
+def test_read_only_folders_go_to_another_disk_and_back(home, make_skill, other_disk, no_root):
+    """Nothing of them is left behind, and no mode is changed."""
+    folder = make(home, make_skill)
+    (folder / "scripts").chmod(0o555)
+    folder.chmod(0o555)
+    before = contents(folder)
+    with open_journal() as journal:
+        move = move_away(journal, folder, "tea")
+    assert list(folder.parent.iterdir()) == []
+    with open_journal() as journal:
+        move_back(journal, move)
+    assert contents(folder) == before
+    assert list(library_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", ["pipe", "socket", "file", "folder", "parent"])
+def test_what_cannot_be_moved_is_named_and_all_stays(
+    home, make_skill, other_disk, no_root, fault, monkeypatch
+):
+    """Whatever ends a move, the next one is not hindered."""
+    folder = make(home, make_skill)
+    path = folder / "scripts" / "fault"
+    if fault == "pipe":
+        os.mkfifo(path)
+    elif fault == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            monkeypatch.chdir(path.parent)  # The address of a socket may not be long.
+            server.bind(path.name)
+    elif fault == "parent":
+        path = folder.parent
+        path.chmod(0o555)
+    else:
+        path.mkdir() if fault == "folder" else path.touch()
+        path.chmod(0)
+    with open_journal() as journal:
+        with pytest.raises(StorageError, match=rf"tea stays in {folder}: {path}: \w+"):
+            move_away(journal, folder, "tea")
+        assert journal.away() == []
+    assert path.exists()
+    assert list(library_folder().iterdir()) == []
+    with open_journal() as journal:
+        assert [move.state for move in journal.moves.values()] == ["restored"]
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_a_step_that_fails_leaves_it_where_the_journal_says(
+    home, make_skill, other_disk, monkeypatch, step
+):
+    """Whether that is told as a failure, or done after all."""
+    folder, real, count = make(home, make_skill), moved.sync_to_disk, 0
+    before = contents(folder)
+
+    def sync(path):
+        nonlocal count
+        count += path != library_folder().parent  # the journal's own
+        if count == step:
+            raise OSError(5, "Input/output error", str(path))
+        real(path)
+
+    monkeypatch.setattr(moved, "sync_to_disk", sync)
+    with open_journal() as journal:
+        with suppress(StorageError):
+            move_away(journal, folder, "tea")
+        place = Path(journal.away()[0].target) if journal.away() else folder
+    assert contents(place) == before
+    assert [path for path in (folder, library_folder() / "tea") if path.exists()] == [place]
+
+
+def test_what_a_move_leaves_for_good_hinders_no_command(
+    home, make_skill, other_disk, monkeypatch, caplog
+):
+    """It is named, for its user to delete."""
+    folder = make(home, make_skill)
+
+    def fail(path):
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(moved.shutil, "rmtree", fail)
+    with open_journal() as journal:
         move_away(journal, folder, "tea")
-    monkeypatch.undo()
+    assert f"{folder.with_name('.leaving-1')}: Operation not permitted. Delete it." in caplog.text
+    with open_journal() as journal:
+        assert [move.name for move in journal.away()] == ["tea"]
+
+
+def test_a_move_that_cannot_be_finished_hinders_no_other(home, make_skill, monkeypatch, caplog):
+    """It is told, and finished as soon as that can be."""
+    folder = make(home, make_skill)
+    with open_journal() as journal:
+        move = move_away(journal, folder, "tea")
+        shutil.copytree(move.target, folder, symlinks=True)
+        journal.note(moved.Move(**{**move.to_dict(), "state": "moving"}))
+    with monkeypatch.context() as patch:
+        patch.setattr(moved, "_remove", lambda _move, path: path.joinpath("no").unlink())
+        with open_journal() as journal:
+            move_away(journal, make_skill(folder.parent, "milk").parent, "milk")
+    assert f"tea is in the middle of a move: {folder}/no: No such file" in caplog.text
+    with open_journal() as journal:
+        assert [move.name for move in journal.away()] == ["tea", "milk"]
+    assert not folder.exists()
 
 
 def test_what_was_changed_in_between_stays_in_both_places(home, make_skill):
@@ -263,13 +396,82 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     assert "No skill is away" in cli("library", "list").stderr
 
 
-def test_a_folder_of_hosts_that_is_a_skill_itself_stays(cli, tea, home):
+@pytest.mark.parametrize("form", ["itself", "link", "inner", "library"])
+def test_what_holds_a_folder_of_hosts_stays(cli, tea, home, make_skill, monkeypatch, form):
     """With it all others would go."""
-    text = "---\nname: all\ndescription: All of it.\n---\n"
-    (home / ".claude" / "skills" / "SKILL.md").write_text(text)
-    assert cli("library", "move", "all", "tea", "--yes").exit_code == 1
+    top = place = tea.parent
+    if form == "link":
+        place.rename(home / "skills")
+        place.symlink_to(home / "skills")
+    elif form in ("inner", "library"):
+        top = place / "all"
+        monkeypatch.setenv("CODEX_HOME", str(top))
+        if form == "library":
+            monkeypatch.setenv("XDG_DATA_HOME", str(top))
+        else:
+            place = top / "skills"
+            make_skill(place, "milk", "Foam milk.")
+    make_skill(top.parent, top.name, "All of it.").rename(top / "SKILL.md")
+    result = cli("library", "move", top.name, "tea", "--yes")
+    assert result.exit_code == 1
+    where = library_folder().resolve() if form == "library" else place.resolve()
+    assert f"{where}, " in result.stderr
+    assert f"would be moved with {top.name}, and all in it" in result.stderr
     assert tea.exists()
-    assert cli("library", "move", "tea", "tea", "--yes").exit_code == 0
+
+
+def test_what_lies_within_a_skill_goes_along_once(cli, tea, make_skill):
+    """That is told before, and each name counts once; the last to go is the first to come back."""
+    make_skill(tea, "milk", "Foam milk for it.")
+    asked = cli("library", "move", "tea")
+    assert "With tea go the skills within it: milk" in asked.stderr
+    done = cli("library", "move", "milk", "tea", "milk", "tea", "--yes")
+    assert done.exit_code == 0
+    assert "Claude Code: 3 → 1 of your skills listed; all 3 are found" in done.stderr
+    assert names_found() == ["coffee", "milk", "tea"]
+    assert cli("library", "restore", "tea", "--yes").exit_code == 0
+    assert cli("library", "move", "milk", "--yes").exit_code == 0
+    assert cli("library", "move", "tea", "--yes").exit_code == 0
+    alone = cli("library", "restore", "milk", "--yes")
+    assert alone.exit_code == 1
+    assert "milk lay within tea, which is away; restore tea first" in alone.stderr
+    assert cli("library", "restore", "--all", "--yes").exit_code == 0
+    assert (tea / "milk" / "SKILL.md").exists()
+
+
+def test_one_that_cannot_be_moved_keeps_no_other_from_it(cli, tea, monkeypatch):
+    """And the index has those that were."""
+    real = os.rename
+
+    def rename(old, new):
+        if str(old) == str(tea):
+            raise PermissionError(1, "Operation not permitted", str(old))
+        real(old, new)
+
+    monkeypatch.setattr(moved.os, "rename", rename)
+    done = cli("library", "move", "tea", "coffee", "--yes")
+    assert done.exit_code == 1
+    assert f"not moved: tea stays in {tea}: {tea}: Operation not permitted." in done.stderr
+    assert "Claude Code: 2 → 1 of your skills listed" in done.stderr
+    assert json.loads(cli("query", "brew coffee", "--json").stdout)["hits"][0]["name"] == "coffee"
+
+
+def test_hosts_see_skills_along_links(cli, tea, home, tmp_path, make_skill):
+    """A link goes if what it leads to lies nowhere that hosts look."""
+    codex = home / ".codex" / "skills"
+    codex.mkdir(parents=True)
+    (codex / "tea").symlink_to(tea)
+    real = make_skill(tmp_path / "elsewhere", "milk", "Foam milk.").parent
+    (codex / "milk").symlink_to(real)
+    assert cli("index", real.parent).exit_code == 0
+    done = cli("library", "move", "tea", "milk", "--yes")
+    assert done.exit_code == 0
+    assert f"milk: {codex / 'milk'}, listed no more by Codex" in done.stderr
+    assert "Codex: 2 → 0 of your skills listed" in done.stderr
+    assert real.exists()
+    assert list(codex.iterdir()) == [codex / "tea"]
+    assert cli("library", "restore", "--all", "--yes").exit_code == 0
+    assert (codex / "milk").resolve() == real
 
 
 def test_skills_of_projects_and_plugins_stay(cli, tea, make_skill, tmp_path, monkeypatch):
@@ -300,6 +502,125 @@ def test_a_host_s_own_switch_is_written_and_taken_out(cli, tea, host):
     assert names_found() == ["coffee", "tea"]
     assert cli("library", "restore", "tea", "--yes").exit_code == 0
     assert file.read_text() == text
+
+
+def test_what_a_host_was_told_before_is_told_again(cli, tea):
+    """Unless its user has said otherwise since; a switch that failed is not away."""
+    file = host_file("claude-code", hook=True)
+    file.parent.mkdir(exist_ok=True)
+    text = '{"skillOverrides": {"tea": "name-only"}}'
+
+    def write(text):
+        file.write_text(text)
+        return json.loads(text)
+
+    for later in (None, '{"skillOverrides": {"tea": "on"}}', "{}"):
+        said = write(text)
+        assert cli("library", "move", "tea", "--switch", "claude-code", "--yes").exit_code == 0
+        if later:
+            said = write(later)
+        assert cli("library", "restore", "tea", "--yes").exit_code == 0
+        assert json.loads(file.read_text()) == said
+    for broken in ("{", '{"skillOverrides": []}'):
+        file.write_text(broken)
+        failed = cli("library", "move", "tea", "--switch", "claude-code", "--yes")
+        assert failed.exit_code == 2
+        assert f"{file} " in failed.stderr
+        assert "No skill is away" in cli("library", "list").stderr
+    write("{}")
+    for _ in range(2):  # its user took it out in between
+        cli("library", "move", "tea", "--switch", "claude-code", "--yes")
+        write("{}")
+    assert len(json.loads(cli("library", "list", "--json").stdout)["moves"]) == 1
+
+
+def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_away(
+    cli, tea, monkeypatch
+):
+    """All skills of a call are switched off at once."""
+    words = ("library", "move", "tea", "coffee", "--switch", "claude-code")
+    asked = cli(*words)
+    assert (asked.exit_code, asked.stderr.count('": "off"')) == (1, 2)
+    assert asked.stderr.index('": "off"') < asked.stderr.index("Nothing was changed")
+
+    def fail(_change):
+        raise OSError(28, "No space left on device", "settings.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Change, "write", fail)
+        failed = cli(*words, "--yes")
+    assert failed.exit_code == 1
+    assert "not moved: settings.json: No space left on device" in failed.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+    assert cli(*words, "--yes").exit_code == 0
+    assert cli("library", "list").stdout.count("claude-code") == 2
+
+
+def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
+    """That is told once."""
+    cli("library", "move", "tea", "coffee", "--yes")
+    shutil.rmtree(library_folder() / "tea")
+    gone = cli("library", "restore", "--all", "--yes")
+    assert gone.exit_code == 1
+    assert f"not restored: {library_folder() / 'tea'} is gone, and so is tea" in gone.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+
+
+def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
+    """Not for another of the same name; what is switched off is said to be so already."""
+    make_skill(home / ".codex" / "skills", "milk", "Foam milk.")
+    refused = cli("library", "move", "milk", "tea", "--switch", "claude-code", "--yes")
+    assert refused.exit_code == 1
+    assert "is no skill of yours that Claude Code lists" in refused.stderr
+    assert "Hosts that list it: Codex." in refused.stderr
+    file = host_file("claude-code", hook=True)
+    assert not file.exists()
+    done = cli("library", "move", "tea", "tea", "--switch", "claude-code", "--yes")
+    assert "Claude Code: 2 → 1 of your skills listed; all 3 are found" in done.stderr
+    again = cli("library", "move", "tea", "coffee", "--switch", "claude-code", "--yes")
+    assert again.exit_code == 0
+    assert f"tea: switched off in {file} already" in again.stderr
+    assert "Claude Code: 1 → 0 of your skills listed" in again.stderr
+    assert '+    "coffee": "off"' in again.stderr
+    last = cli("library", "move", "tea", "--switch", "claude-code")
+    assert last.exit_code == 0
+    moves = json.loads(cli("library", "list", "--json").stdout)["moves"]
+    assert [move["name"] for move in moves] == ["tea", "coffee"]
+
+
+def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
+    """Its handle says how to name it."""
+    make_skill(home / ".codex" / "skills", "tea", "Steep tea in a cup.")
+    result = cli("library", "move", "TEA", "--yes")
+    (line,) = (line for line in result.stderr.splitlines() if line.startswith("Others have"))
+    handle = line.removeprefix("Others have the name tea too, and stay: ")
+    assert ".codex/skills" in handle
+    assert cli("library", "move", handle, "--yes").exit_code == 0
+    done = cli("library", "restore", "Tea", "--yes")
+    assert done.exit_code == 0
+    assert "Codex: 0 → 1 of your skills listed; all 3 are found" in done.stderr
+    assert "No skill is away" in cli("library", "list").stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("move", "needs the NAMEs"),
+        ("move --all", "--all is for restore"),
+        ("restore --all tea", "leave out one of them"),
+        ("list tea", "list takes no NAMEs"),
+        ("restore tea --switch claude-code", "--switch is for move"),
+        ("move tea --switch codex", "codex has no switch for single skills; claude-code, opencode"),
+        ("move tea --switch claude", "Did you mean 'claude-code'?"),
+        ("mvoe tea", "Did you mean 'move'?"),
+    ],
+)
+def test_what_would_be_ignored_is_wrong_usage(cli, tea, given, hint):
+    """It says what to type instead."""
+    result = cli("library", *given.split(), "--yes")
+    assert result.exit_code == 2
+    assert hint in result.stderr
+    assert tea.exists()
 
 
 def test_an_index_that_is_made_anew_has_the_library_too(cli, tea):

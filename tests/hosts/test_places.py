@@ -144,7 +144,10 @@ def test_a_link_out_of_the_project_is_none_of_its_folders(home, project, tmp_pat
     ):
         (project / name).mkdir()
         (project / name / "skills").symlink_to(target)
-    (place,) = project_places(project)
+    outside, place = sorted(project_places(project), key=lambda place: place.is_enabled)
+    assert outside.path == project / ".claude" / "skills"
+    assert outside.is_outside
+    assert not outside.is_enabled
     assert place.path == project / ".agents" / "skills"
     assert "cursor" in place.hosts
 

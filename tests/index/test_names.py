@@ -1,6 +1,7 @@
 """Which document a name means: precedence of roots, versions and constraints."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,10 @@ from skillsearch.index import names
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, find_shadowed, name_problems, preferred
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.types import Root
 
 ROOTS = ("/mine", "/theirs")
+USERS = tuple(Root(Path(root), root[1:]) for root in ROOTS)
 DOCUMENT = Document(
     doc_id="",
     name="",
@@ -193,7 +196,7 @@ def test_a_version_that_a_stranger_writes_hides_nothing(folder, version):
     """His skill has other content: both stay, and each is meant by its id."""
     victim = made("mine:pdf", version="1.2.0")
     store = stored(victim, made(f"mine:{folder}", version=version, **STRANGE))
-    assert find_shadowed(store, ROOTS) == ()
+    assert find_shadowed(store, USERS) == ()
     with pytest.raises(AmbiguousNameError) as caught:
         find(store, "pdf")
     assert set(caught.value.candidates) == {"mine:pdf", f"mine:{folder}"}
@@ -235,7 +238,7 @@ def test_the_live_skill_is_meant_before_copies_that_lie_aside(aside):
     live, copy = made("mine:pdf", version="1.0"), made(f"mine:{aside}", version="9.0")
     store = stored(live, copy)
     assert find(store, "pdf") == "mine:pdf"
-    (shadowed,) = find_shadowed(store, ROOTS)
+    (shadowed,) = find_shadowed(store, USERS)
     assert (shadowed.document.doc_id, shadowed.by.doc_id) == (copy.doc_id, "mine:pdf")
     assert find(store, copy.doc_id) == copy.doc_id
 
@@ -256,13 +259,31 @@ def test_a_name_that_stands_twice_in_a_root_is_told_once():
         made("mine:tea/1", "tea", "1.0"), made("mine:tea/2", "tea", "2.0"), made("mine:c", "one"),
         made("theirs:one", "one"),
     )  # fmt: skip
-    found = sorted(name_problems(store, ROOTS), key=lambda one: one.code)
+    found = sorted(name_problems(store, USERS), key=lambda one: one.code)
     assert [(one.code, one.severity) for one in found] == [
         ("name-ambiguous", "warning"),
         ("name-twice", "note"),
     ]
     assert "mine:a, mine:b" in found[0].message
     assert "the name means mine:tea/2" in found[1].message
+
+
+def test_a_name_of_the_user_and_of_a_project_is_told_and_both_are_found():
+    """Unless one is a copy; of the same name in two roots of the user the first is meant alone."""
+    scopes = (USERS[0], replace(USERS[1], projects=("/work",)))
+    store = stored(made("mine:a"), made("theirs:a", **STRANGE))
+    assert find_shadowed(store, scopes) == ()
+    (told,) = name_problems(store, scopes)
+    assert (told.code, told.severity) == ("name-of-project", "note")
+    assert told.path == store[1].path
+    assert "means mine:a" in told.message
+    assert "loaded as theirs:pdf" in told.message
+    assert find(store, "pdf") == "mine:a"
+    assert find(store, "theirs:pdf") == "theirs:a"
+    assert [one.document.doc_id for one in find_shadowed(store, USERS)] == ["theirs:a"]
+    kin = stored(made("mine:a"), made("theirs:a"))
+    assert [one.document.doc_id for one in find_shadowed(kin, scopes)] == ["theirs:a"]
+    assert list(name_problems(kin, scopes)) == []
 
 
 def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):

@@ -1,5 +1,6 @@
 """Tests of what is to become of an index's roots, whatever it holds by then."""
 
+from contextlib import suppress
 from itertools import permutations
 
 import pytest
@@ -147,14 +148,67 @@ def test_a_folder_that_nobody_named_is_the_projects_and_not_vouched_for(
     asked = RootChange(follows="projects", folders=(tmp_path / "a",))
     found = asked.applied_to(held)
     assert (found.roots, found.followed) == ((roots["a"], place), (str(place),))
-    assert found.projects == {str(place): project}
+    assert found.projects == {str(place): (project,)}
     vouched = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
     by_project = RootChange(how="keep", settings=vouched).applied_to(found)
     named = RootChange((place,)).applied_to(found)
     assert named.followed == ()
     for request, trust in ((found, "project"), (by_project, "vetted"), (named, "vetted")):
         (root,) = request.with_trust([Root(place, "skills")])
-        assert (root.trust, root.project) == (trust, project)
+        assert (root.trust, root.projects) == (trust, (project,))
+
+
+PLACES = (
+    "home/.claude/skills",
+    "home/.agents/skills",
+    "home/.codex/skills",
+    "blog/.claude/skills",
+    "blog/.agents/skills",
+    "blog/posts/.claude/skills",
+    "blog/posts/.agents/skills",
+    "shop/.claude/skills",
+)
+ASKED = ("blog", "blog/posts", "shop")
+
+
+@given(
+    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12),
+    asked=st.permutations(ASKED),
+)
+def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
+    """Whichever folder came, went or came back first, and wherever questions came from."""
+    base = tmp_path_factory.mktemp("order")
+    for project in ("blog", "shop"):
+        (base / project / ".git").mkdir(parents=True)
+    (base / "blog" / "posts").mkdir()
+    held, there = None, dict.fromkeys(PLACES, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(base / "home"))
+
+        def ask(held, *names):
+            folders = [base / name for name in names]
+            with suppress(ConfigError):  # No folder is there.
+                return RootChange(follows="hosts", folders=folders).applied_to(held)
+            return held
+
+        for step in steps:
+            if step in ASKED:
+                held = ask(held, step)
+                continue
+            there[step] = not there[step]
+            path = base / step
+            path.mkdir(parents=True) if there[step] else path.rmdir()
+            held = ask(held)
+        found = ask(held, *asked)
+    if any(there.values()):
+        nearest = sorted(
+            (name for name in PLACES if there[name]),
+            key=lambda name: name.count("posts"),
+            reverse=True,
+        )
+        users = [name for name in nearest if name.startswith("home")]
+        others = [name for name in nearest if not name.startswith("home")]
+        assert [str(root.relative_to(base)) for root in found.roots] == users + others
 
 
 def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_path, home):
@@ -166,7 +220,7 @@ def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_p
     now = RootChange(follows="hosts").applied_to(before)
     assert now.roots == (mine, place)
     assert (now.found, now.followed) == ((), (str(place),))
-    assert now.projects == {str(place): str(blog)}
+    assert now.projects == {str(place): (str(blog),)}
     assert [root.trust for root in now.with_trust([Root(place, "a"), Root(mine, "b")])] == [
         "vetted",
         "project",

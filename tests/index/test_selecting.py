@@ -167,8 +167,8 @@ def test_every_name_that_is_left_is_found(crowded, selection):
     store = selecting.selected(
         crowded.opened.corpus.documents, selection, crowded.opened.settings.roots
     )
-    paths = crowded.opened.settings.root_paths
-    shadowed = {one.document.doc_id for one in find_shadowed(store, paths)}
+    roots = crowded.opened.settings.roots
+    shadowed = {one.document.doc_id for one in find_shadowed(store, roots)}
     for doc_id in set(expected) - shadowed:
         name = crowded.find(doc_id).name
         found = crowded.search(name, 50, 0.0, selection=selection, reader="off")

@@ -71,6 +71,10 @@ class Server:
                 except (BrokenPipeError, ConnectionResetError):
                     return
 
+            def do_POST(self):
+                self.body = self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
+
             def log_message(self, *_):
                 return
 

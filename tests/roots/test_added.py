@@ -1,9 +1,13 @@
 """Tests of sources that are added, updated and removed, with servers that are kind or hostile."""
 
+import base64
+import errno
+import gzip
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,9 +17,10 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.cli import app
 from skillsearch.errors import RootError
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.roots import lock, well_known
+from skillsearch.roots import lock, skill_servers, well_known
 from skillsearch.roots.bundles import content_digest, local_root
 from skillsearch.roots.downloads import fetch
 from skillsearch.roots.sources import WELL_KNOWN, added_source, place_of
@@ -100,6 +105,98 @@ def state():
 def test_what_people_name_means_a_source(given, source):
     """As it stands on the page of a repository, or as other tools have it."""
     assert added_source(given) == (source or f"{GITHUB}/main/skills.zip")
+
+
+GITLAB, CODEBERG = "https://gitlab.com/owner/repo", "https://codeberg.org/owner/repo"
+HEAD = "archive/HEAD.zip"
+IN_GITLAB = "-/archive/{0}/repo-{0}.zip".format
+FORGE_URLS = {
+    "https://github.com/owner/repo": {
+        # A repository, however its page is reached.
+        **dict.fromkeys(("", "/", ".git", "?tab=readme-ov-file", "/?tab=readme#use", "#use"), HEAD),
+        "@v1.2": "archive/v1.2.zip",
+        "#folder=skills/pdf": f"{HEAD}#folder=skills/pdf",
+        # A state of it, and a folder there.
+        "/tree/main": "archive/main.zip",
+        "/tree/v1.2/": "archive/v1.2.zip",
+        "/tree/main/skills": "archive/main.zip#folder=skills",
+        "/tree/main/my%20skills/pdf?x=1": "archive/main.zip#folder=my%20skills/pdf",
+        "/commit/0a1b2c": "archive/0a1b2c.zip",
+        "/releases/tag/v1.2": "archive/v1.2.zip",
+        # The page of a SKILL.md is the folder of that skill.
+        "/blob/main/skills/pdf/SKILL.md": "archive/main.zip#folder=skills/pdf",
+        "/blob/main/SKILL.md?plain=1": "archive/main.zip",
+        # Files, and pages that show no folder, are taken as they are.
+        **dict.fromkeys(
+            (
+                *("/archive/main.zip", "/archive/refs/heads/main.zip"),
+                *("/archive/refs/tags/v1.tar.gz", "/archive/HEAD.zip#folder=a", "/zipball/main"),
+                *("/releases/download/v1/x.zip", "/releases/latest/download/x.tar.gz"),
+                *("/raw/main/SKILL.md", "/raw/refs/heads/main/a/SKILL.md"),
+                *("/blob/main/README.md", "/issues", "/issues/7", "/releases", "/wiki/tree"),
+            )
+        ),
+    },
+    GITLAB: {
+        **dict.fromkeys(("", "/", ".git", "?ref_type=heads"), IN_GITLAB("HEAD")),
+        "@v1": IN_GITLAB("v1"),
+        "/-/tree/main": IN_GITLAB("main"),
+        "/tree/main/a": IN_GITLAB("main") + "#folder=a",
+        "/-/tree/main/skills/pdf?ref_type=heads": IN_GITLAB("main") + "#folder=skills/pdf",
+        "/-/blob/main/pdf/SKILL.md": IN_GITLAB("main") + "#folder=pdf",
+        "/-/commit/0a1b2c": IN_GITLAB("0a1b2c"),
+        "/-/releases/v1": IN_GITLAB("v1"),
+        "/-/tags/v1": IN_GITLAB("v1"),
+        **dict.fromkeys(
+            ("/-/archive/main/repo-main.zip", "/-/raw/main/SKILL.md", "/-/issues", "/-/releases")
+        ),
+    },
+    "https://gitlab.com/group/inner/repo": {
+        "": IN_GITLAB("HEAD"),
+        "/-/tree/main/a": IN_GITLAB("main") + "#folder=a",
+    },
+    CODEBERG: {
+        **dict.fromkeys(("", "/", ".git"), HEAD),
+        "/src/branch/main": "archive/main.zip",
+        "/src/branch/main/skills/pdf": "archive/main.zip#folder=skills/pdf",
+        "/src/branch/main/skills/pdf/SKILL.md": "archive/main.zip#folder=skills/pdf",
+        "/src/tag/v1/skills": "archive/v1.zip#folder=skills",
+        "/src/commit/0a1b2c": "archive/0a1b2c.zip",
+        "/releases/tag/v1": "archive/v1.zip",
+        **dict.fromkeys(
+            ("/archive/main.zip", "/raw/branch/main/SKILL.md", "/releases/download/v1/x.zip")
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "rest", "source"),
+    [(page, *pair) for page, pairs in FORGE_URLS.items() for pair in pairs.items()],
+)
+def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
+    """With and without a scheme, in any case of the host."""
+    wanted = f"{page}/{source}" if source else f"{page}{rest}"
+    bare = page.removeprefix("https://")
+    host, _, path = bare.partition("/")
+    www = (f"https://www.{bare}", f"www.{bare}") if source else ()
+    for spelling in (
+        page,
+        bare,
+        f"git+{page}",
+        f"git://{bare}",
+        f"https://{host.upper()}/{path}",
+        *www,
+    ):
+        if spelling != f"https://{host.upper()}/{path}" or source:
+            assert added_source(f"{spelling}{rest}") == wanted
+
+
+@pytest.mark.parametrize("text", ["example.com/a/b", "a", "a/b?c", "a/b/../../c#d", "-/-", "a//b"])
+def test_what_is_no_source_is_refused(text):
+    """With what can be written."""
+    with pytest.raises(RootError, match="is no folder here, and no source of skills"):
+        added_source(text)
 
 
 def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypatch):
@@ -194,6 +291,154 @@ def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill,
     unreachable = cli("update")
     assert (unreachable.exit_code, "does not serve skills" in unreachable.stderr) == (1, True)
     assert names() == ["draw-map"]
+
+
+@pytest.fixture
+def served(server):
+    """Serve skills by the extension of the protocol, with a change of each result; as events."""
+    pytest.importorskip("mcp")
+
+    def serve(skills, change=lambda method, result: result, as_events=True):
+        texts = {
+            f"skill://{path}": data for skill in skills.values() for path, data in skill.items()
+        }
+        listed = [
+            {
+                "uri": f"skill://{name}/SKILL.md",
+                "resources": [
+                    {"uri": f"skill://{path}", "digest": sha256(data)}
+                    for path, data in skill.items()
+                ],
+            }
+            for name, skill in skills.items()
+        ]
+
+        def result_of(asked):
+            if asked["method"] == "initialize":
+                version = asked["params"]["protocolVersion"]
+                about = {"name": "x", "version": "1"}
+                return {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
+            if asked["method"] == "skills/list":
+                return {"skills": listed}
+            uri = asked["params"]["uri"]
+            blob = base64.b64encode(texts[uri]).decode()
+            return {"contents": [{"uri": uri, "mimeType": "text/plain", "blob": blob}]}
+
+        def answer(handler):
+            asked = json.loads(handler.body)
+            if "id" not in asked:
+                handler.send_response(202)
+                handler.send_header("Content-Length", "0")
+                handler.end_headers()
+                return
+            reply = {"jsonrpc": "2.0", "id": asked["id"]}
+            if asked["method"] == "server/discover":
+                reply |= {"error": {"code": -32601, "message": "no"}}
+            else:
+                reply |= {"result": change(asked["method"], result_of(asked))}
+            data = json.dumps(reply).encode()
+            data = b"event: message\ndata: " + data + b"\n\n" if as_events else data
+            kind = "text/event-stream" if as_events else "application/json"
+            handler.send_response(200)
+            handler.send_header("Content-Type", kind)
+            handler.end_headers()
+            handler.wfile.write(data)
+
+        server.pages["/mcp"] = answer
+        return f"mcp+{server.url}/mcp"
+
+    return serve
+
+
+@pytest.mark.parametrize("as_events", [False, True])
+def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, as_events):
+    """Whichever way it answers; and not larger."""
+    most = bytes(skill_servers.MAX_FILE_BYTES)
+    files = {"a/SKILL.md": skill_md("a"), "a/most.bin": most}
+    assert cli("add", served({"a": files}, as_events=as_events)).exit_code == 0
+    assert names() == ["a"]
+    url = served({"a": {**files, "a/more.bin": most + b"x"}}, as_events=as_events)
+    result = cli("update", "--yes")
+    assert (result.exit_code, "is larger than 16,777,216 bytes" in result.stderr) == (1, True)
+    assert len(list(place_of(added_source(url)).rglob("*.bin"))) == 1
+
+
+def endless(handler, kind, begin, block):
+    """Answer without an end."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", kind)
+    handler.end_headers()
+    handler.wfile.write(begin)
+    while True:
+        handler.wfile.write(block * (1 << 16))
+
+
+def packed(handler):
+    """Answer with what unpacks to more than it seems."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(gzip.compress(b'"' + bytes(1 << 24)))
+
+
+ENDLESS = {
+    "text": (lambda handler: endless(handler, "application/json", b'{"a": "', b"x"), "more than"),
+    "lists": (lambda handler: endless(handler, "application/json", b"", b"["), "more than"),
+    "an event": (
+        lambda handler: endless(handler, "text/event-stream", b"data: ", b"x"),
+        "more than",
+    ),
+    "lines": (lambda handler: endless(handler, "text/event-stream", b"", b"data:\n"), "more than"),
+    "pings": (lambda handler: endless(handler, "text/event-stream", b"", b":\n\n"), "more than"),
+    "packed": (packed, "packs its answers (gzip)"),
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), ENDLESS.values(), ids=ENDLESS)
+def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, message):
+    """With a clear error in one line."""
+    pytest.importorskip("mcp")
+    monkeypatch.setattr(skill_servers, "MAX_ANSWER", 1 << 20)
+    server.pages["/mcp"] = answer
+    result = cli("add", f"mcp+{server.url}/mcp")
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert len(result.stderr.splitlines()) == 1
+    assert lock.read_lock() == {}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nothing", b"[" * 9999, b"\xff", b'{"jsonrpc": 1}'])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/html"])
+def test_an_odd_server_is_one_line(cli, server, data, kind):
+    """Whatever it answers instead of the protocol."""
+    pytest.importorskip("mcp")
+    server.page("/mcp", data, content_type=kind)
+    result = cli("add", f"mcp+{server.url}/mcp")
+    assert (result.exit_code, "does not serve skills" in result.stderr) == (2, True)
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_what_the_library_logs_of_an_odd_server_is_not_told(server, kind):
+    """By a process that has set up no log: Python prints it then."""
+    pytest.importorskip("mcp")
+    server.page("/mcp", b"{", content_type=kind)
+    command = [sys.executable, "-m", "skillsearch", "add", f"mcp+{server.url}/mcp"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert told.startswith("Error: ")
+    assert len(told.splitlines()) == 1
+
+
+def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):
+    """Never cut; nothing is added if it is the only one."""
+    many = {f"b/{number}": b"" for number in range(skill_servers.MAX_FILES)}
+    skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
+    assert cli("add", served(skills)).exit_code == 0
+    assert names() == ["a"]
+    assert "skill://b/SKILL.md has 513 files; the most is 512" in caplog.text
+    url = served({"b": skills["b"]})
+    refused = cli("add", url)
+    assert (refused.exit_code, "serves no skills that can be used" in refused.stderr) == (2, True)
 
 
 # Hostile servers: a clear error, and everything as before.
@@ -312,6 +557,107 @@ def test_a_server_out_there_cannot_send_us_to_this_machine(server, monkeypatch, 
 # The lock file.
 
 
+def is_pinned():
+    """Return whether each copy is what the lock file says."""
+    known = lock.read_lock()
+    return all(content_digest(place_of(name)) == known[name].digest for name in known)
+
+
+def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
+    """All of its skills are new then, and the server has nothing new to tell."""
+    url = host({"good": "Good.", "same": "Same."})
+    cli("add", url)
+    (agreed,) = lock.read_lock().values()
+    path = lock.lock_file()
+    host({"good": "Other.", "same": "Same."})
+    assert cli("update", "--yes").exit_code == 0
+    path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
+    for _ in range(2):
+        asked = cli("update")
+        assert (asked.exit_code, is_pinned()) == (1, False)
+        assert f"{url}: added: good, same\n" in asked.stderr
+        assert "skillsearch update" in cli("doctor").stdout
+    assert cli("update", "--yes").exit_code == 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+    assert names() == ["good", "same"]
+
+
+@pytest.mark.parametrize("command", ["add", "update"])
+def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command):
+    """As in a folder of settings that is read-only; later it works."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    before = state()
+    host({"good": "Other."})
+    ask = (command, url, *(["--yes"] if command == "update" else []))
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        result = cli(*ask)
+    assert (result.exit_code, "cannot be written" in result.stderr) == (
+        2 - (command == "update"),
+        True,
+    )
+    assert state() == before
+    assert cli(*ask).exit_code == 0
+    assert is_pinned()
+
+
+def test_what_is_added_again_is_pinned_even_if_it_cannot_be_indexed(cli, host):
+    """Since the copy is what the user's index holds from then on."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    host({"good": "Other."})
+    assert cli("add", url, "--index-dir", "/proc/nope").exit_code != 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+
+
+KILLED = """
+import os, signal, sys
+from skillsearch.cli.app import app
+
+left = int(sys.argv[1])
+
+def kill(event, arguments):
+    global left
+    here = ("/roots/", "skillsearch.lock")
+    if event in ("os.remove", "os.rename") and any(place in str(arguments) for place in here):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+app(["update", "--yes"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
+    """By asking, and by taking it with --yes; whatever is in the way in between, it is told."""
+    url = host({"good": "0"})
+    cli("add", url)
+    for step in range(1, 60):
+        host({"good": str(step)})
+        command = [sys.executable, "-c", KILLED, str(step)]
+        code = subprocess.run(command, capture_output=True, check=False).returncode
+        found = cli("update")
+        assert (found.exit_code, is_pinned()) in ((0, True), (1, True)), step
+        host({"good": "another"})
+        assert cli("update").exit_code == 1
+        assert cli("update", "--yes").exit_code == 0
+        assert is_pinned()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert step > 4
+
+
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
     """Else it is refused, with the way to see what changed."""
     url = host({"good": "Good."})
@@ -388,6 +734,210 @@ def test_nothing_is_fetched_unasked(cli, host, server):
     assert server.asked == []
 
 
+# Out again.
+
+
+def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp_path, make_skill):
+    """As after --replace, or a removal that was ended between index and lock file."""
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", "--replace", tmp_path / "mine")
+    removed = cli("remove", url, "--json")
+    assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 1)
+    assert lock.read_lock() == {}
+    assert names() == ["mine"]
+
+
+def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypatch):
+    """Whatever had happened to the index by then."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        assert cli("remove", url).exit_code == 2
+    assert cli("remove", url).exit_code == 0
+    assert lock.read_lock() == {}
+
+
+def test_what_another_index_holds_stays_pinned(cli, host, tmp_path, make_skill):
+    """An index without it says so."""
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", tmp_path / "mine", "--index-dir", tmp_path / "other")
+    refused = cli("remove", url, "--index-dir", tmp_path / "other")
+    assert (refused.exit_code, "is not a root of this index" in refused.stderr) == (2, True)
+    assert len(lock.read_lock()) == 1
+
+
+@pytest.mark.parametrize("spelling", ["w/own", "./w/own", "{here}/w/own", "w/../w/own"])
+def test_a_folder_that_is_gone_is_removed_by_its_path(cli, names, make_skill, spelling):
+    """It is no repository, however it is written."""
+    make_skill("w/own", "mine")
+    make_skill("w/two", "other")
+    cli("add", "w/own", "w/two")
+    shutil.rmtree("w/own")
+    assert cli("remove", spelling.format(here=Path.cwd())).exit_code == 0
+    assert names() == ["other"]
+
+
+def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkeypatch, names):
+    """Each is meant in its own folder, and by its path from everywhere."""
+    for folder in ("p1", "p2", "p3"):
+        (tmp_path / folder).mkdir()
+        pack(f"{folder}/s.zip", {f"{folder}/SKILL.md": skill_md(folder)})
+        monkeypatch.chdir(tmp_path / folder)
+        assert cli("add", "s.zip").exit_code == 0
+    monkeypatch.chdir(tmp_path / "p1")
+    assert {entry.given for entry in lock.read_lock().values()} == set(lock.read_lock())
+    assert "unchanged since" in cli("update", "s.zip").stderr
+    assert cli("remove", "s.zip").exit_code == 0
+    assert names() == ["p2", "p3"]
+    monkeypatch.chdir(tmp_path)
+    for command in ("update", "remove"):
+        refused = cli(command, "s.zip")
+        assert (refused.exit_code, "was not added" in refused.stderr) == (2, True)
+    assert cli("add", "p1/../p2/s.zip").exit_code == 0
+    assert len(lock.read_lock()) == 2
+    assert cli("remove", "p3/../p2/s.zip").exit_code == 0
+    assert names() == ["p3"]
+
+
+def test_the_only_source_can_be_removed_again(cli, host, names):
+    """Then there is no index, as before; and it can be added anew."""
+    url = host({"good": "Good."})
+    for _ in range(2):
+        assert cli("add", url).exit_code == 0
+        assert names() == ["good"]
+        removed = cli("remove", url, "--json")
+        assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 0)
+        assert json.loads(removed.stdout)["sources"][0]["skills"] == ["good"]
+        assert lock.read_lock() == {}
+        assert cli("query", "good", "--no-refresh").exit_code == 4
+
+
+def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
+    """Since without it another would be made by itself."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", "--replace", added_source(url))
+    refused = cli("remove", url)
+    assert (refused.exit_code, "Nothing would be left" in refused.stderr) == (2, True)
+    assert len(lock.read_lock()) == 1
+
+
+# A first index.
+
+
+def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, make_skill, tmp_path):
+    """Unless it has a folder of its own, or the settings say what it is to hold."""
+    make_skill(home / ".claude" / "skills", "pdf-forms", "Fill in a PDF form.")
+    url = host({"good": "Good."})
+    assert cli("add", url, "--index-dir", tmp_path / "other").exit_code == 0
+    assert [document.name for document in SkillIndex.open(tmp_path / "other").documents()] == [
+        "good"
+    ]
+    told = cli("add", url)
+    assert names() == ["good", "pdf-forms"]
+    assert f"new: {home}/.claude/skills (1 skill; " in told.stderr
+    make_skill(home / ".claude" / "skills", "later")
+    assert cli("query", "later").exit_code == 0
+    assert names() == ["good", "later", "pdf-forms"]
+    assert cli("remove", url).exit_code == 0
+    assert names() == ["later", "pdf-forms"]
+
+
+def test_settings_that_name_roots_say_what_a_first_index_holds(
+    cli, host, home, names, make_skill, tmp_path, monkeypatch
+):
+    """Beside what is added."""
+    make_skill(home / ".claude" / "skills", "pdf-forms")
+    make_skill(tmp_path / "mine", "mine")
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "mine"))
+    assert cli("add", host({"good": "Good."})).exit_code == 0
+    assert names() == ["good", "mine"]
+
+
+@pytest.mark.parametrize("root", ["~", ".", "{home}", "{home}/..", "/etc"])
+def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
+    """By every command that takes folders, with the command that takes it all."""
+    monkeypatch.chdir(home)
+    root = root.format(home=home)
+    for variables, command in (
+        ({}, ("add", root)),
+        ({"SKILLSEARCH_ROOTS": root}, ("index",)),
+        ({"SKILLSEARCH_ROOTS": root}, ("index", "--replace")),
+        ({"SKILLSEARCH_ROOTS": root}, ("add", "owner/repo")),
+        ({"SKILLSEARCH_ROOTS": root}, ("watch",)),
+    ):
+        refused = cli(*command, env=variables)
+        assert (refused.exit_code, "a whole home folder or disk" in refused.stderr) == (2, True)
+        assert re.search(r"skillsearch index --yes /\S*", " ".join(refused.stderr.split()))
+    assert not lock.lock_file().exists()
+
+
+def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli, home, make_skill):
+    """With --yes once, and from then on since they are held."""
+    make_skill(home / "a", "mine")
+    variables = {"SKILLSEARCH_ROOTS": str(home)}
+    assert cli("index", "--yes", env=variables).exit_code == 0
+    assert cli("index", env=variables).exit_code == 0
+
+
+def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
+    """Nothing of it is kept."""
+    for files in ({"README.md": b"x"}, {}):
+        url = server.page("/x.zip", pack("x.zip", files).read_bytes())
+        for given in (url, f"{url}#folder=none" if files else url):
+            refused = cli("add", given)
+            assert refused.exit_code == 2
+            assert not place_of(added_source(given)).exists()
+        assert "holds no skill" in cli("add", url).stderr
+    assert lock.read_lock() == {}
+    assert cli("query", "x").exit_code == 4
+
+
+def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack, tmp_path):
+    """For whatever was typed, in an index of any name."""
+    url = server.page(
+        "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
+    )
+    for given in (
+        host({"good": "x"}),
+        f"{url}?key=secret#folder=a",
+        f"{url}#folder=a",
+        f"{url}#folder=",
+    ):
+        for option in ([], ["--index-dir", tmp_path / "an index"]):
+            told = cli("add", given, *option).stderr
+            command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
+            assert "secret" not in told
+            assert cli(*shlex.split(command)).exit_code == 0
+            index = SkillIndex.open(*option[1:])
+            (root,) = (
+                one
+                for one in index.opened.settings.roots
+                if one.path == place_of(added_source(given))
+            )
+            assert root.trust == "vetted"
+
+
+def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
+    """By whoever lists them."""
+    data = pack("r.zip", {f"r/{name}/a/SKILL.md": skill_md(name) for name in "ab"}).read_bytes()
+    url = server.page("/o/r/archive/HEAD.zip", data)
+    cli("index", f"{url}#folder=a", f"{url}#folder=b")
+    for command in ("doctor", "status"):
+        told = "".join(cli(command).stdout.split())
+        assert f"{url}#folder=a" in told
+        assert f"{url}#folder=b" in told
+
+
 # Words that people bring.
 
 
@@ -396,6 +946,7 @@ def test_nothing_is_fetched_unasked(cli, host, server):
     [
         *(("install", "add"), ("uninstall", "remove"), ("upgrade", "update"), ("ls", "list")),
         *(("info", "show"), ("serve", "mcp"), ("init", "setup"), ("lookup", "query")),
+        *(("instal", "add"), ("unistall", "remove"), ("upgarde", "update"), ("seach", "search")),
         *(("qurey", "query"), ("indx", "index"), ("serach", "search")),
     ],
 )
@@ -404,6 +955,18 @@ def test_other_tools_words_lead_to_ours(cli, word, meant):
     result = cli(word, "pdf")
     assert result.exit_code == 2
     assert f"Did you mean: {meant}" in result.stderr
+
+
+@pytest.mark.parametrize("meant", app.INTENTS)
+def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
+    """With a letter left out, doubled or swapped with the next, wherever that is no other word."""
+    others = {word for words in app.INTENTS.values() for word in words.split()} | set(app.COMMANDS)
+    for word in (word for word in app.INTENTS[meant].split() if len(word) > 6):
+        for at in range(1, len(word) - 1):
+            left_out, doubled = word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:]
+            swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+            for wrong in {left_out, doubled, swapped} - others:
+                assert re.search(rf"Did you mean: .*\b{meant}\b", cli(wrong, "pdf").stderr), wrong
 
 
 def test_search_is_query(cli, make_skill, tmp_path):

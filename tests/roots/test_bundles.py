@@ -5,6 +5,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -362,30 +363,68 @@ def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_befor
     assert beside(place) == ["drinks", "lock", "ready.json"]
 
 
-@pytest.mark.parametrize("point", ["unlink", "rename-1", "rename-2", "replace"])
-def test_a_crash_while_the_new_root_takes_its_place_is_mended(pack, monkeypatch, point):
-    """Between any two steps: what is not recorded is not trusted."""
-    place = local_root(pack("drinks.zip", {"old": b"1"}))
-    archive = pack("drinks.zip", {"new": b"2"})
+KILLED = """
+import os, signal, sys
+from skillsearch.roots.bundles import local_root
 
-    def crash_at(name, original):
-        """Fail instead of the step that is meant."""
+left = int(sys.argv[1])
 
-        def step(self, *args, **kwargs):
-            number = next(steps[name])
-            if point in {name, f"{name}-{number}"}:
+def kill(event, arguments):
+    global left
+    if event in ("os.mkdir", "os.remove", "os.rename", "os.rmdir") and "/roots/" in str(arguments):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+local_root(sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack):
+    """Whole, and found even if its archive is gone by then; nothing is left beside it."""
+    old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
+    archive = old.with_name("drinks.zip")
+    place, found = place_of(archive), []
+    for step in range(1, 60):
+        shutil.copy(old, archive)
+        local_root(archive)
+        shutil.copy(new, archive)
+        command = [sys.executable, "-c", KILLED, str(step), str(archive)]
+        code = subprocess.run(command, check=False).returncode
+        archive.unlink()
+        update(str(archive), place, only_mend=True)
+        found.append(contents(place))
+        assert beside(place) == ["drinks", "lock", "ready.json"]
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert step > 5
+    assert found == sorted(found, key=str, reverse=True)  # there is one step that makes it new
+    assert (found[0], found[-1]) == ({"old": b"1"}, {"new": b"2"})
+
+
+def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
+    """Whichever of the steps fails, with the folder away as a kill leaves it."""
+    archive = pack("drinks.zip", {"old": b"1"})
+    place = local_root(archive)
+    for failing in range(1, 4):
+        work = place.parent / ".temporary-killed"
+        (work / "new").mkdir(parents=True)
+        (work / "ready.json").write_text("{}")
+        place.rename(work / "old")
+        (place.parent / "ready.json").rename(work / "old.json")
+        steps = iter(range(1, 9))
+
+        def step(self, target, steps=steps, failing=failing, rename=Path.rename):
+            if next(steps) == failing:
                 raise KeyboardInterrupt
-            return original(self, *args, **kwargs)
+            return rename(self, target)
 
-        return step
-
-    steps = {name: iter(range(1, 9)) for name in ("unlink", "rename", "replace")}
-    with monkeypatch.context() as patched:
-        for name in steps:
-            original = getattr(Path, name)
-            patched.setattr(Path, name, crash_at(name, original))
-        with pytest.raises(KeyboardInterrupt):
-            local_root(archive)
-    local_root(archive)
-    assert contents(place) == {"new": b"2"}
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            patched.setattr(Path, "rename", step)
+            update(str(archive), place, only_mend=True)
+        update(str(archive), place, only_mend=True)
+        assert contents(place) == {"old": b"1"}
+        assert beside(place) == ["drinks", "lock", "ready.json"]

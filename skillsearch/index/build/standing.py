@@ -52,7 +52,7 @@ class Standing:
     ) -> DocumentStore:
         """Return the store of some segments, given their vectors by channel, with who stands."""
         store = DocumentStore(segments, deleted, places)
-        shadowed = shadowed_numbers(store, self.settings.root_paths)
+        shadowed = shadowed_numbers(store, self.settings.roots)
         limits = [channel.likeness for channel in self.settings.channels]
         likeness = Likeness(store, dense, limits, self.settings.aliases)
         before = self._carried(store.size, shadowed)

@@ -249,6 +249,15 @@ class IndexFolder:
                 shutil.rmtree(folder, ignore_errors=True)
             yield
 
+    def clear(self) -> None:
+        """Take the index away as if it had never been made; needs the `lock`."""
+        try:
+            for name in reversed(_REPLACED):  # a reader looks for CURRENT
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / "generations", ignore_errors=True)
+        except OSError as exc:
+            raise errors.StorageError.unwritten(self.path, exc) from exc
+
     def _require_ours(self) -> None:
         """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""
         names = [one.name for one in self.path.iterdir()] if self.path.is_dir() else []

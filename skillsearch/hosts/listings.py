@@ -1,0 +1,77 @@
+"""Which hosts list which of the user's skills now, and what would go along if one were moved."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from skillsearch.errors import SkillError
+from skillsearch.hosts.files import switched_off
+from skillsearch.hosts.places import Place, user_places
+from skillsearch.hosts.table import hosts, library_folder, with_key
+from skillsearch.text.safe_text import listed, visible
+
+_SHOWN = 10
+
+
+class Listings:
+    """The folders of the user in which hosts look for skills, and the links in them.
+
+    Skills are given by the real path of their folder.
+    """
+
+    def __init__(self) -> None:
+        """Look at the folders, and at the hosts' own switches."""
+        self._places = {Path(os.path.realpath(place.path)): place for place in user_places()}
+        library = library_folder()
+        self._places.setdefault(library.resolve(), Place(library, (), None))
+        self._links: dict[Path, dict[Path, Place]] = {}
+        self._off = {(host, name) for host in with_key("switch") for name in switched_off(host)}
+        mine = {path: place for path, place in self._places.items() if not place.plugin}
+        for folder, place in mine.items():
+            for path in folder.iterdir() if place.hosts and os.access(folder, os.R_OK) else ():
+                if path.is_symlink():
+                    self._links.setdefault(Path(os.path.realpath(path)), {})[path] = place
+
+    def hosts_of(self, folder: Path, name: str) -> tuple[str, ...]:
+        """Return the hosts that list a skill of the user's now, but for those of plugins."""
+        return tuple(host for host in self.readers(folder) if (host, name) not in self._off)
+
+    def readers(self, folder: Path) -> tuple[str, ...]:
+        """Return the hosts that look into a folder, whether or not they are told not to list it."""
+        around = [self._places[one] for one in (folder, *folder.parents) if one in self._places]
+        own = [] if around and around[0].plugin else around
+        found = (*own, *self._links.get(folder, {}).values())
+        return tuple(dict.fromkeys(host for place in found for host in place.hosts))
+
+    def movable(self, folder: Path, name: str) -> tuple[Path, ...]:
+        """Return what is to be moved so that no host lists a skill: its folder, or links to it.
+
+        A SkillError for a skill that is not the user's, and for one with which folders of hosts
+        would go.
+        """
+        if library_folder().resolve() in folder.parents:
+            raise SkillError(f"{name} is in your library already.")
+        nearest = next((self._places[one] for one in folder.parents if one in self._places), None)
+        if nearest and nearest.hosts and not nearest.plugin:
+            self._refuse_folder_of_hosts(folder, name)
+            return (folder,)
+        if links := self._links.get(folder):
+            return tuple(links)
+        self._refuse_folder_of_hosts(folder, name)
+        raise SkillError(
+            f"{name} ({visible(str(folder))}) lies in no folder where hosts look for skills of "
+            "yours, so it is not moved. Those of plugins and projects are the hosts' to turn off."
+        )
+
+    def _refuse_folder_of_hosts(self, folder: Path, name: str) -> None:
+        for path, place in self._places.items():
+            if folder in (path, *path.parents):
+                titles = [hosts()[host]["title"] for host in place.hosts]
+                looks = (
+                    f"where {listed(titles, _SHOWN)} look for skills" if titles else "your library"
+                )
+                raise SkillError(
+                    f"{visible(str(path))}, {looks}, would be moved with {name}, and all in it; "
+                    f"give {name} a folder of its own there first."
+                )
