@@ -7,6 +7,7 @@ ids sort first, which is the worse case.
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +83,10 @@ def write_skills(root: Path, skills: Mapping[str, Text]) -> dict[str, str]:
         head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=math.inf)
         page = f"---\n{head}---\n\n{text.body}\n"
         path.write_bytes(page.encode("utf-8", "replace"))
+        if text.examples:
+            cases = [{"query": one, "should_trigger": True} for one in text.examples]
+            (path.parent / "evals").mkdir()
+            (path.parent / "evals" / "triggers.json").write_text(json.dumps(cases))
         ids[str(path)] = key
     return ids
 

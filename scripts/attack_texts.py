@@ -70,13 +70,14 @@ _SYNONYMS = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The texts of a skill."""
+    """The texts of a skill; its examples stand in an eval file."""
 
     name: str
     description: str
     body: str
     tags: tuple[str, ...] = ()
     version: str = ""
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +309,21 @@ def manner(known: Known, count: int, rng: random.Random) -> list[Text]:
     return texts
 
 
+def examples(known: Known, count: int, rng: random.Random) -> list[Text]:
+    """Write the requests of others into an eval file, as what a skill is for; half of them framed.
+
+    The description names the task of one of them.
+    """
+    texts = []
+    for number, cluster in enumerate(known.clusters(count, rng)):
+        requests = [known.requests[one] for one in cluster]
+        framed_too = [framed(one, rng) for one in requests]
+        about = f"Helps to {as_task(requests[0])}."
+        text = Text(named(words_of(requests), number), shorten(about), "# Steps\n\nDo it.\n")
+        texts.append(replace(text, examples=(*requests, *framed_too)))
+    return texts
+
+
 def clones(victim: Text, count: int, rng: random.Random) -> list[Text]:
     """Clone one skill under other names, each with a few words exchanged."""
     words = words_of([victim.description, victim.body]) or [victim.name]
@@ -336,5 +352,6 @@ KINDS: Mapping[str, Kind] = {
     "same-name": same_name,
     "embedder": embedder,
     "manner": manner,
+    "examples": examples,
 }
 """Attacks that write once, by their names."""
