@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import Hit, SearchResult
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -156,7 +157,8 @@ class Ground:
 
     def open(self, roots: Sequence[Path], trust: str = UNSET) -> SkillIndex:
         """Index some roots; the trust is that of the last."""
-        options: dict[str, Any] = {}
+        # What attackers write counts, what we wrote for public skills does not.
+        options: dict[str, Any] = {"examples": ExampleBook(None, packaged=False)}
         if trust != UNSET:
             options["trust"] = [f"{roots[-1]}={trust}"]
         return SkillIndex.from_roots(roots, index_dir=self.work / "index", **options)

@@ -35,11 +35,16 @@ def skillsearch(skills, fresh, languages="english"):
     """Ranked without a threshold; what fits reaches the default one, `perhaps` that of lists."""
     from skillsearch import SkillIndex
     from skillsearch.index.search.calibration import default_calibration
+    from skillsearch.skills.example_requests import ExampleBook
     from skillsearch.text.states import BOUNDS
 
     home = Path.home() / "index"
     if fresh:
-        index = SkillIndex.from_roots(skills, index_dir=home, languages=languages)
+        # Judged collections hold public skills, for which the package has requests.
+        examples = ExampleBook.empty()
+        index = SkillIndex.from_roots(
+            skills, index_dir=home, languages=languages, examples=examples
+        )
     else:
         index = SkillIndex.open(home)
 

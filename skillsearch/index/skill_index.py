@@ -96,6 +96,7 @@ class SkillIndex:
         languages: Languages = "auto",
         trust: str | Sequence[str] = (),
         device: str | None = None,
+        examples: ExampleBook | None = None,
         progress: Progress | None = None,
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
@@ -113,6 +114,8 @@ class SkillIndex:
                 folders ``vetted``, since you name them.
             device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
                 ``mps``, ``auto``; None to ask the settings. Vectors mean the same on all.
+            examples: Which example requests skills get; by default those of the user, of the
+                package, and those that skills bring themselves.
             progress: Called with the stage, how many are done, and how many there are.
 
         Raises:
@@ -128,7 +131,9 @@ class SkillIndex:
         place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
         given_trust = trust_by_root(trust, given)
         request = IndexRequest(paths, model, with_body, sources, languages, given_trust)
-        return cls.build(request, place.absolute(), device=device, progress=progress)[0]
+        options: IndexOptions = {"device": device, "progress": progress}
+        options |= {"examples": examples} if examples else {}
+        return cls.build(request, place.absolute(), **options)[0]
 
     @classmethod
     def build(

@@ -8,7 +8,6 @@ eval files and ``representativeQueries``.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import logging
@@ -24,7 +23,6 @@ import xxhash
 from skillsearch import config
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import FileStat
-from skillsearch.skills.eval_files import MAX_FILE_BYTES, is_eval_file, read_eval_files
 from skillsearch.skills.resources import list_files, read_with_status
 from skillsearch.types import Example, ExampleSource, JsonValue, SkillMetadata
 
@@ -72,6 +70,9 @@ class EvalFiles(NamedTuple):
     @classmethod
     def of(cls, folder: Path) -> Self:
         """Read the eval files of a skill that lie in its folder, or in a folder there."""
+        # A search reads no skill: what reads one is imported when it is needed.
+        from skillsearch.skills.eval_files import MAX_FILE_BYTES, is_eval_file
+
         files, stats = [], []
         with suppress(SkillError):
             listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
@@ -85,6 +86,10 @@ class EvalFiles(NamedTuple):
 
 def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
     """Return the examples that a skill brings itself: requests that its author says it is for."""
+    if not evals.files:
+        return usable(metadata.examples)
+    from skillsearch.skills.eval_files import read_eval_files
+
     queries, _ = read_eval_files(evals.files, metadata.name)
     meant = [one for one in queries if one.is_wanted and metadata.name.casefold() in one.skills]
     ordered = sorted(meant, key=lambda one: one.kind != "trigger")
@@ -160,6 +165,8 @@ def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
 
     A line that is no such record is logged and left out; so is a file that cannot be read.
     """
+    import gzip
+
     broken = 0
     try:
         with path.open("rb") as file:
