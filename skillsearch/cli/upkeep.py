@@ -20,6 +20,7 @@ from skillsearch.config import Settings, cache_dir, default_index_dir, load_sett
 from skillsearch.daemon import client
 from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
+from skillsearch.hosts.table import hosts
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
@@ -135,6 +136,12 @@ def doctor_command(asked: Asked) -> int:
 
 @command("validate")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=app.EXISTING)
+@option(
+    "--for host",
+    "The host that the skills are for, whose own fields are notes. [default: any]",
+    type=app.Choice(tuple(hosts())),
+    metavar="HOST",
+)
 @app.as_json
 def validate_command(asked: Asked) -> int:
     """Check skills against the Agent Skills specification.
@@ -144,7 +151,8 @@ def validate_command(asked: Asked) -> int:
     """
     from skillsearch.reports.health import validate_paths
 
-    checked, findings = validate_paths(asked.paths)
+    fields = hosts()[asked.host].get("fields", ()) if asked.host else ()
+    checked, findings = validate_paths(asked.paths, fields)
     counts = _report(findings, findings, checked, as_json=asked.as_json)
     return INVALID if counts["error"] else 0
 

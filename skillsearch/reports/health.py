@@ -6,7 +6,7 @@ import os
 import platform
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
@@ -373,8 +373,13 @@ def describe_root(root: Root) -> str:
     return f"{root.path} ({', '.join(filter(None, about))})"
 
 
-def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
-    """Check skills, or all below a folder; return their number and all problems in order."""
+def validate_paths(
+    paths: Sequence[Path], host_fields: Collection[str] = ()
+) -> tuple[int, tuple[Diagnostic, ...]]:
+    """Check skills, or all below a folder; return their number and all problems in order.
+
+    `host_fields` are as for `validate`.
+    """
     checked = 0
     problems: list[Diagnostic] = []
     for path in paths:
@@ -389,7 +394,7 @@ def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
             problems += met
         checked += len(skills)
         for skill in skills:
-            problems += validate(skill)
+            problems += validate(skill, host_fields)
     return checked, tuple(problems)
 
 

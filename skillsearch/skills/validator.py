@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -27,6 +27,7 @@ MAX_BODY_LINES = 500
 MAX_BODY_TOKENS = 5_000
 """The specification's advice on the body."""
 
+_UNKNOWN = "The specification has no field {!r}; nest it in 'metadata'."
 _CHARS_PER_TOKEN = 4
 _MAX_CHARS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 FILE_NAMES = ("SKILL.md", "skill.md")
@@ -38,16 +39,26 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-def validate(path: Path) -> tuple[Diagnostic, ...]:
+def validate(path: Path, host_fields: Collection[str] = ()) -> tuple[Diagnostic, ...]:
     """Check a skill folder, or the SKILL.md in it, and return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
-    reference implementation, except where it rejects sound files or accepts broken ones.
+    reference implementation, except where it rejects sound files or accepts broken ones. Fields
+    that the specification does not know and the host reads that the skill is for are notes.
     """
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
-    return tuple(finding.at(shown) for finding in _check_folder(folder, skill_md))
+    findings = _check_folder(folder, skill_md)
+    return tuple(_for_host(one, host_fields).at(shown) for one in findings)
+
+
+def _for_host(finding: Finding, host_fields: Collection[str]) -> Finding:
+    known = (_UNKNOWN.format(key) for key in host_fields)
+    if finding.code != "field-unknown" or finding.message not in known:
+        return finding
+    message = finding.message.replace("nest it in 'metadata'", "other hosts ignore it")
+    return finding._replace(severity="note", message=message)
 
 
 def _error(code: str, message: str, line: int | None = None) -> Finding:
@@ -125,8 +136,7 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
 def _check_fields(fields: Fields, folder: str) -> Iterator[tuple[str, Finding]]:
     """Yield all problems of the fields, each with its key."""
     for key in (key for key in fields if key not in FIELDS):
-        message = f"The specification has no field {key!r}; nest it in 'metadata'."
-        yield key, _error("field-unknown", message)
+        yield key, _error("field-unknown", _UNKNOWN.format(key))
     name = fields.get("name")
     if isinstance(name, (list, dict)):
         yield "name", _error("name-not-text", "The name is a list or mapping; write one word.")

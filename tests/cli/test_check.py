@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import skillsearch
 from skillsearch.cli.app import COMMANDS, EXIT_CODES, app
 from skillsearch.errors import SkillSearchError
+from skillsearch.hosts.table import hosts
 
 
 def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drinks):
@@ -222,3 +223,17 @@ def test_verbose_shows_where_an_unexpected_error_happened(failing):
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
     assert "raise error\nRuntimeError: a cog broke" in result.stderr
+
+
+def test_fields_of_a_host_are_notes_for_that_host_alone(cli, tmp_path, make_skill):
+    """Whatever the table says that it reads; a field that it does not know stays an error."""
+    for host in hosts():
+        fields = [*hosts()[host].get("fields", ()), "unheard-of"]
+        head = "".join(f"{field}: x\n" for field in fields)
+        skill = make_skill(tmp_path / host, "steep-tea", "Steep tea.")
+        skill.write_text(skill.read_text().replace("---\n", f"---\n{head}", 1))
+        record = json.loads(cli("validate", str(skill), "--for", host, "--json").stdout)
+        found = {one["message"].split("'")[1]: one["severity"] for one in record["diagnostics"]}
+        assert found == {**dict.fromkeys(fields, "note"), "unheard-of": "error"}, host
+        plain = json.loads(cli("validate", str(skill), "--json").stdout)
+        assert plain["error"] == len(fields)
