@@ -57,8 +57,8 @@ class DenseFields:
     That is the heads of bodies, or the mean of the examples of each skill: as good as the most
     similar of them, for a quarter of the bytes. For a skill without either the metadata stands.
 
-    Unit length or zero, maybe mapped; float32, in a large corpus float16: half the memory for an
-    error below 0.0002. In a large corpus `codes` find rows of both together.
+    Unit length or zero, maybe mapped; float32, but float16 for examples and in a large corpus: half
+    the memory for an error below 0.0002. In a large corpus `codes` find rows of both together.
     """
 
     fields: tuple[Rows, ...]
@@ -192,15 +192,17 @@ class DenseWriter:
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
-        paths = _files(folder, name, with_body=with_body)
-        paths += [_examples_file(folder, name)] if with_examples else []
-        self._writers = [FaissWriter(path, self._type, dimensions) for path in paths]
+        types = dict.fromkeys(_files(folder, name, with_body=with_body), self._type)
+        # A mean of examples is no more exact than that.
+        types |= {_examples_file(folder, name): np.float16} if with_examples else {}
+        self._writers = [FaissWriter(path, kind, dimensions) for path, kind in types.items()]
+        self._types = list(types.values())
         self._waiting: list[Floats] = []
         self._codes: Any = None
 
     def add(self, *fields: Rows) -> None:
         """Write the vectors of the next documents, a matrix for each field."""
-        rounded = [rows.astype(self._type) for rows in fields]
+        rounded = [rows.astype(kind) for rows, kind in zip(fields, self._types, strict=True)]
         for writer, one in zip(self._writers, rounded, strict=True):
             writer.append(one)
         if not self._has_codes:
