@@ -353,4 +353,4 @@ def test_a_host_that_is_misspelt_is_named(cli, words, meant):
     """By every option that takes one."""
     refused = cli(*words)
     assert refused.exit_code in (1, 2)
-    assert f"Did you mean: {meant}" in refused.stderr
+    assert f"Did you mean '{meant}" in refused.stderr
