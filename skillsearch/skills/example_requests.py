@@ -8,13 +8,18 @@ eval files and ``representativeQueries``.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import os
+import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self, get_args
 
@@ -22,17 +27,19 @@ import xxhash
 
 from skillsearch import config
 from skillsearch.errors import SkillError
-from skillsearch.files.openat import FileStat
-from skillsearch.skills.resources import list_files, read_with_status
+from skillsearch.files.openat import READ_FLAGS, FileStat, using
+from skillsearch.files.own_folder import other_owner
+from skillsearch.skills.resources import list_files, read_file, without_inner
+from skillsearch.text.safe_text import visible
 from skillsearch.types import Example, ExampleSource, JsonValue, SkillMetadata
 
 PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
 MAX_EXAMPLES = 8
 """Examples of a skill that count, of each source: more would let it match whatever is asked."""
 MAX_CHARS = 300
-_MAX_BYTES = 256 << 20
-_MAX_EVAL_FILES, _MAX_ENTRIES = 8, 2_000
-_NONE: Mapping[str, tuple[str, ...]] = {}
+_MAX_BYTES = 64 << 20
+_MAX_EVAL_FILES, _MAX_EVAL_BYTES, _MAX_ENTRIES = 8, 256 << 10, 2_000
+"""What is read of a skill: so many eval files, so many bytes of all, of so many entries."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +56,7 @@ def user_file() -> Path:
 
 
 class EvalFiles(NamedTuple):
-    """The eval files of a skill: their bytes by relative path, and each one's stat by its path.
+    """The eval files of a skill: their bytes by relative path, and by its path the stat of each.
 
     The `digest` is that of names and bytes, empty without any file.
     """
@@ -71,16 +78,19 @@ class EvalFiles(NamedTuple):
     def of(cls, folder: Path) -> Self:
         """Read the eval files of a skill that lie in its folder, or in a folder there."""
         # A search reads no skill: what reads one is imported when it is needed.
-        from skillsearch.skills.eval_files import MAX_FILE_BYTES, is_eval_file
+        from skillsearch.skills.eval_files import is_eval_file
 
-        files, stats = [], []
+        files, stats, left = [], [], _MAX_EVAL_BYTES
         with suppress(SkillError):
             listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
-            for relative in [one for one in listed if is_eval_file(one)][:_MAX_EVAL_FILES]:
-                with suppress(SkillError):
-                    data, status = read_with_status(folder, relative, limit=MAX_FILE_BYTES)
+            found = without_inner(folder, filter(is_eval_file, listed))
+            for relative in islice(found, _MAX_EVAL_FILES):
+                with suppress(SkillError, OSError):
+                    # One that is not read, since it is too large, may be smaller the next time.
+                    stats.append((str(folder / relative), FileStat.of((folder / relative).lstat())))
+                    data = read_file(folder, relative, limit=left)
                     files.append((relative, data))
-                    stats.append((str(folder / relative), FileStat.of(status)))
+                    left -= len(data)
         return cls(tuple(files), tuple(stats))
 
 
@@ -97,8 +107,11 @@ def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
 
 
 def usable(texts: Iterable[object]) -> tuple[str, ...]:
-    """Return the first `MAX_EXAMPLES` different texts of at most `MAX_CHARS`, blanks folded."""
-    folded = (" ".join(text.split()) for text in texts if isinstance(text, str))
+    """Return the first `MAX_EXAMPLES` different texts of at most `MAX_CHARS`, blanks folded.
+
+    What a reader would not see is left out of them.
+    """
+    folded = (" ".join(visible(text).split()) for text in texts if isinstance(text, str))
     return tuple(dict.fromkeys(text for text in folded if 0 < len(text) <= MAX_CHARS))[
         :MAX_EXAMPLES
     ]
@@ -106,7 +119,7 @@ def usable(texts: Iterable[object]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ExampleBook:
-    """All examples that an index may use, by `digest_of_skill`.
+    """All examples that an index may use, by `digest_of_skill`, as the files were at first look.
 
     Attributes:
         path: The user's own examples; None for none.
@@ -125,13 +138,13 @@ class ExampleBook:
         """Return a book without examples, and for which no skill brings any."""
         return cls(None, packaged=False, own=False)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What tells whether any example changed, but for those that skills bring."""
         choice = repr((self.packaged, self.own, sorted(self.given.items())))
         hashed = xxhash.xxh3_128(choice.encode("utf-8", "surrogatepass"))
-        for path in self._paths:
-            hashed.update(_digest(path, _stat(path)))
+        for path, seen in self._files:
+            hashed.update(_digest(path, seen))
         return hashed.hexdigest()
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
@@ -139,8 +152,8 @@ class ExampleBook:
         key = digest_of_skill(name, description)
         if given := self.given.get(key):
             return _as_examples(given, "user")
-        for path in self._paths:
-            if texts := _load(path, _stat(path)).get(key):
+        for path, seen in self._files:
+            if texts := _load(path, seen).get(key):
                 return _as_examples(texts, "package" if path == PACKAGED else "user")
         return ()
 
@@ -151,9 +164,10 @@ class ExampleBook:
         own = own_examples(metadata, evals) if self.own else ()
         return (*kept, *_as_examples([text for text in own if text not in known], "skill"))
 
-    @property
-    def _paths(self) -> list[Path]:
-        return [path for path in (self.path, PACKAGED if self.packaged else None) if path]
+    @cached_property
+    def _files(self) -> list[tuple[Path, FileStat]]:
+        paths = [path for path in (self.path, PACKAGED if self.packaged else None) if path]
+        return [(path, seen) for path in paths if (seen := _stat(path))]
 
 
 def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, ...]:
@@ -165,19 +179,8 @@ def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
 
     A line that is no such record is logged and left out; so is a file that cannot be read.
     """
-    import gzip
-
     broken = 0
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
-    except FileNotFoundError:
-        return
-    except (OSError, EOFError) as exc:
-        logger.warning("the examples in %s cannot be read: %s", path, exc)
-        return
-    for line in lines:
+    for line in _bytes_of(path).splitlines():
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             record = json.loads(line)
             if isinstance(record["digest"], str) and isinstance(record["examples"], list):
@@ -185,21 +188,48 @@ def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
                 continue
         broken += bool(line.strip())
     if broken:
-        logger.warning("%s lines of %s are no examples and were left out", broken, path)
+        logger.warning("%s lines of %s are no examples and are left out", broken, path)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """Return what is in a file, maybe packed; nothing, and a warning, if it cannot be read."""
+    import gzip
+
+    try:
+        data = _read(path)
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except FileNotFoundError:
+        return b""
+    except (OSError, EOFError, zlib.error) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        logger.warning("no examples are taken from %s: %s; mend or remove it", path, reason)
+        return b""
+
+
+def _read(path: Path) -> bytes:
+    """Read a regular file of ours or of root, to which a link may lead; or OSError."""
+    if path != PACKAGED and (owner := other_owner(path)) is not None:
+        raise PermissionError(errno.EPERM, f"it belongs to user {owner}")
+    with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if status.st_size > _MAX_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {_MAX_BYTES} bytes")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(_MAX_BYTES)
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, stat: FileStat | None) -> Mapping[str, tuple[str, ...]]:
+def _load(path: Path, seen: FileStat) -> Mapping[str, tuple[str, ...]]:
     """Read a file of examples as it was at a stat; the last record of a skill counts."""
-    if stat is None:
-        return _NONE
     return {str(one["digest"]): usable(one["examples"]) for one in read_examples(path)}
 
 
 @lru_cache(maxsize=4)
-def _digest(path: Path, stat: FileStat | None) -> bytes:
+def _digest(path: Path, seen: FileStat) -> bytes:
     try:
-        return xxhash.xxh3_128_digest(path.read_bytes()) if stat else b""
+        return xxhash.xxh3_128_digest(_read(path))
     except OSError:
         return b""
 

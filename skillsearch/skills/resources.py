@@ -12,7 +12,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -288,6 +288,19 @@ def list_files(
             waiting += [] if is_deep else inner
             is_cut |= "unlisted" in kinds.values() or (is_deep and inner != [])
     return tuple(sorted(files[:limit])), is_cut or len(files) > limit
+
+
+def without_inner(skill_dir: Path, files: Iterable[str]) -> Iterator[str]:
+    """Yield those of some listed files that do not belong to a skill inside this one."""
+    is_skill: dict[PurePosixPath, bool] = {}
+    for file in files:
+        inner = [place for place in PurePosixPath(file).parents if place.parts]
+        for place in inner:
+            if place not in is_skill:
+                names = ("SKILL.md", "skill.md")
+                is_skill[place] = any(os.path.lexists(skill_dir / place / name) for name in names)
+        if not any(is_skill[place] for place in inner):
+            yield file
 
 
 def _kinds(top: int, parts: Sequence[str], limit: int) -> dict[str, str]:

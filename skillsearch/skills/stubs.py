@@ -7,7 +7,6 @@ that explain themselves are found no better.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import FileStat
-from skillsearch.skills.resources import list_files, read_with_status
+from skillsearch.skills.resources import list_files, read_with_status, without_inner
 from skillsearch.text.tokenizer import BIGRAM_SCRIPTS
 
 _STUB_WORDS = 300
@@ -81,18 +80,9 @@ def continuation_in(folder: Path) -> Continuation:
 
 def _markdown_in(folder: Path) -> Iterator[str]:
     listed, _ = list_files(folder)
-    is_skill: dict[PurePosixPath, bool] = {}
-    for relative in listed:
-        path = PurePosixPath(relative)
-        if path.suffix.lower() != ".md" or path.stem.lower() in _UNTOLD:
-            continue
-        inner = [place for place in path.parents if place.parts]
-        for place in inner:
-            if place not in is_skill:
-                names = ("SKILL.md", "skill.md")
-                is_skill[place] = any(os.path.lexists(folder / place / name) for name in names)
-        if not any(is_skill[place] for place in inner):
-            yield relative
+    paths = map(PurePosixPath, listed)
+    told = (one for one in paths if one.suffix.lower() == ".md" and one.stem.lower() not in _UNTOLD)
+    return without_inner(folder, map(str, told))
 
 
 def _has_words(text: str, count: int) -> bool:

@@ -15,6 +15,7 @@ from skillsearch.index.search.calibration import (
     AGAINST,
     DENSE_FEATURES,
     EVIDENCE,
+    EXCEEDING,
     FEATURES,
     LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
@@ -33,9 +34,15 @@ BY_HAND = Calibration(
     },
     reader=0.5,
     alone={name: float(place) for place, name in enumerate(EVIDENCE, start=1)}
-    | {"excluded": -4.0, "hubness": -3.0, "multilingual": -9.0, "intercept": -1.5},
+    | {
+        "excluded": -4.0,
+        "hubness": -3.0,
+        "has_examples": -0.5,
+        "multilingual": -9.0,
+        "intercept": -1.5,
+    },
     read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
-    | {"excluded": -5.0, "hubness": -2.0, READER: 0.7, "intercept": -2.5},
+    | {"excluded": -5.0, "hubness": -2.0, "has_examples": -0.2, READER: 0.7, "intercept": -2.5},
     threshold=0.3,
     clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
@@ -180,11 +187,12 @@ def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above(
 
 @given(CALIBRATIONS, st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
 def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
-    """By hand, for both channels; the features of the other have no say."""
+    """By hand, for both channels; what exceeds another feature only adds, to 1 at most."""
     for channel in (LEXICAL_FEATURES, DENSE_FEATURES):
         weights = [calibration.weights[name] for name in channel]
         values = [row[FEATURES.index(name)] for name in channel]
-        expected = float(np.dot(weights, values)) / max(sum(weights), 1e-12)
+        shares = [calibration.weights[name] for name in channel if name not in EXCEEDING]
+        expected = min(float(np.dot(weights, values)) / max(sum(shares), 1e-12), 1.0)
         found = calibration.channel_scores(np.array([row]), channel)
         assert found.tolist() == pytest.approx([expected])
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
 
-from skillsearch.files.openat import UNKNOWN_STAT
+from skillsearch.files.openat import UNKNOWN_STAT, FileStat
 from skillsearch.files.paths import is_plain
 from skillsearch.index.build.reading import (
     NO_EXAMPLES,
@@ -322,6 +322,25 @@ class ChangeDetector:
         # A walk reports that a root is empty.
         return changes if len(changes.removed_ids) < len(documents) else None
 
+    def _unchanged_beside(self, discovery: Discovery) -> Mapping[str, list[tuple[str, FileStat]]]:
+        """Return what was read with the SKILL.md of each folder below which nothing has changed.
+
+        To look there for eval files takes as long as all else in a walk.
+        """
+        if self.snapshot is None or self.verify:
+            return {}
+        before, now = self.snapshot.folders, dict(discovery.folders)
+        is_there = inside(Scope(one, "", True) for one in self._there)
+        changed = [path for path in {*before, *now} if before.get(path) != now.get(path)]
+        changed += filter(is_there, self.snapshot.continued.changed())
+        touched = set(chain.from_iterable(map(self.snapshot.folders_of_skills, changed)))
+        beside: dict[str, list[tuple[str, FileStat]]]
+        beside = {folder: [] for folder in self.snapshot.with_skill if folder not in touched}
+        for path, stat in self.snapshot.continued.stats():
+            if (owner := next(self.snapshot.folders_of_skills(path), "")) in beside:
+                beside[owner].append((path, stat))
+        return beside
+
     def _compare(
         self,
         discovery: Discovery,
@@ -332,14 +351,17 @@ class ChangeDetector:
         """Compare files with what is known of them; those that could not be indexed are read."""
         files, reader = discovery.files, FileReader(self.book)
         is_kept, refused = bytearray(len(files)), set()
+        beside = self._unchanged_beside(discovery) if scopes is None else {}
         for place, file in enumerate(files if known else ()):
             seen = known.get(str(file.path))
             if seen and seen.is_indexed:
+                more = beside.get(str(file.path.parent))
                 is_kept[place] = file.root in self.gone or (
                     str(file.path) not in self._with_other_examples
                     and is_same(file, seen, verify=self.verify)
-                    and reader.continues(file, seen)
+                    and (more is not None or reader.continues(file, seen))
                 )
+                reader.continued.setdefault(str(file.path), more or ())
             elif seen and reader.read(file) is None:
                 refused.add(place)
             if self.progress:

@@ -27,7 +27,7 @@ from skillsearch.files.openat import UNKNOWN_STAT, FileStat, is_racy
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.skills.stubs import Continuation, continuation_of, digest_of
+from skillsearch.skills.stubs import Continuation, continuation_in, continuation_of, digest_of
 from skillsearch.types import Diagnostic, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
@@ -159,12 +159,9 @@ class FileReader:
     def continues(self, file: SkillFile, seen: SeenFile) -> bool:
         """Return whether what lies beside an unchanged file is what was read with it."""
         evals = EvalFiles.of(file.path.parent) if self._book.own else EvalFiles()
-        if not seen.beside_hash:
-            return not evals.files
-        try:
-            more = continuation_of(file.path, read_skill_md(file.path)[0])
-        except ParseError:
-            return False
+        more = None
+        if seen.beside_hash and _hash_of(None, evals) != seen.beside_hash:
+            more = continuation_in(file.path.parent)  # as far as it can be told, it is a stub
         self.continued[str(file.path)] = (*(more.files if more else ()), *evals.stats)
         return _hash_of(more, evals) == seen.beside_hash
 
@@ -240,6 +237,10 @@ class SeenFiles(Mapping[str, SeenFile]):
             if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
                 yield path
 
+    def stats(self) -> Iterator[tuple[str, FileStat]]:
+        """Yield the path and the stat of each file."""
+        return ((path, self[path].stat) for path in self.paths)
+
     def joined(self, kept: list[int], newer: SeenFiles) -> SeenFiles:
         """Return the files in some rows, and newer ones behind them."""
         paths = [*(self.paths[at] for at in kept), *newer]
@@ -294,12 +295,13 @@ class Snapshot:
         A change there can change what the skill of each says, if that is a stub.
         """
         while path:
-            if path in self._with_skill:
+            if path in self.with_skill:
                 yield path
             path = path.rpartition("/")[0]
 
     @cached_property
-    def _with_skill(self) -> frozenset[str]:
+    def with_skill(self) -> frozenset[str]:
+        """The folders of the files."""
         return frozenset(path.rpartition("/")[0] for path in self.files)
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:

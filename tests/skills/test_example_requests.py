@@ -1,0 +1,337 @@
+"""Example requests of skills: where they come from, and how many of them count."""
+
+import gzip
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.skills import example_requests
+from skillsearch.skills.example_requests import (
+    MAX_CHARS,
+    MAX_EXAMPLES,
+    PACKAGED,
+    EvalFiles,
+    ExampleBook,
+    digest_of_skill,
+    own_examples,
+    read_examples,
+    usable,
+    user_file,
+)
+from skillsearch.text.safe_text import visible
+from skillsearch.types import SkillMetadata
+
+TEA = SkillMetadata(name="steep-tea", description="Steep green tea.")
+KEY = digest_of_skill(TEA.name, TEA.description)
+ASKED = "my leaves turned bitter"
+
+
+def line(*texts, digest=KEY):
+    """Return a record of a file of examples."""
+    return json.dumps({"digest": digest, "examples": list(texts)})
+
+
+def examples_of(book, skill=TEA):
+    """Return the texts that a book has for a skill."""
+    return [one.text for one in book.of(skill.name, skill.description)]
+
+
+@pytest.fixture
+def keep(home):
+    """Write lines to the user's file."""
+
+    def keep(*lines):
+        user_file().parent.mkdir(parents=True, exist_ok=True)
+        user_file().write_bytes(
+            b"".join((one if isinstance(one, bytes) else one.encode()) + b"\n" for one in lines)
+        )
+
+    return keep
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Write files of a skill, and return the examples that it brings."""
+
+    def own(files, metadata=TEA):
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return own_examples(metadata, EvalFiles.of(tmp_path))
+
+    return own
+
+
+def test_what_comes_with_the_package_is_whole():
+    """Four usable examples of each skill, each skill once."""
+    records = [json.loads(one) for one in gzip.decompress(PACKAGED.read_bytes()).splitlines()]
+    assert list(read_examples(PACKAGED)) == records
+    assert len({one["digest"] for one in records}) == len(records) == 1_359
+    for one in records:
+        assert usable(one["examples"]) == tuple(one["examples"])
+        assert len(one["examples"]) == 4
+        assert len(bytes.fromhex(one["digest"])) == 32
+        assert one["name"]
+
+
+def test_the_digest_of_a_skill_is_that_of_its_name_and_description():
+    """Worked out by hand, with sha256sum: what is in use must not change."""
+    assert digest_of_skill("steep-tea", "Steep green tea.") == (
+        "e39c1d0e6160773c447197210d5e7c268033c995068bfd68e1f43979bfa86b28"
+    )
+
+
+WORDS = st.lists(st.text(st.characters(exclude_categories=["Z", "Cc"]), min_size=1), min_size=1)
+BLANKS = st.text(st.sampled_from(" \n\t"), min_size=1)
+
+
+@given(WORDS, st.data())
+def test_white_space_in_a_description_does_not_count(words, data):
+    """A file that is wrapped anew is the same skill; other words are another one."""
+    blanks = data.draw(st.lists(BLANKS, min_size=len(words), max_size=len(words)))
+    wrapped = "".join(blank + word for blank, word in zip(blanks, words, strict=True))
+    assert digest_of_skill("s", wrapped) == digest_of_skill("s", " ".join(words))
+    assert digest_of_skill("s", wrapped) != digest_of_skill("s", f"{wrapped} x")
+    assert digest_of_skill("s", wrapped) != digest_of_skill("t", wrapped)
+
+
+@given(
+    st.lists(st.one_of(st.text(), st.text(min_size=250, max_size=350), st.none(), st.integers()))
+)
+def test_a_few_short_and_different_texts_are_usable(texts):
+    """The first of all; none is cut, and none holds what nobody would see."""
+    found = usable(texts)
+    assert len(found) == len(set(found)) <= MAX_EXAMPLES
+    for one in found:
+        assert 0 < len(one) <= MAX_CHARS
+        assert one == visible(one) == " ".join(one.split())
+    assert usable(found) == found
+    assert usable([*found, *texts]) == found
+
+
+def test_control_characters_and_halves_of_a_pair_are_left_out():
+    """The text could be shown on a terminal, and asked of a tokenizer."""
+    assert usable(["steep\x1b[2J it\0", "half \ud800 a pair"]) == (
+        "steep[2J it",
+        "half \ufffd a pair",
+    )
+
+
+def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
+    """Only one of both counts; what the skill brings itself is added unless it is known."""
+    packaged = tmp_path / "packaged.jsonl.gz"
+    packaged.write_bytes(gzip.compress(line("ours", "theirs").encode()))
+    monkeypatch.setattr(example_requests, "PACKAGED", packaged)
+    skill = replace(TEA, examples=("theirs", "too hot"))
+
+    def told(**options):
+        found = ExampleBook(**options).with_own(skill, EvalFiles())
+        return [(one.text, one.source) for one in found]
+
+    assert told() == [("ours", "package"), ("theirs", "package"), ("too hot", "skill")]
+    keep(line("mine"))
+    assert told() == [("mine", "user"), ("theirs", "skill"), ("too hot", "skill")]
+    assert told(given={KEY: ("given",)}, own=False) == [("given", "user")]
+    assert told(path=None, packaged=False) == [("theirs", "skill"), ("too hot", "skill")]
+    packaged.write_bytes(b"\x1f\x8b no gzip")
+    assert told(path=None) == [("theirs", "skill"), ("too hot", "skill")]
+
+
+def test_the_last_record_of_a_skill_counts(keep):
+    """And a record that was made for another name or description does not."""
+    keep(line("first"), line("second"), line("other", digest="0" * 64))
+    assert examples_of(ExampleBook()) == ["second"]
+    assert examples_of(ExampleBook(), SkillMetadata(name="steep-tea", description="Boil it.")) == []
+    keep(line("first"), line())
+    assert examples_of(ExampleBook()) == []
+
+
+def test_a_book_is_as_its_files_were(keep):
+    """What is written later is in the next book, whose digest is another; nothing is as no file."""
+    before, nothing = ExampleBook(), ExampleBook().digest
+    assert examples_of(before) == []
+    keep(line(ASKED))
+    assert (examples_of(before), before.digest) == ([], nothing)
+    assert examples_of(ExampleBook()) == [ASKED]
+    assert ExampleBook().digest != nothing
+    assert ExampleBook(packaged=False).digest != ExampleBook().digest
+    user_file().unlink()
+    assert ExampleBook().digest == nothing
+
+
+BROKEN = (
+    b"{", b"[]", b"1", b"null", b'"text"', b"\xff\xfe", b"{}", b"[" * 50_000, b'{"digest": 1}',
+    b'{"digest": "0", "examples": "text"}', b'{"digest": ["0"], "examples": []}',
+)  # fmt: skip
+
+
+def test_a_broken_line_is_left_out_and_told(keep, caplog):
+    """Whatever it is; the others count."""
+    keep(*BROKEN, b"", b"  ", line(ASKED, 1, None, {"a": 2}, " \n"))
+    assert examples_of(ExampleBook()) == [ASKED]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{len(BROKEN)} lines of {user_file()} are no examples and are left out"
+    )
+
+
+def put_folder(path):
+    """Make a folder in the place of a file."""
+    path.mkdir()
+
+
+def put_pipe(path):
+    """Make a pipe that nobody writes to."""
+    os.mkfifo(path)
+
+
+def put_huge(path):
+    """Make a file with a hole larger than any of examples."""
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+
+
+def put_device(path):
+    """Make a link to what never ends."""
+    path.symlink_to("/dev/zero")
+
+
+def put_loop(path):
+    """Make a link to itself."""
+    path.symlink_to(path)
+
+
+ODD = {
+    put_folder: "it is not a regular file",
+    put_pipe: "it is not a regular file",
+    put_huge: "it has more than 67108864 bytes",
+    put_device: "it is not a regular file",
+    put_loop: None,
+}
+
+
+@pytest.mark.parametrize("put", ODD, ids=lambda put: put.__name__)
+def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, home, caplog):
+    """It does not block, and the rest goes on; a link to itself is as no file at all."""
+    nothing = ExampleBook().digest
+    user_file().parent.mkdir(parents=True)
+    put(user_file())
+    for book in (ExampleBook(), ExampleBook()):
+        assert book.digest == nothing
+        assert examples_of(book) == []
+    expected = f"no examples are taken from {user_file()}: {ODD[put]}; mend or remove it"
+    assert [one.getMessage() for one in caplog.records] == [expected] * bool(ODD[put])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_not_read(keep, caplog):
+    """That user would decide what is found."""
+    keep(line(ASKED))
+    os.chown(user_file(), 12_345, -1)
+    assert examples_of(ExampleBook()) == []
+    assert "it belongs to user 12345" in caplog.text
+
+
+def test_a_link_to_a_file_is_followed(keep, tmp_path):
+    """People keep such files elsewhere."""
+    keep(line(ASKED))
+    user_file().rename(tmp_path / "kept.jsonl")
+    user_file().symlink_to(tmp_path / "kept.jsonl")
+    assert examples_of(ExampleBook()) == [ASKED]
+
+
+def test_an_eval_file_says_what_its_skill_is_for(own):
+    """Requests about the choice come first; what it is not for, or for another, is left out."""
+    found = own(
+        {
+            "evals/evals.json": [
+                {"prompt": "Steep this for me"},
+                {"query": "is my tea done", "should_trigger": True},
+                {"query": "book a flight", "should_trigger": False},
+                {"query": "brew an espresso", "expected_skill": "brew-coffee"},
+                {"query": "green leaves", "expected_skill": "steep-tea"},
+            ],
+            "triggers.yaml": "should_not_trigger: [chop wood]\nshould_trigger: [warm the pot]\n",
+        }
+    )
+    assert found == ("is my tea done", "green leaves", "warm the pot", "Steep this for me")
+
+
+def test_the_frontmatter_comes_before_eval_files(own):
+    """It was written for searches."""
+    skill = SkillMetadata(name="steep-tea", description="", examples=("a", "b", "a"))
+    assert own({"evals/a.json": [{"query": "c"}]}, skill) == ("a", "b", "c")
+
+
+def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
+    """It would say what the inner one is for."""
+    found = own(
+        {
+            "inner/SKILL.md": "---\nname: inner\n---\n",
+            "inner/evals.json": [{"query": "ask the inner one"}],
+            "evals/SKILL.md": "---\nname: evals\n---\n",
+            "evals/a.json": [{"query": "ask the one that is called evals"}],
+            "lower/skill.md": "---\nname: lower\n---\n",
+            "lower/evals.json": [{"query": "ask the one in lower case"}],
+            "tests/evals.json": [{"query": "ask the outer one"}],
+            "a/b/evals.json": [{"query": "too deep"}],
+        }
+    )
+    assert found == ("ask the outer one",)
+    inner = SkillMetadata(name="inner", description="")
+    assert own_examples(inner, EvalFiles.of(tmp_path / "inner")) == ("ask the inner one",)
+
+
+def test_a_skill_with_many_and_huge_requests_gets_a_few(own):
+    """Ten thousand of them, and texts of a hundred thousand characters."""
+    many = [{"query": "x" * 100_000, "should_trigger": True}]
+    many += [{"query": f"request {n}", "should_trigger": True} for n in range(200)]
+    found = own({f"evals/{n:02}.json": many for n in range(50)})
+    assert found == tuple(f"request {n}" for n in range(MAX_EXAMPLES))
+
+
+def test_a_bounded_part_of_eval_files_is_read(own, tmp_path):
+    """Of one that is too large nothing is, and it is known, should it become smaller."""
+    large, small = "[" + " " * (300 << 10) + "]", [{"query": "small"}]
+    assert own({"evals/a.json": large, "evals/b.json": small}) == ("small",)
+    evals = EvalFiles.of(tmp_path)
+    assert [name for name, _ in evals.files] == ["evals/b.json"]
+    assert [path for path, _ in evals.stats] == [f"{tmp_path}/evals/{n}.json" for n in "ab"]
+    own({f"evals/{n:03}.json": "[" + " " * (100 << 10) + "]" for n in range(100)})
+    assert len(EvalFiles.of(tmp_path).files) == 2
+
+
+@pytest.mark.parametrize("put", [put_folder, put_pipe, put_huge, put_device, put_loop])
+def test_nothing_odd_in_place_of_an_eval_file_is_read(put, own, tmp_path):
+    """It does not block; the others count."""
+    (tmp_path / "evals").mkdir()
+    put(tmp_path / "evals/a.json")
+    assert own({"evals/b.json": [{"query": "hello"}], "evals/c.json": "{"}) == ("hello",)
+
+
+def test_the_digest_of_eval_files_is_that_of_names_and_bytes(own, tmp_path):
+    """Empty of none; another name, another byte, and a cut at another place are other files."""
+    digests = {EvalFiles.of(tmp_path).digest}
+    assert digests == {""}
+    for files in ({"evals/a.json": "12"}, {"evals/a.json": "1"}, {"evals/b.json": "2"}):
+        own(files)
+        digests.add(EvalFiles.of(tmp_path).digest)
+    (tmp_path / "evals/a.json").unlink()
+    digests.add(EvalFiles.of(tmp_path).digest)
+    assert len(digests) == 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_hard_link_to_a_file_of_another_user_is_no_eval_file(own, tmp_path):
+    """Somebody may have linked what that user keeps for himself."""
+    (tmp_path / "evals").mkdir()
+    other = tmp_path / "other.txt"
+    other.write_text('[{"query": "secret"}]')
+    os.chown(other, 12_345, -1)
+    os.link(other, tmp_path / "evals/a.json")
+    assert own({}) == ()
