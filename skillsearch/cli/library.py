@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, agrees, command, flag, option, refuse
+from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
 
 _SHOWN = 10
-_NOT_DONE = "Nothing was changed. To do this, add --yes."
 _SWITCHES = tuple(with_key("switch"))
 
 
@@ -86,7 +86,7 @@ def _move(journal: Journal, asked: Asked) -> bool:
         readers = [asked.switch] if asked.switch else place.hosts
         titles = listed((hosts()[name]["title"] for name in readers), _SHOWN)
         say(f"{document.name}: {Path(document.path).parent}, listed no more by {titles}")
-    if not agrees(asked.yes, _NOT_DONE):
+    if not _agrees(asked):
         return False
     for document in documents:
         folder = Path(document.path).parent
@@ -114,7 +114,7 @@ def _restore(journal: Journal, asked: Asked) -> bool:
         return not away
     for move in wanted:
         say(f"{move.name}: back to {move.source}")
-    if not agrees(asked.yes, _NOT_DONE):
+    if not _agrees(asked):
         return False
     problems = []
     for move in wanted:
@@ -198,3 +198,11 @@ def _write(change: Change) -> None:
     if change.is_needed:
         click.echo(change.diff(), err=True)
         change.write()
+
+
+def _agrees(asked: Asked) -> bool:
+    """Return whether it may be done: asked on a terminal, else by ``--yes``."""
+    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(asked.yes or click.confirm("Do this?", err=True))
+    say("Nothing was changed. To do this, add --yes.")
+    return False

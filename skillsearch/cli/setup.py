@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, agrees, command, flag, option, refuse
+from skillsearch.cli.app import Asked, command, flag, option, refuse
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.index import ask_to_vouch, held_roots, show_places
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
@@ -84,9 +85,7 @@ def setup_command(asked: Asked) -> int:
     if not (asked.remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
     if hosts or roots:
-        only = f" --only {asked.only}" * bool(asked.only) + " --remove" * asked.remove
-        hint = f"Nothing was changed. To do this: skillsearch setup --yes{only}"
-        done = agrees(asked.yes, hint)
+        done = _agrees(asked)
     else:
         done = asked.yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
@@ -97,6 +96,16 @@ def setup_command(asked: Asked) -> int:
         place = {"roots": roots, "index_dir": str(index_dir)}
         emit_json({**place, "hosts": outcomes, "done": done})
     return int(any(row["state"] == "refused" for row in outcomes))
+
+
+def _agrees(asked: Asked) -> bool:
+    """Return whether it may be done: asked on a terminal, else by ``--yes``."""
+    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(asked.yes or click.confirm("Do this?", err=True))
+    only = f" --only {asked.only}" if asked.only else ""
+    remove = " --remove" * asked.remove
+    say(f"Nothing was changed. To do this: skillsearch setup --yes{only}{remove}")
+    return False
 
 
 def _index(change: RootChange, index_dir: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict
@@ -11,6 +14,7 @@ from pathlib import Path
 from skillsearch.errors import DISK_FULL, StorageError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
+from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.library.enrich import Kept
 from skillsearch.skills.example_requests import read_examples, usable, user_file
 
@@ -38,8 +42,7 @@ def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> N
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
-            before = path.read_bytes().splitlines() if path.exists() else []
-            lines = [line for line in before if _digest_of(line) not in gone]
+            lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
             for record in records.values():
                 text = json.dumps(record, ensure_ascii=False)
                 lines.append(text.encode("utf-8", "surrogatepass"))
@@ -51,6 +54,15 @@ def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> N
         raise StorageError(
             f"{path} cannot be written: {exc.strerror or exc}. It is as it was; {cure}."
         ) from exc
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    with suppress(FileNotFoundError), using(os.open(path, READ_FLAGS)) as number:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        with open(number, "rb", closefd=False) as file:
+            return file.read().splitlines()
+    return []
 
 
 def _digest_of(line: bytes) -> str:

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 import skillsearch
 from skillsearch.cli.models import schema_of
 from skillsearch.files.locks import locked
+from skillsearch.index.opening import open_index
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library import kept_examples as kept_module
 from skillsearch.skills.example_requests import digest_of_skill, user_file
@@ -189,7 +190,7 @@ def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
 )
 def test_a_command_that_gives_no_answer_gets_an_error(indexed, writer, program, said):
     """With the reason; nothing is kept."""
-    done = indexed("enrich", "--yes", "--seconds", "3", "--command", writer(program=program))
+    done = indexed("enrich", "--yes", "--seconds", "1", "--command", writer(program=program))
     assert done.exit_code == 1
     assert said in done.stderr
     assert not user_file().exists()
@@ -271,13 +272,29 @@ def test_the_file_is_the_users_alone_and_keeps_what_is_no_record(indexed):
     assert stat.S_IMODE(user_file().stat().st_mode) == 0o600
 
 
-def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed):
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed, monkeypatch, make):
     """The place of it, and what to do."""
-    user_file().mkdir(parents=True)
+    user_file().parent.mkdir(parents=True)
+    make(user_file())
+    # What reads it for the index is tested by itself.
+    monkeypatch.setattr(
+        "skillsearch.cli.enrich.open_fresh", lambda settings, _: open_index(settings)
+    )
     done = indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
     assert done.exit_code == 1
     assert f"{user_file()} cannot be written" in done.stderr
     assert "It is as it was" in done.stderr
+
+
+def test_a_link_to_the_file_stays_one(indexed, tmp_path):
+    """It may lie among the files of a user's settings."""
+    user_file().parent.mkdir(parents=True)
+    (tmp_path / "mine.jsonl").write_text("", "utf-8")
+    user_file().symlink_to(tmp_path / "mine.jsonl")
+    assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)).exit_code == 0
+    assert user_file().is_symlink()
+    assert kept() == GOOD
 
 
 def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, monkeypatch):
@@ -291,6 +308,7 @@ def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, mon
     assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)).exit_code == 0
 
 
+@pytest.mark.slow
 def test_processes_at_once_lose_nothing(indexed, index_dir):
     """Each writes the examples of one skill."""
     program = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir)]
@@ -302,6 +320,7 @@ def test_processes_at_once_lose_nothing(indexed, index_dir):
     assert kept() == GOOD
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, indexed, writer):
     """What the command had started is ended too."""
     program = WRITER + "\nimport time\nsys.stdout.flush()\ntime.sleep(60)\n"
