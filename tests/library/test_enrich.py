@@ -123,14 +123,13 @@ def test_requests_in_the_words_of_whatever_is_asked_are_refused_together(review)
 
 
 def test_copies_of_a_skill_do_not_count_as_others(tmp_path, make_skill):
-    """What fits a skill fits its forks."""
+    """What fits a skill fits its forks, whatever their names."""
     body = "Take the wheel off, then the tyre, then the tube, and look for the hole. " * 9
-    for root in "abcd":
-        about = f"{ABOUT} Also mends a flat tyre on the way to work, loose saddles and squeaks."
-        make_skill(tmp_path / root, NAME, about, body=body)
-    roots = [tmp_path / root for root in "abcd"]
-    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
-    kept, refused = Review(index).check([Answer("a:repair-bicycle", GOOD)])
+    about = f"{ABOUT} Also mends a flat tyre on the way to work, loose saddles and squeaks."
+    for part in "abcd":
+        make_skill(tmp_path / "root", f"{NAME}-{part}", about, body=body)
+    index = SkillIndex.from_roots(tmp_path / "root", index_dir=tmp_path / "i", model="hashing")
+    kept, refused = Review(index).check([Answer(f"{NAME}-a", GOOD)])
     assert (len(kept), refused) == (1, [])
 
 
