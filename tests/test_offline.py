@@ -53,6 +53,7 @@ QUICK = {
     "prompt": "skillsearch prompt 'my pod restarts'",
     "budget": "skillsearch budget",
     "library": "skillsearch library list",
+    "enrich": "skillsearch enrich --pending && skillsearch enrich --list",
     "eval": "skillsearch eval --example --html page.html",
     "cache": "skillsearch cache && skillsearch cache --clear && skillsearch status",
     "env": "skillsearch env list",

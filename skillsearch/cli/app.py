@@ -20,7 +20,7 @@ import click
 
 from skillsearch import __version__, errors
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams
+from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams, say
 from skillsearch.config import Settings, load_settings
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
@@ -69,6 +69,7 @@ COMMANDS = {
     "prompt": "query",
     "budget": "browse",
     "library": "library",
+    "enrich": "enrich",
     "eval": "eval",
     "tune": "eval",
     "completion": "interactive",
@@ -93,7 +94,8 @@ INTENTS = {
 }
 """What people type who mean a command, as in other tools."""
 _KEPT = dict.fromkeys(("add", "eval", "index", "update", "watch"), "; embedded texts are kept")
-INTERRUPTIBLE = {**_KEPT, "run": "", "tune": "; run it again to continue"}
+_GO_ON = "; what you agreed to is kept, and the next run goes on"
+INTERRUPTIBLE = {**_KEPT, "run": "", "enrich": _GO_ON, "tune": "; run it again to continue"}
 """Commands that clean up after Ctrl-C, and what the user should know about what is left."""
 _WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
 _NO_INDEX = (errors.CacheError, errors.IndexNotFoundError)
@@ -352,6 +354,14 @@ def refuse(is_wrong: object, message: str) -> None:
     """Raise the message as wrong usage if it is."""
     if is_wrong:
         raise click.UsageError(message)
+
+
+def agrees(is_agreed: object, otherwise: str) -> bool:
+    """Return whether something may be done: asked on a terminal, else by ``--yes``; or say so."""
+    if is_agreed or (sys.stdin.isatty() and sys.stderr.isatty()):
+        return bool(is_agreed or click.confirm("Do this?", err=True))
+    say(otherwise)
+    return False
 
 
 def request_text(words: Sequence[str]) -> str:

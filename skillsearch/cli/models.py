@@ -24,6 +24,7 @@ from skillsearch.execution.types import OutputFile, RunResult, StagedInput
 from skillsearch.hosts.moved import Move
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
+from skillsearch.library.enrich import Kept, Wanted
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check
 from skillsearch.reports.places import PlaceReport
@@ -108,6 +109,13 @@ _SOURCE = _each(str, "source given digest") | {"skills": [str]}
 _UPDATED = _each(str, "source given reason?") | _each([str], "added? changed? removed?")
 _UPDATED["state"] = Literal["updated", "changed", "unchanged", "failed"]
 _OFFERED = {"offers": {str: str}, "unvetted": int}
+_ENRICHED = {"file": str, "done": bool}
+_ENRICH = (
+    {"ask": str, "skills": [Wanted], "more": int, "unvetted": int},
+    {"file": str, "skills": [_some(Kept) | {"stale": bool}]},
+    _ENRICHED | {"kept": [Kept], "refused": [_each(str, "name text reason")]},
+    _ENRICHED | {"forgotten": [Kept]},
+)
 MODELS: dict[str, Any] = {
     "index": (
         _INDEXED | {"index_dir": str, "places?": [PlaceReport]},
@@ -133,6 +141,7 @@ MODELS: dict[str, Any] = {
     | {"environments": [str], "skills?": [_each(str, "id name description")]},
     "prompt": _each(str, "query prompt") | {"skills": [str], "fits": bool} | _OFFERED,
     "library": {"folder": str, "moves": [Move], "done": bool},
+    "enrich": _ENRICH,
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},
     "eval": (_EVALUATED | _MADE, {"collections": [_EVALUATED], "mean": _MEANS} | _MADE),
     "tune": _TUNED | {"measured": {str: _MEASURED}},

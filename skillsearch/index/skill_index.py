@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
 
 from skillsearch import config
 from skillsearch.config import Settings
@@ -386,6 +388,18 @@ class SkillIndex:
         family = described(document, others)
         with opened.guard:
             return with_handles(family, opened.corpus.documents, opened.settings.root_paths)
+
+    def count_holding(self, terms: Collection[str], *, besides: Document) -> int:
+        """Count the skills whose metadata or examples have all of some terms.
+
+        Not a document itself, its copies, nor what is shadowed.
+        """
+        corpus = self.opened.corpus
+        with self.opened.guard:
+            found = corpus.lexical[0].holding(terms)
+            known = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
+            left_out = [number for number in known if number is not None]
+            return len(np.setdiff1d(found, [*left_out, *corpus.documents.left_out]))
 
     def handle(self, document: Document) -> str:
         """Return what means a skill alone: its name, else ``root:name``, else its id."""

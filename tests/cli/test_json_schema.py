@@ -46,6 +46,7 @@ OF_INDEX = {
     "doctor": [[]],
     "audit": [[]],
     "prompt": [["brew filter coffee"], ["--all"]],
+    "enrich": [["--pending"], ["--list"], ["--accept", "-"], ["--forget", "--stale"]],
     "budget": [[]],
 }
 """Arguments beside ``--index-dir`` and ``--json``, for every form of what is printed."""

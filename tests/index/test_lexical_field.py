@@ -373,3 +373,11 @@ def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added,
     for document in range(len(texts) + 1):
         expected = max(field.held_terms(weights, document).values(), default=0.0)
         assert field.rarest_held(weights, document) == pytest.approx(expected, abs=1e-7)
+
+
+@given(CORPORA, CORPORA, TEXTS)
+def test_the_documents_that_hold_all_terms_are_told(texts, added, query):
+    """In both segments; none holds a query without a term."""
+    field, all_texts = in_two(texts, added, set())
+    held = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
+    assert field.holding(set(query)).tolist() == held

@@ -9,9 +9,9 @@ that are left.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ from skillsearch.index.lexical.postings import (
     length_norms,
     saturation,
 )
-from skillsearch.index.storage.numbering import locate, numbered, within
+from skillsearch.index.storage.numbering import NOTHING, Numbers, locate, numbered, within
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
 if TYPE_CHECKING:
@@ -150,6 +150,19 @@ class LexicalField:
             return matches
         best = top_documents(matches.scores_of(matches.documents), k)
         return LexicalMatches(parts, matches.documents[best])
+
+    def holding(self, terms: Collection[str]) -> Numbers:
+        """Return the documents that have all of some terms; none without a term."""
+        found, hashes = [NOTHING], np.array([*map(term_hash, terms)], np.uint64)
+        for first, segment in numbered(self.segments):
+            rows = segment.rows(hashes).tolist()
+            if min(rows, default=-1) < 0:
+                continue
+            bounds = (segment.starts[row : row + 2].tolist() for row in rows)
+            postings = [segment.documents[begin:end] for begin, end in bounds]
+            held = reduce(np.intersect1d, sorted(postings, key=len))
+            found.append(held.astype(np.int64) + first)
+        return np.concatenate(found)
 
     def held_terms(self, query: TermWeights, document: int) -> dict[str, float]:
         """Return the query terms that a document has, told by its postings, with their weights."""

@@ -1,0 +1,71 @@
+"""The user's file of example requests: written by one process at a time, in one step."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from skillsearch.errors import DISK_FULL, StorageError
+from skillsearch.files.atomic_files import write_atomically
+from skillsearch.files.locks import locked
+from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.library.enrich import Kept
+from skillsearch.skills.example_requests import read_examples, usable, user_file
+
+_LOCK_SECONDS = 10.0
+
+
+def kept_examples() -> dict[str, Kept]:
+    """Return what is kept, by digest; the last record of each counts."""
+    records = {str(one["digest"]): one for one in read_examples(user_file())}
+    return {
+        digest: Kept(digest, str(one.get("name", "")), usable(one["examples"]))
+        for digest, one in records.items()
+    }
+
+
+def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> None:
+    """Add records in place of those of the same digests, and take out those of others.
+
+    Every other line stays as it is, even one that is no record. The file is the user's alone to
+    read. A StorageError if it cannot be written; then it is as before.
+    """
+    records = {one.digest: asdict(one) for one in add}
+    path = Path(user_file().resolve())
+    gone = {*records, *forget}
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
+            lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
+            for record in records.values():
+                text = json.dumps(record, ensure_ascii=False)
+                lines.append(text.encode("utf-8", "surrogatepass"))
+            write_atomically(path, b"".join(line + b"\n" for line in lines))
+    except TimeoutError as exc:
+        raise StorageError(f"Another process writes {path}; nothing was kept, try again.") from exc
+    except OSError as exc:
+        cure = "free some space" if exc.errno in DISK_FULL else "check who may write there"
+        raise StorageError(
+            f"{path} cannot be written: {exc.strerror or exc}. It is as it was; {cure}."
+        ) from exc
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    with suppress(FileNotFoundError), using(os.open(path, READ_FLAGS)) as number:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        with open(number, "rb", closefd=False) as file:
+            return file.read().splitlines()
+    return []
+
+
+def _digest_of(line: bytes) -> str:
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        return str(json.loads(line)["digest"])
+    return ""

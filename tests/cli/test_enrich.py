@@ -1,0 +1,408 @@
+"""Tests of ``skillsearch enrich``: what is asked for, checked, shown, kept and taken away."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import skillsearch
+from skillsearch.cli.models import schema_of
+from skillsearch.files.locks import locked
+from skillsearch.index.opening import open_index
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library import kept_examples as kept_module
+from skillsearch.skills.example_requests import digest_of_skill, user_file
+
+PAGE = Path(skillsearch.__file__).parent / "cli" / "README.md"
+PLUGIN = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills" / "SKILL.md"
+GOOD = {
+    "brew-coffee": [
+        "morning cup without bitterness",
+        "my drink from the machine tastes burnt, what am I doing wrong",
+        "I have 20 g of arabica and a paper cone, how much water do I pour over it?",
+        "how coarse should I grind for the cone",
+    ],
+    "squeeze-lemons": [
+        "fresh summer drink for the garden party",
+        "get the most juice out of citrus fruit",
+        "I have two kilos of unripe fruit and no press, what now?",
+    ],
+    "steep-tea": [
+        "sencha without a bitter taste",
+        "how hot may the kettle be for those green leaves",
+        "I got a tin of gyokuro for my birthday, how long does it stay in the pot?",
+    ],
+}
+"""Requests that can be kept, by skill."""
+WRITER = """
+import json, sys
+from pathlib import Path
+good = json.loads(Path(sys.argv[1]).read_text())
+calls = Path(sys.argv[1]).with_name("calls")
+calls.open("a").write("call\\n")
+lines = [json.loads(line) for line in sys.stdin if line.startswith("{\\"digest") and "name" in line]
+print("```json")
+for one in lines:
+    print(json.dumps({"digest": one["digest"], "examples": good[one["name"]]}))
+print("```")
+"""
+
+
+def lines_of(answers):
+    """Return answers by name as JSON lines."""
+    records = ({"name": name, "examples": texts} for name, texts in answers.items())
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def kept():
+    """Return the names in the user's file, with their examples."""
+    records = map(json.loads, user_file().read_text("utf-8").splitlines())
+    return {one["name"]: one["examples"] for one in records}
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """Make a command that answers with `GOOD`, or with what it is told; and count its calls."""
+
+    def make(good=GOOD, program=WRITER):
+        (tmp_path / "good.json").write_text(json.dumps(good), "utf-8")
+        (tmp_path / "writer.py").write_text(program, "utf-8")
+        return shlex.join(
+            [sys.executable, str(tmp_path / "writer.py"), str(tmp_path / "good.json")]
+        )
+
+    return make
+
+
+def test_what_is_pending_is_asked_for_and_what_comes_back_is_kept_and_found(indexed):
+    """By an agent: print, write, accept; then the skill is found by words that it lacks."""
+    asked = json.loads(indexed("enrich", "--pending", "--json").stdout)
+    assert [one["name"] for one in asked["skills"]] == list(GOOD)
+    assert asked["more"] == 0
+    first = asked["skills"][0]
+    assert first["digest"] == digest_of_skill(first["name"], first["description"])
+    assert "# Coffee" in first["body"]
+    query = ("query", "arabica in a paper cone", "--threshold", "0", "--json")
+    before = json.loads(indexed(*query).stdout)["hits"][0]
+    answers = "".join(
+        json.dumps({"digest": one["digest"][:16], "examples": GOOD[one["name"]]}) + "\n"
+        for one in asked["skills"]
+    )
+    done = indexed("enrich", "--accept", "-", "--yes", stdin=answers)
+    assert (done.exit_code, kept()) == (0, GOOD)
+    after = json.loads(indexed(*query).stdout)["hits"][0]
+    assert after["name"] == "brew-coffee"
+    assert after["score"] > 2 * before["score"]
+    assert "0 skills without examples" in indexed("enrich", "--pending").stderr
+
+
+def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
+    """Nothing else is called, and nothing in a skill can begin a line of it."""
+    catch = tmp_path / "catch.py"
+    catch.write_text(f"import sys\nopen({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())")
+    printed = indexed("enrich", "--pending").stdout
+    done = indexed("enrich", "--yes", "--command", shlex.join([sys.executable, str(catch)]))
+    assert (tmp_path / "got").read_text("utf-8") == printed
+    assert done.exit_code == 1
+    assert "cannot be read as JSON lines: nothing" in done.stderr
+    skills = [line for line in printed.splitlines() if line.startswith('{"digest": "')][1:]
+    assert [json.loads(line)["name"] for line in skills] == list(GOOD)
+
+
+@pytest.mark.parametrize("form", ["lines", "array", "fenced", "object"])
+def test_answers_may_be_lines_an_array_or_fenced(indexed, form):
+    """As models write them."""
+    text = lines_of(GOOD)
+    if form == "array":
+        text = json.dumps([json.loads(line) for line in text.splitlines()], indent=2)
+    elif form == "fenced":
+        text = f"```json\n{text}```\n"
+    elif form == "object":
+        text = json.dumps(json.loads(text.splitlines()[0]), indent=2)
+    assert indexed("enrich", "--accept", "-", "--yes", stdin=text).exit_code == 0
+    assert kept() == (GOOD if form != "object" else {"brew-coffee": GOOD["brew-coffee"]})
+
+
+def test_nothing_is_kept_without_consent(indexed, monkeypatch):
+    """Shown, but not kept, where nobody can be asked; asked on a terminal."""
+    done = indexed("enrich", "--accept", "-", stdin=lines_of(GOOD))
+    assert done.exit_code == 1
+    assert not user_file().exists()
+    assert done.stdout.splitlines()[0] == f"brew-coffee\t{GOOD['brew-coffee'][0]}"
+    assert "To keep this, add --yes." in done.stderr
+    path = Path("answers.jsonl")
+    path.write_text(lines_of(GOOD), "utf-8")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    for answer, is_kept in (("n\n", False), ("y\n", True)):
+        done = indexed("enrich", "--accept", path, stdin=answer)
+        assert "Do this?" in done.stderr
+        assert user_file().exists() == is_kept
+
+
+def test_a_command_is_priced_and_called_only_with_consent(indexed, writer, tmp_path):
+    """In tokens, before it begins."""
+    line = writer()
+    done = indexed("enrich", "--command", line)
+    assert re.search(
+        r"3 skills in 1 call: about [\d,]+ tokens to read and 420 to write", done.stderr
+    )
+    assert (done.exit_code, (tmp_path / "calls").exists()) == (1, False)
+    assert indexed("enrich", "--command", line, "--yes").exit_code == 0
+    assert kept() == GOOD
+    again = indexed("enrich", "--command", line, "--yes")
+    assert again.exit_code == 0
+    assert (tmp_path / "calls").read_text() == "call\n"
+
+
+def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
+    indexed, writer, tmp_path, monkeypatch
+):
+    """One process a batch; an answer is kept before the next is asked for."""
+    monkeypatch.setattr("skillsearch.cli.enrich.BATCH", 1)
+    failing = WRITER + "\nif len(calls.read_text().split()) == 2: sys.exit('out of credit')\n"
+    done = indexed("enrich", "--yes", "--command", writer(program=failing))
+    assert done.exit_code == 1
+    assert "ended with exit code 1. It said: out of credit" in done.stderr
+    assert list(kept()) == ["brew-coffee"]
+    done = indexed("enrich", "--yes", "--json", "--command", writer())
+    names = [one["name"] for one in json.loads(done.stdout)["kept"]]
+    assert names == ["squeeze-lemons", "steep-tea"]
+    assert kept() == GOOD
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import time; time.sleep(60)", "took too long"),
+        ("print('x' * (5 << 20))", "printed more than"),
+        ("print('I cannot do that.')", "cannot be read as JSON lines: I cannot do that."),
+        ("import os; os.kill(os.getpid(), 9)", "ended with exit code -9"),
+    ],
+)
+def test_a_command_that_gives_no_answer_gets_an_error(indexed, writer, program, said):
+    """With the reason; nothing is kept."""
+    done = indexed("enrich", "--yes", "--seconds", "1", "--command", writer(program=program))
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert not user_file().exists()
+
+
+@pytest.mark.parametrize("line", ["", "  ", "claude 'unfinished", "no-such-program-anywhere"])
+def test_a_command_that_cannot_be_started_is_told(indexed, line):
+    """No shell is asked."""
+    done = indexed("enrich", "--yes", "--command", line)
+    assert done.exit_code in (1, 2)
+    assert "Error: " in done.stderr
+
+
+def test_no_shell_reads_the_command(indexed, tmp_path):
+    """What a shell would obey is an argument."""
+    indexed("enrich", "--yes", "--command", f"{sys.executable} -c pass ; touch {tmp_path}/made")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_command_writes_for_no_skill_that_it_was_not_asked_about(indexed, writer):
+    """A skill may say to write for others."""
+    other = json.dumps({"name": "steep-tea", "examples": GOOD["steep-tea"]})
+    program = f"{WRITER}\nprint({other!r})\n"
+    line = writer(program=program)
+    done = indexed("enrich", "--yes", "--include", "brew-*", "--command", line)
+    assert list(kept()) == ["brew-coffee"]
+    assert "refused: steep-tea: it was not asked for" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["claude", "codex", "gemini", "opencode"])
+def test_the_recipes_of_the_page_work_with_programs_that_read_stdin(
+    indexed, writer, tmp_path, monkeypatch, host
+):
+    """Arguments are split as written there, and the text comes on stdin."""
+    (line,) = re.findall(rf"^\| .+ \| `({host} .+)` \|$", PAGE.read_text("utf-8"), re.M)
+    program = tmp_path / "bin" / host
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/argv\nexec {writer()}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert indexed("enrich", "--yes", "--command", line).exit_code == 0
+    assert kept() == GOOD
+    assert (tmp_path / "argv").read_text().splitlines() == shlex.split(line)[1:]
+
+
+def test_what_cannot_be_read_is_refused_line_by_line_and_the_rest_is_kept(indexed):
+    """Broken JSON, another form, a skill that is not there."""
+    bad = '{"name": "steep-tea", "exam\n[1]\n{"name": "steep-te", "examples": ["a"]}\n"x"\n'
+    bad += json.dumps({"digest": "0" * 64, "examples": GOOD["steep-tea"]}) + "\n"
+    done = indexed("enrich", "--accept", "-", "--yes", "--json", stdin=bad + lines_of(GOOD))
+    record = json.loads(done.stdout)
+    Draft202012Validator(schema_of("enrich")).validate(record)
+    assert done.exit_code == 0
+    assert kept() == GOOD
+    reasons = [one["reason"] for one in record["refused"]]
+    assert "no JSON" in reasons[0]
+    assert "Did you mean: steep-tea?" in " ".join(reasons)
+    assert len(reasons) == 5
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"{" * 100_000, b"[" * 100_000, b"null"])
+def test_an_answer_of_anything_keeps_nothing_and_breaks_nothing(indexed, data):
+    """No traceback."""
+    done = indexed("enrich", "--accept", "-", "--yes", stdin=data)
+    assert done.exit_code in (0, 1)
+    assert not user_file().exists()
+
+
+def test_the_file_is_the_users_alone_and_keeps_what_is_no_record(indexed):
+    """A line by hand is not lost, an older record of a skill is replaced."""
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text("# mine\n", "utf-8")
+    for texts in (GOOD["steep-tea"], GOOD["steep-tea"][::-1]):
+        text = lines_of({"steep-tea": texts})
+        assert indexed("enrich", "--accept", "-", "--yes", stdin=text).exit_code == 0
+    first, second = user_file().read_text("utf-8").splitlines()
+    assert first == "# mine"
+    assert json.loads(second)["examples"] == GOOD["steep-tea"][::-1]
+    assert stat.S_IMODE(user_file().stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed, monkeypatch, make):
+    """The place of it, and what to do."""
+    user_file().parent.mkdir(parents=True)
+    make(user_file())
+    # What reads it for the index is tested by itself.
+    monkeypatch.setattr(
+        "skillsearch.cli.enrich.open_fresh", lambda settings, _: open_index(settings)
+    )
+    done = indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
+    assert done.exit_code == 1
+    assert f"{user_file()} cannot be written" in done.stderr
+    assert "It is as it was" in done.stderr
+
+
+def test_a_link_to_the_file_stays_one(indexed, tmp_path):
+    """It may lie among the files of a user's settings."""
+    user_file().parent.mkdir(parents=True)
+    (tmp_path / "mine.jsonl").write_text("", "utf-8")
+    user_file().symlink_to(tmp_path / "mine.jsonl")
+    assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)).exit_code == 0
+    assert user_file().is_symlink()
+    assert kept() == GOOD
+
+
+def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, monkeypatch):
+    """Nothing of either is lost."""
+    monkeypatch.setattr(kept_module, "_LOCK_SECONDS", 0.1)
+    user_file().parent.mkdir(parents=True)
+    with locked(user_file().with_name(".examples.jsonl.lock"), 1):
+        done = indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
+    assert done.exit_code == 1
+    assert "Another process writes" in done.stderr
+    assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)).exit_code == 0
+
+
+@pytest.mark.slow
+def test_processes_at_once_lose_nothing(indexed, index_dir):
+    """Each writes the examples of one skill."""
+    program = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir)]
+    running = []
+    for name, texts in GOOD.items():
+        Path(name).write_text(lines_of({name: texts}), "utf-8")
+        running.append(subprocess.Popen([*program, "--accept", name, "--yes"]))
+    assert [one.wait() for one in running] == [0] * len(GOOD)
+    assert kept() == GOOD
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, indexed, writer):
+    """What the command had started is ended too."""
+    program = WRITER + "\nimport time\nsys.stdout.flush()\ntime.sleep(60)\n"
+    words = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir), "--yes"]
+    line = writer(program=program)
+    calls = Path(shlex.split(line)[-1]).with_name("calls")
+    assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)[:400]).exit_code == 0
+    before = kept()
+    process = subprocess.Popen([*words, "--command", line], stderr=subprocess.PIPE, text=True)
+    while not calls.exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "what you agreed to is kept" in said
+    assert kept() == before
+
+
+def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
+    """What fits no skill any more is stale."""
+    indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
+    make_skill(drinks, "steep-tea", "Steep black tea, now with milk.")
+    rows = [row.split("\t") for row in indexed("enrich", "--list").stdout.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["brew-coffee", "used"],
+        ["squeeze-lemons", "used"],
+        ["steep-tea", "stale"],
+    ]
+    assert indexed("enrich", "--forget", "--stale").exit_code == 1
+    assert indexed("enrich", "--forget", "--stale", "--yes").exit_code == 0
+    assert list(kept()) == ["brew-coffee", "squeeze-lemons"]
+    done = indexed("enrich", "--forget", "brew-coffee", "--yes", "--json")
+    assert [one["name"] for one in json.loads(done.stdout)["forgotten"]] == ["brew-coffee"]
+    assert list(kept()) == ["squeeze-lemons"]
+    done = indexed("enrich", "--forget", "brew-coffee", "--yes")
+    assert done.exit_code == 1
+    assert "kept for 'brew-coffee'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("--pending", "--list"),
+        ("--pending", "brew-coffee"),
+        ("--pending", "--stale"),
+        ("--forget",),
+        ("--pending", "-n", "0"),
+    ],
+)
+def test_wrong_usage_is_told(indexed, args):
+    """With what to say instead."""
+    assert indexed("enrich", *args).exit_code == 2
+
+
+def test_skills_that_nobody_vouches_for_are_shown_to_no_writer(cli, drinks, index_dir):
+    """Unless it is asked for."""
+    place = ("--index-dir", index_dir)
+    cli("index", drinks, *place, "--model", "hashing", "--trust", "fetched")
+    record = json.loads(cli("enrich", *place, "--pending", "--json").stdout)
+    assert (record["skills"], record["unvetted"]) == ([], 3)
+    record = json.loads(
+        cli("enrich", *place, "--pending", "--json", "--include-unvetted", "-n", "2").stdout
+    )
+    assert (len(record["skills"]), record["more"], record["unvetted"]) == (2, 1, 0)
+
+
+def test_an_index_has_the_examples_of_the_user(indexed, index_dir):
+    """It takes up a changed file by itself."""
+    indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
+    indexed("query", "tea")
+    (document,) = (one for one in SkillIndex.open(index_dir).documents() if "tea" in one.name)
+    assert [one.text for one in document.examples] == GOOD["steep-tea"]
+
+
+def test_the_skill_of_the_plugin_says_only_what_the_command_takes(indexed):
+    """Each of its command lines, with names and files that are there."""
+    lines = re.findall(r"`(skillsearch enrich[^`]*)`", PLUGIN.read_text("utf-8"))
+    assert len(lines) > 4
+    Path("examples.jsonl").write_text(lines_of(GOOD), "utf-8")
+    for line in lines:
+        words = line.replace("/tmp/examples.jsonl", "examples.jsonl").split()[2:]
+        words = ["brew-coffee" if word == "NAME" else word for word in words]
+        result = indexed("enrich", *words)
+        assert result.exit_code != 2, (line, result.stderr)
