@@ -29,6 +29,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from time import process_time
 from typing import Any
 from unittest.mock import patch
 
@@ -53,6 +54,7 @@ from skillsearch.embedders.embedder import load_embedder, multilingual_is_instal
 from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.documents import field_texts
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.confidence import find_evidence, judge
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
@@ -60,6 +62,7 @@ from skillsearch.index.search.ranker import find_candidates, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.example_requests import ExampleBook, digest_of_skill
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import terms
 
@@ -301,6 +304,43 @@ def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
     return {"skills": count, "languages": found}
 
 
+def bench_examples(originals: Sequence[Text], work: Path) -> Record:
+    """Measure what example requests cost: the same skills, all with four each, and without any.
+
+    Both indexes are asked in turn, without a reader.
+    """
+    root = work / "examples" / "skills"
+    for number, skill in enumerate(originals):
+        folder = root / f"{number:04}"
+        folder.mkdir(parents=True, exist_ok=True)
+        fields = (f"{key}: {json.dumps(getattr(skill, key))}\n" for key in ("name", "description"))
+        text = f"---\n{''.join(fields)}---\n\n{skill.body}\n"
+        (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    requests = [f"{text} ({skill.name})" for skill in originals for text in QUERIES[:4]]
+    given = {
+        digest_of_skill(skill.name, skill.description): tuple(requests[4 * at : 4 * at + 4])
+        for at, skill in enumerate(originals)
+    }
+    indexes, measures = {}, dict[str, Record]()
+    for name, examples in (("without", {}), ("with", given)):
+        folder = work / "examples" / name
+        book = ExampleBook(None, packaged=False, own=False, given=examples)
+        request = IndexRequest((root,), "onnx", with_body=True, languages="english")
+        index, report = SkillIndex.build(request, folder, examples=book)
+        indexes[name] = partial(index.search, reader="off")
+        disk = sum(disk_bytes(folder).values())
+        measures[name] = {"skills": len(index), "embedded": report.embedded, "disk_bytes": disk}
+    spent: dict[str, list[float]] = {name: [] for name in indexes}
+    for query in QUERIES * SEARCH_ROUNDS:
+        for name, search in indexes.items():
+            started = process_time()
+            search(query)
+            spent[name].append(1000 * (process_time() - started))
+    for name, times in spent.items():
+        measures[name]["warm_cpu_ms"] = float(np.median(times[len(QUERIES) :]))
+    return measures
+
+
 def bench_evaluation(collection: Path, work: Path) -> Record:
     """Measure a comparison of two systems on a judged collection whose index is there already."""
     command = ["eval", str(collection), "--system", "hybrid", "--system", "bm25", "--json"]
@@ -351,6 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "machine": machine(),
             "originals": len(originals),
             "throughput": bench_throughput(originals, work),
+            "examples": bench_examples(originals, work),
             "evaluation": [bench_evaluation(place.absolute(), work) for place in args.eval],
             "sizes": [],
         }

@@ -130,9 +130,23 @@ def print_report(report: Record) -> None:
             f"eval of two systems on {row['collection']}: {row['queries']} queries, "
             f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU s, {row['rss_mb']:.0f} MB"
         )
+    if examples := report.get("examples"):
+        print(example_costs(examples))
     for row in report["sizes"]:
         if "left_out" in row["bm25"]:
             print(f"at {row['skills']:,} skills without {row['bm25']['left_out']}")
+
+
+def example_costs(examples: Record) -> str:
+    """Say what four example requests a skill cost beside an index without any."""
+    before, after = examples["without"], examples["with"]
+    skills, query = after["skills"], after["warm_cpu_ms"] / before["warm_cpu_ms"]
+    disk = (after["disk_bytes"] - before["disk_bytes"]) / skills
+    return (
+        f"four example requests for each of {skills:,} skills: {disk:,.0f} bytes a skill, "
+        f"{(after['embedded'] - before['embedded']) / skills:.1f} texts embedded a skill more, "
+        f"{query:.2f} times the CPU time of a warm query, reader off"
+    )
 
 
 def table(report: Record, *, is_short: bool = False) -> str:

@@ -347,3 +347,38 @@ def test_a_reader_is_trained_for_an_epoch(import_script, material, tmp_path, mon
     monkeypatch.setattr(sys, "argv", ["train_reader.py", *options])
     script.main()
     assert any((tmp_path / "out").glob("*.safetensors"))
+
+
+@runs("merge_examples")
+def test_examples_are_checked_and_merged_into_those_of_the_package(import_script, tmp_path, capsys):
+    """New ones join, the same records give the same bytes, and one that is refused keeps all out."""
+    merge = import_script("merge_examples")
+    for skill in SKILLS:
+        folder = tmp_path / "skills" / skill["name"]
+        folder.mkdir(parents=True)
+        head = f"name: {skill['name']}\ndescription: {skill['description']}"
+        (folder / "SKILL.md").write_text(f"---\n{head}\n---\n\n{skill['body']}")
+    asked = ["The spout leaks again", "my water boiler will not switch on"]
+    asked += [
+        "Grandma's copper pot has a dent, and tea is at four",
+        "Which seal does the lid want?",
+    ]
+    record = {"name": "mend-kettle", "repository": "made/up", "examples": asked}
+    given, output = tmp_path / "given.jsonl", tmp_path / "examples.jsonl.gz"
+
+    def merged(record):
+        given.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        words = ["merge_examples", str(given), "--skills", str(tmp_path / "skills")]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [*words, "--output", str(output)])
+            return merge.main()
+
+    assert merged(record) == 0
+    before, first = [*merge.read_examples(merge.PACKAGED)], output.read_bytes()
+    new = {one["digest"]: one for one in merge.read_examples(output)}
+    assert len(new) == len(before) + 1
+    assert [one["examples"] for one in new.values() if one["name"] == "mend-kettle"] == [asked]
+    assert merge.packed(new) == first
+    assert merged(record | {"examples": [*asked[:3], SKILLS[0]["description"][:40]]}) == 1
+    assert output.read_bytes() == first
+    assert "given.jsonl:1: " in capsys.readouterr().err
