@@ -350,8 +350,8 @@ def test_a_reader_is_trained_for_an_epoch(import_script, material, tmp_path, mon
 
 
 @runs("merge_examples")
-def test_examples_are_checked_and_merged_into_those_of_the_package(import_script, tmp_path, capsys):
-    """New ones join, the same records give the same bytes, and one that is refused keeps all out."""
+def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_path, capsys):
+    """New ones join, the same records give the same bytes, and one refused keeps all out."""
     merge = import_script("merge_examples")
     for skill in SKILLS:
         folder = tmp_path / "skills" / skill["name"]
