@@ -115,12 +115,15 @@ def change(root):
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder of four skills."""
+    """A folder of four skills, of which one has chunks and an example request."""
     folder = tmp_path / "skills"
     write_skill(folder, "pdf-forms", "Fill in PDF forms.", "Open the form. " * 40)
     write_skill(folder, "tea", "Make green tea.", "Boil water.")
     write_skill(folder, "sql", "Make slow queries fast.", f"Add an index. {CHUNK}")
     write_skill(folder, "old", "An old habit.", "It goes away.")
+    (folder / "sql" / "evals").mkdir()
+    cases = json.dumps([{"query": "the report takes minutes", "should_trigger": True}])
+    (folder / "sql" / "evals" / "triggers.json").write_text(cases)
     return folder
 
 
@@ -347,7 +350,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     trust(folder)
     parts = IndexFolder(folder).open().folder
     files = sorted(name for name, data in whole.items() if data)
-    assert len(files) == 41
+    assert len(files) == 43
     rng, seen = random.Random(0), Counter()
 
     def damage(name):
@@ -376,7 +379,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             seen["healed"] += len(damaged)
             trust(folder)
     assert seen.keys() <= {"a miss", "right", "wrong", "an error that names it", "found", "healed"}
-    assert seen["found"] == seen["healed"] == 41 * rounds
+    assert seen["found"] == seen["healed"] == 43 * rounds
     # About one bit in 15 leads to an error, so a single round may hit none.
     assert seen["an error that names it"] >= rounds // 2
     assert seen["a miss"] >= rounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from skillsearch.text.tokenizer import document_terms
 
@@ -12,23 +12,30 @@ PASSAGE_CHARS = 300
 BODY_CHARS = 16_000
 
 
-def passage_text(name: str, description: str, passage: str) -> str:
+def passage_text(name: str, description: str, passage: str, example: str = "") -> str:
     """Return what a reader is shown of a skill beside a request."""
     about = f"{name.replace('-', ' ').replace('_', ' ')}. {description[:DESCRIPTION_CHARS]}"
-    return " | ".join(" ".join(part.split()) for part in (about, passage) if part.strip())
+    said = f"{example}\n{passage}"
+    return " | ".join(" ".join(part.split()) for part in (about, said) if part.strip())
 
 
 def best_passage(body: str, weights: Mapping[str, float], language: str = "") -> str:
-    """Return the part of a body whose terms weigh most, the first of equals.
+    """Return the `heaviest` part of a body, the first of all if none has any term."""
+    parts = [*passages(body[:BODY_CHARS])]
+    return heaviest(parts, weights, language) or next(iter(parts), "")
+
+
+def heaviest(texts: Iterable[str], weights: Mapping[str, float], language: str = "") -> str:
+    """Return the text whose terms weigh most, the first of equals; empty if none has any.
 
     `weights` are those of the terms of a request; each counts once.
     """
-    best, most = "", -1.0
-    for passage in passages(body[:BODY_CHARS]):
-        found = set(document_terms(passage, language))
-        weight = sum(weights[term] for term in found & weights.keys())
+    best, most = "", 0.0
+    for text in texts:
+        found = set(document_terms(text, language))
+        weight = sum(weight for term, weight in weights.items() if term in found)
         if weight > most:
-            best, most = passage, weight
+            best, most = text, weight
     return best
 
 

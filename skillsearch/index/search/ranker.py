@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,10 @@ from skillsearch.index.storage.numbering import (
     union,
     without,
 )
+from skillsearch.text.passages import heaviest
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Explanation, System
-
-T = TypeVar("T")
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
 _MIN_CANDIDATES = 50
@@ -271,7 +270,7 @@ def explain(
         matched_terms=matched,
         section=heading,
         snippet=snippet,
-        example=_weightiest(((one, one) for one in examples), idf, about.language) or "",
+        example=heaviest(examples, idf, about.language),
     )
 
 
@@ -280,22 +279,9 @@ def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tup
     # Few searches explain.
     from skillsearch.text.markdown import sections
 
-    whole = ((section, "\n".join(section)) for section in sections(body))
-    heading, text = _weightiest(whole, idf, language) or ("", "")
+    whole = ("\n".join(section) for section in sections(body))
+    heading, _, text = heaviest(whole, idf, language).partition("\n")
     return heading, shorten(" ".join(text.split()), _SNIPPET_CHARS)
-
-
-def _weightiest(
-    texts: Iterable[tuple[T, str]], idf: Mapping[str, float], language: str
-) -> T | None:
-    """Return what belongs to the text whose query terms weigh most, the first of equal ones."""
-    best, best_weight = None, 0.0
-    for item, text in texts:
-        found = set(document_terms(text, language))
-        weight = sum(weight for term, weight in idf.items() if term in found)
-        if weight > best_weight:
-            best, best_weight = item, weight
-    return best
 
 
 def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Values:

@@ -17,7 +17,7 @@ from skillsearch.index.search.ranker import Judged, Ranked, best_first
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.setting_values import READING
 from skillsearch.skills.stubs import continuation_in
-from skillsearch.text.passages import best_passage, passage_text
+from skillsearch.text.passages import best_passage, heaviest, passage_text
 from skillsearch.text.scripts import is_legible
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | Non
         return None
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document), weights, document.language)
-    return passage_text(document.name, document.description, passage)
+    example = heaviest((one.text for one in document.examples), weights, document.language)
+    return passage_text(document.name, document.description, passage, example)
 
 
 def body_of(document: Document) -> str:
