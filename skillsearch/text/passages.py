@@ -12,11 +12,10 @@ PASSAGE_CHARS = 300
 BODY_CHARS = 16_000
 
 
-def passage_text(name: str, description: str, passage: str, example: str = "") -> str:
+def passage_text(name: str, description: str, passage: str) -> str:
     """Return what a reader is shown of a skill beside a request."""
     about = f"{name.replace('-', ' ').replace('_', ' ')}. {description[:DESCRIPTION_CHARS]}"
-    said = f"{example}\n{passage}"
-    return " | ".join(" ".join(part.split()) for part in (about, said) if part.strip())
+    return " | ".join(" ".join(part.split()) for part in (about, passage) if part.strip())
 
 
 def best_passage(body: str, weights: Mapping[str, float], language: str = "") -> str:

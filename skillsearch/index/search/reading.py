@@ -94,7 +94,9 @@ def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | Non
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document), weights, document.language)
     example = heaviest((one.text for one in document.examples), weights, document.language)
-    return passage_text(document.name, document.description, passage, example)
+    # Before the description, which is cut; behind it, the reader makes less of it.
+    about = " ".join(filter(None, (example, document.description)))
+    return passage_text(document.name, about, passage)
 
 
 def body_of(document: Document) -> str:
