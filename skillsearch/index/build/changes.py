@@ -207,7 +207,11 @@ class ChangeDetector:
 
     @cached_property
     def _examples(self) -> str:
-        return self.book.digest
+        """The digest of the book; with the roots that are gone, if those lack what is new in it."""
+        digest = self.book.digest
+        if not self.gone or (self.snapshot and self.snapshot.examples == digest):
+            return digest
+        return "\n".join([digest, *sorted(str(root.path) for root in self.gone)])
 
     @cached_property
     def _with_other_examples(self) -> frozenset[str]:

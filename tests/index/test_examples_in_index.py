@@ -1,0 +1,428 @@
+"""Example requests in an index: an updated one equals a new one, and answers by them."""
+
+import json
+import os
+import shutil
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.build.builder import Builder
+from skillsearch.index.build.reading import Snapshot
+from skillsearch.index.build.writers import SegmentLimits
+from skillsearch.index.hubness import TABLE
+from skillsearch.index.opening import MAX_REFRESHED_FILES, Freshness
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import RootChange
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.skills import example_requests
+from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, user_file
+
+LATIN = frozenset({"Latin"})
+SMALL = SegmentLimits(least_documents=4, most_flat=6)
+"""Takes four skills for many, and searches more than six vectors by codes."""
+ASKED = "my scanned receipts must become one table"
+KOREAN = "영수증을 표로 정리해 주세요"
+
+
+class Place:
+    """A root of twelve skills, the user's examples, and an index of both."""
+
+    def __init__(self, tmp_path, add_skill):
+        self.tmp_path, self.add_skill = tmp_path, add_skill
+        self.root, self.kept = tmp_path / "root", {}
+        self.now = 1_600_000_000_000_000_000
+        for number in range(12):
+            self.write(number)
+        self.settle()
+
+    def write(self, number, about="Answers about thing", **more):
+        """Write a skill, new or again."""
+        self.add_skill(
+            self.root / f"s{number:02}",
+            f"s{number:02}",
+            f"{about} {number}.",
+            "# Body\nText.",
+            **more,
+        )
+
+    def keep(self, number, *texts, about="Answers about thing"):
+        """Have examples of a skill in the user's file, or none."""
+        self.kept[digest_of_skill(f"s{number:02}", f"{about} {number}.")] = texts
+        self.save()
+
+    def save(self, *lines):
+        """Write the user's file, with more lines if any."""
+        records = [
+            json.dumps({"digest": digest, "examples": texts})
+            for digest, texts in self.kept.items()
+            if texts
+        ]
+        user_file().parent.mkdir(parents=True, exist_ok=True)
+        new = user_file().with_suffix(".new")
+        new.write_text("".join(f"{one}\n" for one in (*records, *lines)))
+        new.replace(user_file())
+
+    def bring(self, number, *texts):
+        """Have a skill bring examples in an eval file, or none."""
+        path = self.root / f"s{number:02}" / "evals" / "evals.json"
+        if texts:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps([{"query": one} for one in texts]))
+        else:
+            path.unlink(missing_ok=True)
+
+    def settle(self):
+        """Make everything look long unchanged, at a time of its own."""
+        self.now += 10**12
+        newest = 1_700_000_000_000_000_000
+        for path in [*self.root.rglob("*"), self.root]:
+            if path.lstat().st_mtime_ns > newest:
+                os.utime(path, ns=(self.now, self.now))
+
+    def build(self, index_dir="index", **options):
+        """Bring the index up to date, and open it."""
+        request = IndexRequest((self.root,), "hashing", True)
+        folder = IndexFolder(self.tmp_path / index_dir)
+        self.report = Builder(folder, request, **options).run()
+        return SkillIndex.open(folder.path)
+
+
+@pytest.fixture
+def place(tmp_path, add_skill):
+    """Make twelve skills without examples."""
+    return Place(tmp_path, add_skill)
+
+
+def examples(index, number):
+    """Return the texts and sources of the examples of a skill in an index."""
+    return [tuple(one) for one in index.find(f"s{number:02}").examples]
+
+
+def parts(index, files_of):
+    """Return the files of the generation in use by name."""
+    return {
+        name: data
+        for name, data in files_of(index.opened.folder).items()
+        if not name.endswith(".json")
+    }
+
+
+def first(index, query=ASKED, system="hybrid"):
+    """Return the name of the best hit."""
+    return index.search(query, n=1, threshold=0.0, system=system).hits[0].name
+
+
+def answers(index):
+    """Return all hits of some queries by each system, but for those by chance alone."""
+    return [
+        {hit.doc_id: pytest.approx(hit.score, abs=1e-5) for hit in found if hit.score > 0.01}
+        for system, queries in (
+            ("bm25", (ASKED, KOREAN, "thing 3")),
+            ("dense", (ASKED, "answers about thing")),
+            ("hybrid", (ASKED, "answers about thing 3")),
+        )
+        for query in queries
+        for found in [index.search(query, n=20, threshold=0.0, system=system).hits]
+    ]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["user", "eval", "both", "file"]),
+        st.integers(0, 3),
+        st.lists(
+            st.sampled_from([ASKED, KOREAN, "scan it", "is this a thing", "", "x" * 301]),
+            max_size=3,
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_updated_index_equals_a_new_one(limits, data, tmp_path_factory, add_skill, files_of):
+    """When examples come, change and go, by the user's file, by eval files, with the skill."""
+    place = Place(tmp_path_factory.mktemp("place"), add_skill)
+    place.save()
+    place.build(limits=limits)
+    for way, number, texts in data.draw(STEPS):
+        if way in ("user", "both"):
+            place.keep(number, *texts)
+        if way in ("eval", "both"):
+            place.bring(number, *texts)
+        if way == "file":
+            place.write(number, about="Answers about thing" if texts else "Says more about thing")
+        if data.draw(st.booleans()):
+            place.settle()
+        index = place.build(limits=limits)
+    new = place.build("new", limits=limits)
+    assert list(index.documents()) == list(new.documents())
+    assert answers(index) == answers(new)
+    assert place.build(limits=limits).generation == index.generation
+    if limits is not SMALL:
+        assert parts(index, files_of) == parts(new, files_of)
+        assert index.generation == new.generation
+    user_file().unlink()
+    for number in range(4):
+        place.bring(number)
+        place.write(number)
+    shutil.rmtree(new.folder)
+    index, new = place.build(limits=limits), place.build("new", limits=limits)
+    assert answers(index) == answers(new)
+    if limits is not SMALL:
+        assert not [name for name in parts(index, files_of) if "examples" in name]
+        assert parts(index, files_of) == parts(new, files_of)
+
+
+def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of):
+    """Nobody else pays for them, and all of them may go again."""
+    before = place.build()
+    assert "dense-0-examples.faiss" not in parts(before, files_of)
+    place.keep(3, ASKED)
+    with_one = place.build()
+    assert "dense-0-examples.faiss" in parts(with_one, files_of)
+    place.keep(3)
+    after = place.build()
+    assert parts(after, files_of) == parts(before, files_of)
+
+
+def test_the_vector_of_examples_is_their_mean(place):
+    """At unit length; without examples that the model can read, that of the metadata."""
+    embedder = HashingEmbedder(scripts=LATIN)
+    place.keep(3, ASKED, "scan it")
+    place.keep(4, KOREAN)
+    place.keep(5, KOREAN, "scan it")
+    index = place.build(embedders={"hashing": embedder})
+    metadata, mean = index.opened.corpus.dense[0].segments[0].fields
+    both = embed(embedder, [ASKED, "scan it"])
+    total = both.sum(axis=0)
+    np.testing.assert_allclose(mean[3], total / np.linalg.norm(total), atol=1e-6)
+    np.testing.assert_allclose(mean[5], both[1], atol=1e-6)
+    others = [number for number in range(12) if number not in (3, 5)]
+    np.testing.assert_array_equal(mean[others], metadata[others])
+    assert [bool(one) for one in index.opened.corpus.documents.exampled] == [
+        number in (3, 4, 5) for number in range(12)
+    ]
+
+
+@pytest.mark.parametrize("way", ["user", "eval", "frontmatter"])
+@pytest.mark.parametrize("system", ["bm25", "dense", "hybrid"])
+def test_a_skill_is_found_by_its_examples(place, way, system):
+    """Wherever they come from, by their words and by what they mean."""
+    place.build()
+    if way == "user":
+        place.keep(7, ASKED)
+    elif way == "eval":
+        place.bring(7, ASKED)
+    else:
+        place.write(7, representativeQueries=f"[{ASKED}]")
+    index = place.build()
+    assert first(index, system=system) == "s07"
+    assert examples(index, 7) == [(ASKED, "user" if way == "user" else "skill")]
+
+
+def test_an_example_of_a_script_that_no_model_reads_counts_by_its_words(place):
+    """BM25 knows it."""
+    place.keep(7, KOREAN)
+    assert (
+        first(place.build(embedders={"hashing": HashingEmbedder(scripts=LATIN)}), KOREAN) == "s07"
+    )
+
+
+def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
+    """Not even if the file of examples was written again, with others of unknown skills."""
+    place.keep(3, ASKED)
+    place.bring(4, "scan it")
+    place.settle()
+    before = place.build()
+    assert place.build().is_current()
+    place.save(json.dumps({"digest": "0" * 64, "examples": ["for nobody here"]}))
+    assert not before.is_current()
+    disk.forget()
+    after = place.build()
+    assert after.generation == before.generation
+    assert after.is_current()
+    assert disk.opened == []
+
+
+@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
+def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
+    """And their eval files with them."""
+    place.keep(3, ASKED)
+    place.bring(4, "scan it")
+    place.bring(5, "scan them")
+    place.settle()
+    place.build(limits=limits)
+    place.keep(3, "another")
+    place.keep(4, "one more")
+    place.bring(5, "scan all of them")
+    place.settle()
+    disk.forget()
+    index = place.build(limits=limits)
+    assert sorted(set(disk.opened)) == ["s03", "s04", "s05"]
+    assert examples(index, 3) == [("another", "user")]
+    assert examples(index, 4) == [("one more", "user"), ("scan it", "skill")]
+    assert examples(index, 5) == [("scan all of them", "skill")]
+
+
+@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
+def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, limits):
+    """What was read beside a skill is known as long as nothing there changes."""
+    place.bring(4, "scan it")
+    place.settle()
+    place.build(limits=limits)
+    for number in (1, 2):
+        place.write(number, about="Says more about thing")
+        place.settle()
+        place.build(limits=limits)
+    path = place.root / "s04/evals/evals.json"
+    path.write_text(json.dumps([{"query": "scam it"}]))
+    assert not SkillIndex.open(place.tmp_path / "index").is_current()
+    assert examples(place.build(limits=limits), 4) == [("scam it", "skill")]
+
+
+@pytest.mark.parametrize("name", ["evals.json", "evals/evals.json", "more/triggers.yaml"])
+def test_a_new_eval_file_is_found_wherever_it_may_lie(place, name):
+    """In the folder of the skill, or in a folder there."""
+    index = place.build()
+    path = place.root / "s04" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"should_trigger": ["scan it"]}')
+    assert not index.is_current()
+    index = place.build()
+    assert examples(index, 4) == [("scan it", "skill")]
+    path.unlink()
+    assert examples(place.build(), 4) == []
+
+
+def test_a_changed_path_alone_does_not_stand_for_all_new_examples(place):
+    """The skill at the path gets its own; the others get theirs in the next full run."""
+    place.settle()
+    place.build(limits=SMALL)
+    place.keep(3, ASKED)
+    place.keep(4, "scan it")
+    index = place.build(limits=SMALL, only=(place.root / "s03/SKILL.md",))
+    assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [])
+    assert not index.is_current()
+    index = place.build(limits=SMALL)
+    assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [("scan it", "user")])
+    assert index.is_current()
+
+
+def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
+    """Whatever the user's file says by then; once it is back they have the new ones."""
+    other = place.tmp_path / "other"
+    place.add_skill(other / "lone", "lone", "Alone.", "Body.")
+    request = IndexRequest((place.root, other), "hashing", True)
+    place.keep(3, ASKED)
+    place.bring(4, "scan it")
+    place.settle()
+    folder = IndexFolder(place.tmp_path / "index")
+    Builder(folder, request).run()
+    place.root.rename(place.tmp_path / "away")
+    place.keep(3, "another")
+    place.kept[digest_of_skill("lone", "Alone.")] = ("on my own",)
+    place.save()
+    Builder(folder, RootChange(how="keep"), missing="keep").run()
+    index = SkillIndex.open(folder.path)
+    assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [("scan it", "skill")])
+    assert index.find("lone").examples[0].text == "on my own"
+    before = index.generation
+    Builder(folder, RootChange(how="keep"), missing="keep").run()
+    assert SkillIndex.open(folder.path).generation == before
+    (place.tmp_path / "away").rename(place.root)
+    (place.root / "s04/evals/evals.json").write_text(json.dumps([{"query": "scan more"}]))
+    Builder(folder, RootChange(how="keep")).run()
+    index = SkillIndex.open(folder.path)
+    assert examples(index, 4) == [("scan more", "skill")]
+    assert examples(index, 3) == [("another", "user")]
+
+
+def test_examples_of_the_user_tell_no_copies_apart(place, add_skill):
+    """Families are of skills that say the same, whatever anybody asks of them."""
+    text = " ".join(f"word{number}" for number in range(80))
+    for name in ("one", "two"):
+        add_skill(place.root / name, name, "Turns receipts into tables.", text)
+    family = place.build().search("receipts tables", n=3).hits[0].family
+    place.kept[digest_of_skill("one", "Turns receipts into tables.")] = (ASKED, "more of it")
+    place.save()
+    index = place.build()
+    assert family
+    assert index.search("receipts tables", n=3).hits[0].family == family
+
+
+def test_nearness_to_everything_counts_what_a_skill_brings_and_not_what_the_user_says(place):
+    """An author may write down whatever people ask; the user's own words are no such trick."""
+    words = [line.split()[0] for line in TABLE.read_text().splitlines() if line[-1:].isdigit()]
+    everything = [" ".join(words[n : n + 12]) for n in range(0, 96, 12)]
+    place.bring(3, *everything)
+    place.keep(4, *everything)
+    index = place.build()
+    hubness = index.opened.corpus.documents.hubness
+    assert hubness[3] > hubness[5] == hubness[4]
+
+
+def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
+    """In the process that has the index open."""
+    place.settle()
+    index = place.build()
+    freshness = Freshness(index)
+    assert first(index) != "s07"
+    place.keep(7, ASKED)
+    assert freshness.look(0) == "index refreshed: 0 added, 1 changed, 0 removed"
+    assert first(index) == "s07"
+    assert freshness.look(0) == ""
+    place.save("{")
+    assert freshness.look(0) == ""
+    assert index.is_current()
+
+
+def test_many_new_examples_are_left_to_the_background(place):
+    """A question waits for a few skills and no more."""
+    for number in range(12, 40):
+        place.write(number)
+    place.settle()
+    index = place.build()
+    jobs = []
+
+    def submit(*job):
+        jobs.append(job)
+        return Future()
+
+    freshness = Freshness(index, SimpleNamespace(submit=submit))
+    for number in range(MAX_REFRESHED_FILES + 1):
+        place.kept[digest_of_skill(f"s{number:02}", f"Answers about thing {number}.")] = (ASKED,)
+    place.save()
+    assert "much has changed (0 added, 33 changed, 0 removed)" in freshness.look(0)
+    assert len(jobs) == 1
+    assert examples(index, 7) == []
+
+
+def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, monkeypatch):
+    """A new version of the package is noticed by the next run."""
+    packaged = tmp_path / "packaged.jsonl"
+    monkeypatch.setattr(example_requests, "PACKAGED", packaged)
+    digest = digest_of_skill("s07", "Answers about thing 7.")
+    packaged.write_text(json.dumps({"digest": digest, "examples": ["the first"]}))
+    assert examples(place.build(), 7) == [("the first", "package")]
+    packaged.write_text(json.dumps({"digest": digest, "examples": ["the second one"]}))
+    assert examples(place.build(), 7) == [("the second one", "package")]
+    place.keep(7, ASKED)
+    assert examples(place.build(), 7) == [(ASKED, "user")]
+
+
+def test_the_snapshot_has_the_digest_of_the_book(place):
+    """By which the next run knows of other examples without reading any skill."""
+    place.keep(3, ASKED)
+    index = place.build()
+    assert Snapshot.load(index.folder).examples == ExampleBook().digest
