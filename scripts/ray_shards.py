@@ -18,6 +18,7 @@ from skillsearch.index.documents import KNOWN, field_texts
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
+from skillsearch.skills.example_requests import ExampleBook
 
 if TYPE_CHECKING:
     from skillsearch.index.request import IndexRequest
@@ -119,10 +120,10 @@ class Embedding:
 
     def _shards(self, channels: Sequence[Channel]) -> Iterator[Shard]:
         """Read skills and yield what the caches lack of them, in shards of a bounded size."""
-        begun = {channel: Shard(channel) for channel in channels}
+        begun, book = {channel: Shard(channel) for channel in channels}, ExampleBook()
         for file in self._files:
             scripts = [channel.scripts for channel in channels]
-            skill = read_file(file).skill
+            skill = read_file(file, book).skill
             self.tally.read += 1
             if skill is None:  # The indexing will report it.
                 self.tally.skipped += 1

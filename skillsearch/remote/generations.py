@@ -18,7 +18,7 @@ from skillsearch.remote import rows as packed
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation
 
-FORMAT = 4  # raise if the meaning of rows changes; a collection of another format is made anew
+FORMAT = 5  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
 _RENEW_S = 20
 _MAX_ID, _MAX_TEXT = 64, 65_535  # bytes
@@ -244,7 +244,7 @@ def _documents_schema(library: Any, settings: IndexSettings) -> tuple[Any, Any]:
     schema, indexes = _begin(library)
     # Milvus counts bytes, and a character has up to four.
     schema.add_field("root", kinds.VARCHAR, max_length=4 * packed.ROOT_CHARS, is_partition_key=True)
-    for name in ("key", "state"):
+    for name in ("key", "state", "skill", "examples"):
         schema.add_field(name, kinds.VARCHAR, max_length=_MAX_ID)
     for name in ("since", "until", "name_key"):
         schema.add_field(name, kinds.INT64)

@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
@@ -18,7 +17,13 @@ from typing import NamedTuple
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
 from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependencyError, ParseError
-from skillsearch.index.build.reading import in_order, read_file
+from skillsearch.index.build.reading import (
+    NO_EXAMPLES,
+    hash_beside,
+    in_order,
+    parse_file,
+    read_file,
+)
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
 from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
@@ -30,12 +35,19 @@ from skillsearch.remote import generations
 from skillsearch.remote.client import MilvusServer, batches
 from skillsearch.remote.generations import Claim, Opened
 from skillsearch.remote.row_writer import RowWriter
-from skillsearch.remote.rows import FOREVER, Addition, Generation, key_of, name_key, state_of
+from skillsearch.remote.rows import (
+    FOREVER,
+    Addition,
+    Generation,
+    kept_key,
+    key_of,
+    name_key,
+    state_of,
+)
 from skillsearch.skills.discovery import Discovery, discover
-from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.skills.stubs import continuation_of, digest_of
-from skillsearch.types import Diagnostic, IndexReport, Progress, Skill, SkillFile
+from skillsearch.types import Diagnostic, IndexReport, Progress, SkillFile
 
 _SAMPLE = 2_000  # skills that are read to find out which languages they are in
 _STATE_ROWS = 5_000
@@ -65,6 +77,7 @@ class Indexing:
         held = current.head.settings.request() if current and current.head else None
         self.request = change.applied_to(held)
         self._load, self._progress = cache(load), progress
+        self._book = ExampleBook()
         roots, diagnostics = resolve_roots(self.request.roots)
         self._roots = self.request.with_trust(roots)
         self._diagnostics = list(diagnostics)
@@ -88,7 +101,7 @@ class Indexing:
                 generation, head = generations.prepare_next(server, alias, oldest, settings)
             self.embedders = {one.model: self._load(one.model) for one in settings.channels}
             writer = RowWriter(claim, generation, head, list(self.embedders.values()))
-            states = RowStates(server, generation, head.version)
+            states = RowStates(server, generation, head.version, self._book)
             new = self._compare(discovery.files, states)
             removed = states.take_rest()
             writer.discard(states.discarded)
@@ -162,13 +175,14 @@ class Indexing:
         for file in files:
             with self._reporting(file):
                 data, _ = read_skill_md(file.path)
-                more = continuation_of(file.path, data)
-                digest = digest_of(more.text if more else None)
+                beside = hash_beside(file, data, self._book)
                 places = str(file.path), str(file.root.path)
-                state = state_of(content_hash(data), *places, digest)
+                state = state_of(content_hash(data), *places, beside)
                 found = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
                 name = states.name_key(*found)
-                named[name_key(_parse(file, data)[0].name) if name is None else name].append(file)
+                if name is None:
+                    name = name_key(parse_file(file, data, NO_EXAMPLES)[0].name)
+                named[name].append(file)
                 read[file.doc_id] = found
         shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
         skills = [skill for file in shared if (skill := read_file(file).skill)]
@@ -190,9 +204,7 @@ class Indexing:
             if file.doc_id in new:
                 with self._reporting(file):
                     data, _ = read_skill_md(file.path)
-                    skill, diagnostics = _parse(file, data)
-                    if more := continuation_of(file.path, data):
-                        skill = replace(skill, continuation=more.text)
+                    skill, diagnostics, _ = parse_file(file, data, self._book)
                     texts = field_texts(skill, scripts, with_body=self.request.with_body)
                     self._diagnostics += diagnostics
                     writer.add(Addition(texts, data, *new[file.doc_id]))
@@ -210,12 +222,11 @@ class Indexing:
             self._skipped.append(Diagnostic(exc.code, "error", str(exc), path, exc.line))
 
 
-def _parse(file: SkillFile, data: bytes) -> tuple[Skill, tuple[Diagnostic, ...]]:
-    return parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
-
-
 class _Known(NamedTuple):
-    """A row of a document; `ends` if an interrupted run was about to end it."""
+    """A row of a document; `ends` if an interrupted run was about to end it.
+
+    The state of a row whose examples the book has changed is empty.
+    """
 
     row: str
     state: bytes
@@ -231,7 +242,9 @@ class RowStates:
     ended them; unseen ones, which it sent for the next version, are `resumed` or `discarded`.
     """
 
-    def __init__(self, server: MilvusServer, generation: Generation, version: int) -> None:
+    def __init__(
+        self, server: MilvusServer, generation: Generation, version: int, book: ExampleBook
+    ) -> None:
         """Read all rows, and remove those that ended before the version before the current one."""
         self._live: dict[bytes, _Known] = {}
         self._unseen: dict[bytes, _Known] = {}
@@ -239,10 +252,12 @@ class RowStates:
         found: tuple[list[str], ...] = ([], [], [], [])
         self.resumed, self.replaced, self.restored, self.discarded = found
         dead = []
-        fields = ("id", "key", "state", "since", "until", "name_key", "shadowed")
+        named = ("id", "key", "state", "since", "until", "name_key", "shadowed")
+        fields = (*named, "skill", "examples")
         pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
         for row in chain.from_iterable(pages):
-            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"])
+            has_same = kept_key(book.known_as(row["skill"])) == row["examples"]
+            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"] * has_same)
             known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
             if row["until"] < version:
                 dead.append(row["id"])

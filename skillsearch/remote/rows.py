@@ -13,7 +13,7 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
+from skillsearch.index.dense.vectors import mean_vector
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, name_hash
 from skillsearch.remote.client import Row
+from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
-from skillsearch.types import JsonValue
+from skillsearch.types import Example, JsonValue
 
 Vectors = Sequence[Mapping[bytes, NDArray[np.float32]]]
 """For each dense channel, the vectors by the key of the text that they embed."""
@@ -37,6 +39,8 @@ TERM, RECORD, CLAIM = 0, 1, 2
 """Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
 FOREVER = (1 << 62) - 1  # ``until`` of a row in use
 LEXICAL = ("metadata", "full")
+EXAMPLES = "dense_0_examples"
+"""Field of the mean vector of the examples, or of the metadata of a skill without any."""
 PIECE_CHARS = 60_000
 """Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
 MAX_PIECES = 128
@@ -80,20 +84,24 @@ class Generation:
 
 
 def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the vector fields of each channel: metadata and maybe body."""
+    """Return the names of the vector fields of each channel: metadata, and body or examples."""
+    body = [embeds_body(number, with_body=with_body) for number in range(channels)]
     return tuple(
-        (f"dense_{number}_metadata", f"dense_{number}_body")[
-            : 1 + embeds_body(number, with_body=with_body)
-        ]
-        for number in range(channels)
+        (
+            f"dense_{number}_metadata",
+            *((f"dense_{number}_body",) if has_body else ()),
+            *((EXAMPLES,) if number == 0 else ()),
+        )
+        for number, has_body in enumerate(body)
     )
 
 
 def dense_keys(document: Document, *, with_body: bool) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the channel, the vector field and the key of every embedded text of a document."""
+    """Yield the channel, the field and the key of each embedded text that has a field to itself."""
     fields = dense_fields(len(document.keys), with_body=with_body)
     for channel, (names, keys) in enumerate(zip(fields, document.keys, strict=True)):
-        for name, key in zip(names, keys, strict=False):
+        own = [name for name in names if name != EXAMPLES]
+        for name, key in zip(own, keys, strict=False):
             yield channel, name, bytes.fromhex(key)
 
 
@@ -213,9 +221,14 @@ def name_key(name: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def state_of(content_hash: str, path: str, root: str, continuation_hash: str = "") -> str:
-    """Return a digest of all that determines a row besides the settings of the index."""
-    return key_of(f"{content_hash}{continuation_hash}\0{path}\0{root}")
+def state_of(content_hash: str, path: str, root: str, beside: str = "") -> str:
+    """Return a digest of all files that determine a row; `beside` is as in `SeenFile`."""
+    return key_of(f"{content_hash}{beside}\0{path}\0{root}")
+
+
+def kept_key(examples: Iterable[Example]) -> str:
+    """Return a digest of those examples that a skill does not bring itself."""
+    return key_of(json.dumps([one for one in examples if one.source != "skill"]))
 
 
 class Addition(NamedTuple):
@@ -236,6 +249,8 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         name: vectors[channel][text_key]
         for channel, name, text_key in dense_keys(document, with_body=with_body)
     }
+    mean = [vectors[0][key] for key in texts.example_keys]
+    metadata = vectors[0][bytes.fromhex(document.keys[0][0])]
     chunks = b""
     if texts.chunks:
         rows = np.stack([vectors[0][bytes.fromhex(chunk.record[2])] for chunk in texts.chunks])
@@ -248,8 +263,13 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "root": document.alias[:ROOT_CHARS].encode("utf-8", "replace").decode("utf-8"),
         "key": key,
         "state": state_of(
-            document.content_hash, document.path, document.root, document.continuation_hash
+            document.content_hash,
+            document.path,
+            document.root,
+            beside_hash(document.continuation_hash, document.evals_hash),
         ),
+        "skill": digest_of_skill(document.name, document.description),
+        "examples": kept_key(document.examples),
         "since": since,
         "until": FOREVER,
         "name_key": name_key(document.name),
@@ -261,6 +281,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "content": pack(addition.data),
         **{f"terms_{name}": counted.text(name) for name in LEXICAL[: 1 + with_body]},
         **embedded,
+        EXAMPLES: mean_vector(np.stack(mean)) if mean else metadata,
     }
 
 

@@ -149,7 +149,10 @@ class ExampleBook:
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
         """Return the examples of the user and of the package for a skill, those of one source."""
-        key = digest_of_skill(name, description)
+        return self.known_as(digest_of_skill(name, description))
+
+    def known_as(self, key: str) -> tuple[Example, ...]:
+        """Return what `of` does for a skill of some digest."""
         if given := self.given.get(key):
             return _as_examples(given, "user")
         for path, seen in self._files:

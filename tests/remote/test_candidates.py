@@ -132,12 +132,15 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, fre
 
 
 def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
-    """For the second channel alone, and only in an index with bodies."""
+    """For the second channel alone, and only in an index with bodies; the first has examples."""
     assert dense_fields(2, with_body=True) == (
-        ("dense_0_metadata",),
+        ("dense_0_metadata", "dense_0_examples"),
         ("dense_1_metadata", "dense_1_body"),
     )
-    assert dense_fields(2, with_body=False) == (("dense_0_metadata",), ("dense_1_metadata",))
+    assert dense_fields(2, with_body=False) == (
+        ("dense_0_metadata", "dense_0_examples"),
+        ("dense_1_metadata",),
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,7 @@ def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
         ("chunks", pack(b"\x01\x00\x00\x00\x00\x02\x00\x00" + b"\0" * 1028)),
         ("dense_0_metadata", [0.0] * 511),
         ("dense_0_metadata", [float("nan")] * 512),
+        ("dense_0_examples", [float("nan")] * 512),
     ],
 )
 def test_a_damaged_row_is_told_and_not_searched(rows, make_corpus, field, value):

@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.remote.indexing import RowStates
-from skillsearch.remote.rows import FOREVER, Generation, key_of, state_of
+from skillsearch.remote.rows import FOREVER, Generation, kept_key, key_of, state_of
+from skillsearch.skills.example_requests import ExampleBook, digest_of_skill
+from skillsearch.types import Example
 
 VERSION = 5
 GENERATION = Generation("skills", 1)
 STATES = ("first", "second")
 
 
-def make_row(doc_id, state, since=1, until=FOREVER, *, shadowed=False):
+def make_row(doc_id, state, since=1, until=FOREVER, *, shadowed=False, examples=()):
     """Return the fields of a row that its state is read from."""
     return {
         "id": f"{doc_id}-{since}",
@@ -22,6 +24,8 @@ def make_row(doc_id, state, since=1, until=FOREVER, *, shadowed=False):
         "until": until,
         "name_key": len(doc_id),
         "shadowed": shadowed,
+        "skill": digest_of_skill(doc_id, ""),
+        "examples": kept_key(examples),
     }
 
 
@@ -29,11 +33,13 @@ def make_row(doc_id, state, since=1, until=FOREVER, *, shadowed=False):
 def read(memory_server):
     """Read the states of some rows, and return them with the server."""
 
-    def make(*rows):
+    def make(*rows, **examples):
         server = memory_server()
         server.create(GENERATION.documents, None, None)
         server.insert(GENERATION.documents, rows)
-        return RowStates(server, GENERATION, VERSION), server
+        given = {digest_of_skill(name, ""): texts for name, texts in examples.items()}
+        book = ExampleBook(None, packaged=False, given=given)
+        return RowStates(server, GENERATION, VERSION, book), server
 
     return make
 
@@ -50,6 +56,21 @@ def test_an_unchanged_document_keeps_its_row(read):
     assert take(states, "a", "first") is None
     assert (states.kept, states.take_rest()) == (1, [])
     assert (states.replaced, states.restored, states.discarded, states.resumed) == ([], [], [], [])
+
+
+def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
+    """Whether they came, changed or went; those that a skill brings are told by its state."""
+    asked = (Example("ask", "user"),)
+    for has, had, is_same in (
+        (("ask",), asked, True),
+        (("ask",), (*asked, Example("own", "skill")), True),
+        ((), (Example("own", "skill"),), True),
+        (("ask",), (), False),
+        (("another",), asked, False),
+        ((), asked, False),
+    ):
+        states, _ = read(make_row("a", "first", examples=had), a=has)
+        assert take(states, "a", "first") == (None if is_same else "a-1")
 
 
 def test_a_row_that_was_about_to_end_is_restored(read):
@@ -131,7 +152,7 @@ def test_every_row_is_decided_once(memory_server, rows, files):
         if unseen:
             server.insert(GENERATION.documents, [make_row(doc_id, unseen, since=VERSION + 1)])
     before = dict(server.tables[GENERATION.documents])
-    states = RowStates(server, GENERATION, VERSION)
+    states = RowStates(server, GENERATION, VERSION, ExampleBook.empty())
     sent = {doc_id for doc_id, state in files.items() if take(states, doc_id, state) is not None}
     ended = [*states.replaced, *states.take_rest()]
     assert len({*ended, *states.discarded, *states.resumed}) == len(

@@ -79,7 +79,8 @@ def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, m
     ((queries, condition, limit),) = asked
     assert limit == 56
     assert condition == "since <= 1 and until > 1 and shadowed == false and hidden == false"
-    assert queries.keys() == {"sparse_metadata", "sparse_full", "dense_0_metadata"}
+    dense = {"dense_0_metadata", "dense_0_examples"}
+    assert queries.keys() == {"sparse_metadata", "sparse_full", *dense}
     metric, text = queries["sparse_metadata"]
     assert metric == "BM25"
     tokens = text.split()

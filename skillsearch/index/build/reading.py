@@ -77,30 +77,46 @@ def read_file(file: SkillFile, book: ExampleBook = NO_EXAMPLES) -> ReadFile:
 
     Problems with it become diagnostics.
     """
-    # Importing the parser takes a tenth of a run that finds nothing changed.
-    from skillsearch.skills.parser import parse_skill
-
     path = str(file.path)
     seen = SeenFile(stat_of(file), "", is_indexed=False)
     try:
         data, status = read_skill_md(file.path)
         seen = SeenFile(FileStat.of(status), content_hash(data), is_indexed=False)
-        skill, diagnostics = parse_skill(
-            data, doc_id=file.doc_id, path=file.path, root=file.root.path
-        )
+        skill, diagnostics, files = parse_file(file, data, book)
     except ParseError as exc:
         if exc.code == "file-unreadable":
             # Permissions do not change the stat, so an unreadable file is tried again each time.
             seen = seen._replace(stat=UNKNOWN_STAT)
         return ReadFile(seen, None, [Diagnostic(exc.code, "error", str(exc), path, exc.line)])
+    beside = beside_hash(digest_of(skill.continuation), skill.evals_hash)
+    return ReadFile(seen._replace(is_indexed=True, beside_hash=beside), skill, diagnostics, files)
+
+
+def parse_file(
+    file: SkillFile, data: bytes, book: ExampleBook
+) -> tuple[Skill, Sequence[Diagnostic], Sequence[tuple[str, FileStat]]]:
+    """Parse the bytes of a SKILL.md, and read what is indexed with it; a ParseError if refused.
+
+    Returns also the diagnostics, and the stat of each file read beside it.
+    """
+    # Importing the parser takes a tenth of a run that finds nothing changed.
+    from skillsearch.skills.parser import parse_skill
+
+    place = {"path": file.path, "root": file.root.path}
+    skill, diagnostics = parse_skill(data, doc_id=file.doc_id, **place)
     more, evals = _beside(file, data, book)
-    seen = seen._replace(is_indexed=True, beside_hash=_hash_of(more, evals))
-    examples = book.with_own(skill.metadata, evals)
-    skill = replace(skill, examples=examples, evals_hash=evals.digest)
-    if more is None:
-        return ReadFile(seen, skill, diagnostics, evals.stats)
-    skill = replace(skill, continuation=more.text)
-    return ReadFile(seen, skill, diagnostics, (*more.files, *evals.stats))
+    skill = replace(
+        skill,
+        examples=book.with_own(skill.metadata, evals),
+        evals_hash=evals.digest,
+        continuation=more.text if more else None,
+    )
+    return skill, diagnostics, (*(more.files if more else ()), *evals.stats)
+
+
+def hash_beside(file: SkillFile, data: bytes, book: ExampleBook) -> str:
+    """Return `SeenFile.beside_hash` of a SKILL.md of some bytes."""
+    return _hash_of(*_beside(file, data, book))
 
 
 def _beside(

@@ -28,7 +28,7 @@ from skillsearch.index.corpus import (
     load_segment,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter
+from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter, mean_vector
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
@@ -36,7 +36,6 @@ from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
 
-_LEAST_NORM = 1e-12
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
 
@@ -238,8 +237,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 rows[old >= 0] = self._before.dense[0].vectors_of(old[old >= 0], 1)
             for place in range(len(rows)):
                 if keys := self._examples.get(begin + place):
-                    total = self.queue.vectors[0].matrix(keys).sum(axis=0)
-                    rows[place] = total / max(float(np.linalg.norm(total)), _LEAST_NORM)
+                    rows[place] = mean_vector(self.queue.vectors[0].matrix(keys))
             begin += len(rows)
             yield rows
 

@@ -47,6 +47,7 @@ TRAINING_ROWS = 8_192
 # Dimensions of a code at most: with six, a tenth of the ten best of a million are missed.
 _CODED_DIMENSIONS = 4
 _CENTROIDS = 16
+_LEAST_NORM = 1e-12
 _TRAINING_ROUNDS = 10  # Twice as many find no more.
 
 
@@ -228,6 +229,12 @@ class DenseWriter:
         rows, self._waiting = np.concatenate(self._waiting), []
         self._codes = train_codes(rows[: self._training_rows])
         self._codes.add(rows)
+
+
+def mean_vector(rows: Rows) -> Floats:
+    """Return the mean of some vectors at unit length, or zero."""
+    total: Floats = rows.sum(axis=0)
+    return total / np.float32(max(float(np.linalg.norm(total)), _LEAST_NORM))
 
 
 def train_codes(sample: Floats) -> Any:
