@@ -102,6 +102,8 @@ MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0
 MIXED = {**MIX, "foreign": 0.6}
 """Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
 weigh more, fewer right skills are shown; if less, more of them are answered."""
+MIXED_EXAMPLES = {**MIXED, "twin": 0.5}
+"""Likewise for what examples say: they make twins look right, too."""
 UNJUDGED = 0.2
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
@@ -475,7 +477,7 @@ def fit_confidence(
     if first is not None:
         kept = (*EVIDENCE, "intercept")
         held |= {name: first.alone[name] for name in kept if name not in SECOND}
-    alone = _fit_hits(samples, answers, known, held, scale=first is None)
+    alone = _fit_hits(samples, answers, known, held, mix=MIXED if first else None)
     if first is not None:
         second = {name: alone[name] for name in SECOND & {*EVIDENCE}}
         return Confidence(alone, {**first.read, **second}, first.reader)
@@ -492,12 +494,12 @@ def _fit_hits(
     held: Mapping[str, float],
     reader: float | None = None,
     *,
-    scale: bool = True,
+    mix: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Fit one confidence on the hits that exist, or on those that were read.
 
-    The latter if the ranking weight of a `reader` is given. With `scale` it is fitted on what is
-    `TAUGHT` and then brought to the scale of `MIX`, but for what is held.
+    The latter if the ranking weight of a `reader` is given. It is fitted on a `mix` of requests,
+    or else on what is `TAUGHT` and then brought to the scale of `MIX`, but for what is held.
     """
     names: tuple[str, ...] = EVIDENCE
     present, evidence = ~np.isnan(answers.evidence[:, :, 0]), answers.evidence
@@ -514,8 +516,8 @@ def _fit_hits(
     outcomes = answers.relevant[places][rows, hits].astype(float)
     by_rank, first = (one[ranks[places][rows, hits]] for one in (HIT_WEIGHTS, SCALE_WEIGHTS))
     values = evidence[places][rows, hits]
-    if not scale:
-        mixed = sample_weights(some, MIXED)[rows] * first
+    if mix is not None:
+        mixed = sample_weights(some, mix)[rows] * first
         return fit_logistic(values, outcomes, mixed, names, held)
     taught = sample_weights(some, TAUGHT)[rows] * by_rank
     is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
@@ -1014,15 +1016,17 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
     """Fit what examples say of a hit, the rest of a calibration held; see `fit_part`."""
     weights = np.array([before.weights[name] for name in FEATURES])
     answers = Answers.of(samples, weights, logits)
-    kept = {name: value for name, value in before.alone.items() if name not in EXAMPLES}
-    less = before.read["cosine_metadata"] / before.alone["cosine_metadata"]
+    kept, kept_read = (
+        {name: value for name, value in part.items() if name not in EXAMPLES}
+        for part in (before.alone, before.read)
+    )
     threshold, found = before.threshold, Predicted.empty(len(samples))
 
     def fitted(known: NDArray[np.bool_]) -> Confidence:
-        alone = _fit_hits(samples, answers, known, kept, scale=False)
-        # Beside a reader examples say as much less as descriptions do.
-        read = {**before.read, **{name: less * alone[name] for name in EXAMPLES}}
-        return Confidence(alone, read, before.reader)
+        alone = _fit_hits(samples, answers, known, kept, mix=MIXED_EXAMPLES)
+        reader = before.reader
+        read = _fit_hits(samples, answers, known, kept_read, reader, mix=MIXED_EXAMPLES)
+        return Confidence(alone, read if logits else before.read, reader)
 
     families = [family(sample.collection) for sample in samples]
     for name in sorted(set(families)):
