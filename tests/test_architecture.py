@@ -59,7 +59,7 @@ APART = [  # the members of each set never import each other
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
 SEARCHING = {  # the only modules of the evaluation that may see skills and their index
-    "evaluation.eval_files",
+    "skills.eval_files",
     "evaluation.jobs",
     "evaluation.judged_index",
     "evaluation.own_skills",
@@ -121,7 +121,7 @@ PURE = {  # no clock, no files, no logging
     "evaluation.assess",
     "evaluation.comparison",
     "evaluation.confusables",
-    "evaluation.eval_files",
+    "skills.eval_files",
     "evaluation.report",
     "evaluation.types",
     "execution.globs",
