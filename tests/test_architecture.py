@@ -59,7 +59,6 @@ APART = [  # the members of each set never import each other
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
 SEARCHING = {  # the only modules of the evaluation that may see skills and their index
-    "skills.eval_files",
     "evaluation.jobs",
     "evaluation.judged_index",
     "evaluation.own_skills",
