@@ -102,7 +102,7 @@ MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0
 MIXED = {**MIX, "foreign": 0.6}
 """Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
 weigh more, fewer right skills are shown; if less, more of them are answered."""
-MIXED_EXAMPLES = {**MIXED, "twin": 0.5}
+MIXED_EXAMPLES = {**MIXED, "twin": 0.15}
 """Likewise for what examples say: they make twins look right, too."""
 UNJUDGED = 0.2
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""

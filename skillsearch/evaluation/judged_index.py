@@ -14,7 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
@@ -98,7 +98,8 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
                         place.rename(Path(temporary) / "old")
                     new.rename(place)
     ids = {f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)}
-    return SkillFolders(folder, (place,), ids, examples_of(documents))
+    described = (replace(one, description=_description(one)) for one in documents)
+    return SkillFolders(folder, (place,), ids, examples_of(described))
 
 
 def examples_of(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
@@ -113,17 +114,21 @@ def examples_of(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...
 def _skill_md(document: JudgedDocument) -> bytes:
     """Return a document as a SKILL.md, cut to what that can hold."""
     head = b""
-    description = (
-        document.description.strip()
-        or first_paragraph(document.body, MAX_DESCRIPTION_CHARS)
-        or document.name
-    )
-    for key, text in (("name", document.name), ("description", description)):
+    for key, text in (("name", document.name), ("description", _description(document))):
         while len(data := _as_yaml(text)) > _MAX_FIELD_BYTES:
             text = text[: len(text) * 9 // 10]
         head += b"%b: %b\n" % (key.encode(), data)
     data = b"---\n%b---\n\n%b\n" % (head, document.body.encode("utf-8", "replace"))
     return data[:MAX_SKILL_MD_BYTES].decode("utf-8", "ignore").encode()
+
+
+def _description(document: JudgedDocument) -> str:
+    """Return what a skill says of itself where its document may say nothing."""
+    return (
+        document.description.strip()
+        or first_paragraph(document.body, MAX_DESCRIPTION_CHARS)
+        or document.name
+    )
 
 
 def _as_yaml(text: str) -> bytes:

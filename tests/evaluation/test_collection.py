@@ -242,6 +242,18 @@ LINES = {
         ['"name" is 7; it must be a t'],
     ),
     "body a list": ("corpus.jsonl", '{"_id": "a", "name": "b", "body": []}', 1, ['"body" is []']),
+    "examples a text": (
+        "corpus.jsonl",
+        '{"_id": "a", "name": "b", "examples": "c"}',
+        1,
+        ["\"examples\" is 'c'; it must be a list of texts"],
+    ),
+    "examples with a number": (
+        "corpus.jsonl",
+        '{"_id": "a", "name": "b", "examples": ["c", 1]}',
+        1,
+        ["it must be a list of texts"],
+    ),
     "title a number": ("corpus.jsonl", '{"_id": "a", "title": 1}', 1, ['"title" is 1']),
     "no text": ("queries.jsonl", '{"_id": "a"}', 1, ['"text" is missing']),
     "blank text": ("queries.jsonl", '{"_id": "a", "text": "\\n "}', 1, ["not blank"]),

@@ -1,5 +1,6 @@
 """Collections as skills on disk, and indexes that answer by the ids of a collection."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skil
 from skillsearch.evaluation.types import Collection, JudgedDocument
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.skills.example_requests import digest_of_skill, user_file
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 
@@ -48,12 +50,37 @@ def read(folders, number):
 def open_index(tmp_path):
     """Open the index of a collection without a model."""
 
-    def run(collection=None, *, system="hybrid", place=None):
+    def run(collection=None, *, system="hybrid", place=None, **settings):
         folders = place or write_skills(collection or collect(), tmp_path / "work")
         spec = parse_systems([system], model="hashing")[0]
-        return JudgedIndex.open(folders, spec, Embedders())
+        return JudgedIndex.open(folders, replace(spec, **settings), Embedders())
 
     return run
+
+
+@pytest.mark.parametrize("description", ["Steep green tea.", "  Steep\ngreen tea. ", ""])
+def test_a_system_has_the_examples_of_its_collection_if_it_says_so(
+    open_index, description, tmp_path
+):
+    """With a description and without; and never those of the user, nor what a skill brings."""
+    asked = "my leaves turned bitter"
+    tea = JudgedDocument("tea", "steep-tea", description, "Use 80 C.", examples=(asked, " ", asked))
+    collection = collect(tea, *DOCUMENTS[1:3])
+    digest_now = digest_of_skill("brew-coffee", "Brew filter coffee with a scale.")
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text(json.dumps({"digest": digest_now, "examples": [asked]}))
+    for examples, expected in (
+        ("none", []),
+        ("packaged", []),
+        ("given", [asked]),
+        ("all", [asked]),
+    ):
+        before = set(tmp_path.rglob("CURRENT"))
+        open_index(collection, examples=examples)
+        (new,) = set(tmp_path.rglob("CURRENT")) - before
+        found = SkillIndex.open(new.parent).documents()
+        texts = {one.name: [each.text for each in one.examples] for one in found}
+        assert texts == {"steep-tea": expected, "brew-coffee": [], "squeeze-lemons": []}
 
 
 def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):

@@ -69,7 +69,8 @@ def are_alike(like, one, other):
     same = is_close or equal
     named = store.names[one] == store.names[other]
     bodies = store.bodies[one], store.bodies[other]
-    if equal and not any(bodies):
+    is_apart = store[one].alias != store[other].alias
+    if equal and not any(bodies) and (named or is_apart):
         return True
     if (same or named) and share(store, one, other, 4) >= 0.5:
         return True
