@@ -65,6 +65,7 @@ from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.search.calibration import (
     AGAINST,
     DENSE_FEATURES,
+    DESPITE_NAME,
     EVIDENCE,
     FEATURES,
     LANGUAGE_FEATURES,
@@ -450,7 +451,7 @@ class Confidence:
     def _odds(fit: Mapping[str, float], values: Matrix, more: Matrix | float = 0.0) -> Matrix:
         """Return the log-odds of evidence as `Calibration.confidence` adds them up, and `more`."""
         parts = values * np.array([fit[name] for name in EVIDENCE])
-        against = parts[..., [EVIDENCE.index(name) for name in AGAINST]].sum(axis=-1)
+        against = parts[..., [EVIDENCE.index(name) for name in DESPITE_NAME]].sum(axis=-1)
         odds: Matrix = parts.sum(axis=-1) + fit["intercept"] + more
         is_named = values[..., EVIDENCE.index("name")] >= 1
         odds[is_named] = np.maximum(odds, NAMED + against)[is_named]
@@ -1024,8 +1025,9 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
 
     def fitted(known: NDArray[np.bool_]) -> Confidence:
         alone = _fit_hits(samples, answers, known, kept, mix=MIXED_EXAMPLES)
-        reader = before.reader
-        read = _fit_hits(samples, answers, known, kept_read, reader, mix=MIXED_EXAMPLES)
+        # A reader has seen the example.
+        held, reader = {**kept_read, "cosine_examples": 0.0}, before.reader
+        read = _fit_hits(samples, answers, known, held, reader, mix=MIXED_EXAMPLES)
         return Confidence(alone, read if logits else before.read, reader)
 
     families = [family(sample.collection) for sample in samples]

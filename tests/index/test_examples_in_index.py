@@ -206,8 +206,8 @@ def test_the_vector_of_examples_is_their_mean(place):
     metadata, mean = index.opened.corpus.dense[0].segments[0].fields
     both = embed(embedder, [ASKED, "scan it"])
     total = both.sum(axis=0)
-    np.testing.assert_allclose(mean[3], total / np.linalg.norm(total), atol=1e-6)
-    np.testing.assert_allclose(mean[5], both[1], atol=1e-6)
+    np.testing.assert_allclose(mean[3], total / np.linalg.norm(total), atol=3e-4)
+    np.testing.assert_allclose(mean[5], both[1], atol=3e-4)
     others = [number for number in range(12) if number not in (3, 5)]
     np.testing.assert_array_equal(mean[others], metadata[others])
     assert [bool(one) for one in index.opened.corpus.documents.exampled] == [

@@ -232,9 +232,10 @@ class DenseWriter:
 
 
 def mean_vector(rows: Rows) -> Floats:
-    """Return the mean of some vectors at unit length, or zero."""
+    """Return the mean of some vectors at unit length, or zero, rounded to halves."""
     total: Floats = rows.sum(axis=0)
-    return total / np.float32(max(float(np.linalg.norm(total)), _LEAST_NORM))
+    mean = total / np.float32(max(float(np.linalg.norm(total)), _LEAST_NORM))
+    return mean.astype(np.float16).astype(np.float32)
 
 
 def train_codes(sample: Floats) -> Any:

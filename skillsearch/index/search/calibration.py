@@ -58,6 +58,8 @@ FEATURES = (
     "has_examples",
 )
 AGAINST = ("excluded", "hubness", "has_examples")
+# What counts even against a skill that the query names.
+DESPITE_NAME = ("excluded", "hubness")
 # Features that say by how much one measure exceeds another.
 EXCEEDING = ("cosine_examples",)
 # Less similar examples say nothing.
@@ -221,7 +223,7 @@ def _parts(fit: Mapping[str, float], evidence: Mapping[str, float]) -> dict[str,
     parts = {name: used[name] * value for name, value in evidence.items()}
     parts["intercept"] = used["intercept"]
     if evidence["name"] >= 1:
-        said = sum(part for name, part in parts.items() if name not in (*AGAINST, UNVETTED))
+        said = sum(part for name, part in parts.items() if name not in (*DESPITE_NAME, UNVETTED))
         parts["name"] += max(NAMED - said, 0.0)
     return parts
 

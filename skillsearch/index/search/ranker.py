@@ -175,7 +175,8 @@ def _candidates(
                 columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
     if "cosine_examples" in columns:
         said = np.maximum(columns["cosine_metadata"], LEAST_OF_EXAMPLES)
-        columns["cosine_examples"] = np.maximum(columns["cosine_examples"] - said, 0.0)
+        more = np.maximum(columns["cosine_examples"] - said, 0.0)
+        columns["cosine_examples"] = more * store.exampled[documents]
     nearness = np.sum(list(columns.values()), axis=0)
     columns["excluded"] = exclusion_shares(corpus, query, documents, nearness)
     columns["hubness"] = store.hubness[documents]
