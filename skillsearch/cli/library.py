@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.app import Asked, agrees, command, flag, option, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
 
 _SHOWN = 10
+_OTHERWISE = "Nothing was changed. To do this, add --yes."
 _SWITCHES = tuple(with_key("switch"))
 
 
@@ -104,7 +104,7 @@ def _move(journal: Journal, asked: Asked) -> bool:
         steps = _to_switch_off(journal, asked.switch, found, listings)
     else:
         steps = _to_move(journal, index, found, listings)
-    if not (steps and _agrees(asked)):
+    if not (steps and agrees(asked.yes, _OTHERWISE)):
         return not steps
     is_done = _do(steps, "not moved")
     if not asked.switch:
@@ -201,7 +201,7 @@ def _restore(journal: Journal, asked: Asked) -> bool:
             f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
         )
         say(f"{move.name}: {back}")
-    if not _agrees(asked):
+    if not agrees(asked.yes, _OTHERWISE):
         return False
     index = _open_index()
     before = _counts(index)
@@ -272,11 +272,3 @@ def _switch_on(journal: Journal, move: Move) -> None:
         click.echo(change.diff(), err=True)
         change.write()
     journal.note(replace(move, state="restored"))
-
-
-def _agrees(asked: Asked) -> bool:
-    """Return whether it may be done: asked on a terminal, else by ``--yes``."""
-    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
-        return bool(asked.yes or click.confirm("Do this?", err=True))
-    say("Nothing was changed. To do this, add --yes.")
-    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.app import Asked, agrees, command, flag, option, refuse
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.index import ask_to_vouch, held_roots, show_places
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
@@ -108,12 +107,10 @@ def setup_command(asked: Asked) -> int:
 
 def _agrees(asked: Asked) -> bool:
     """Return whether it may be done: asked on a terminal, else by ``--yes``."""
-    if asked.yes or (sys.stdin.isatty() and sys.stderr.isatty()):
-        return bool(asked.yes or click.confirm("Do this?", err=True))
     only = f" --only {asked.only}" if asked.only else ""
     remove = " --remove" * asked.remove
-    say(f"Nothing was changed. To do this: skillsearch setup --yes{only}{remove}")
-    return False
+    otherwise = f"Nothing was changed. To do this: skillsearch setup --yes{only}{remove}"
+    return agrees(asked.yes, otherwise)
 
 
 def _index(change: RootChange, index_dir: Path) -> None:
