@@ -13,12 +13,15 @@ from typing import (
     ClassVar,
     Literal,
     NamedTuple,
+    Self,
     TypeAlias,
     get_args,
     overload,
 )
 
 if TYPE_CHECKING:
+    import os
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -173,6 +176,23 @@ class Root:
     hidden_from: tuple[str, ...] = ()
 
 
+class FileStat(NamedTuple):
+    """Size in bytes, time of modification, inode and time of change of a file, in nanoseconds.
+
+    Programs can set back the time of modification, but not that of a change.
+    """
+
+    size: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Take it from the result of a system call."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+
+
 @dataclass(frozen=True, slots=True)
 class SkillFile:
     """A SKILL.md that discovery found, not yet read; its id is ``alias:folder``, below its root."""
@@ -180,9 +200,7 @@ class SkillFile:
     doc_id: str
     path: Path
     root: Root
-    size: int
-    mtime_ns: int
-    inode: int
+    stat: FileStat
 
 
 @dataclass(frozen=True, slots=True)

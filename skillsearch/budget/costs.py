@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from skillsearch.agents.prompt import CONCISE_CHARS, PromptSkill, render_available, render_overview
 from skillsearch.budget.hosts import HOSTS, ListedSkill, Listing, list_in
 from skillsearch.errors import SkillError
+from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.index.build.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
@@ -137,7 +138,7 @@ def sources_of_index(index: SkillIndex, selection: Selection = ()) -> list[Skill
     """Return the skills of an index in the order of its roots; their stat is unknown."""
     documents = index.documents(selection)
     roots = ((document, Root(Path(document.root), "")) for document in documents)
-    found = (SkillFile(one.doc_id, Path(one.path), root, 0, 0, 0) for one, root in roots)
+    found = (SkillFile(one.doc_id, Path(one.path), root, UNKNOWN_STAT) for one, root in roots)
     return _by_root(found, index.opened.settings.roots)
 
 

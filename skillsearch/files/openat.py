@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+
+from skillsearch.types import FileStat
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """For a file whose kind is not known yet: a FIFO does not block."""
@@ -60,20 +61,7 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
 
 
-class FileStat(NamedTuple):
-    """Size in bytes, modification time in nanoseconds since the epoch, and inode of a file."""
-
-    size: int
-    mtime_ns: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Self:
-        """Take it from the result of a system call."""
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-UNKNOWN_STAT = FileStat(-1, -1, -1)
+UNKNOWN_STAT = FileStat(-1, -1, -1, -1)
 """Equal to the stat of no file, so that the file is looked at again."""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.files.openat import RACY_NS, FileStat, is_racy
+from skillsearch.files.openat import RACY_NS, is_racy
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
@@ -25,7 +25,7 @@ from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
 from skillsearch.text.safe_text import all_visible
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.types import Diagnostic, FileStat, JsonValue
 
 SKILL_MD = "SKILL.md"
 MAX_FILES = 512
@@ -69,14 +69,10 @@ class Place(NamedTuple):
         return Path(self.document.path).parent
 
 
-FileState = tuple[FileStat, int]
-"""The stat of a file with its ``ctime``, which nobody can set back."""
-
-
 class _Read(NamedTuple):
     """A file as it was read in some state; only a SKILL.md has a frontmatter."""
 
-    state: FileState
+    state: FileStat
     is_settled: bool
     digest: str
     size: int
@@ -93,15 +89,11 @@ def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | Non
         raise SkillError(f"The SKILL.md cannot be read ({exc.code}).") from exc
 
 
-def _state(status: os.stat_result) -> FileState:
-    return FileStat.of(status), status.st_ctime_ns
-
-
-def _others(place: Place) -> dict[str, FileState] | Finding:
+def _others(place: Place) -> dict[str, FileStat] | Finding:
     """Return the state of each file beside SKILL.md, or why they cannot be published."""
     try:
         paths, is_truncated = list_files(place.folder, limit=MAX_FILES)
-        states = {path: _state((place.folder / path).lstat()) for path in paths}
+        states = {path: FileStat.of((place.folder / path).lstat()) for path in paths}
     except (OSError, SkillError):
         return Finding("file-unreadable", "Its files cannot be read; check their permissions.")
     if len(paths) >= MAX_FILES:
@@ -254,16 +246,16 @@ class Publisher:
             for file, state in files.items():
                 if file.startswith(prefix):
                     name, slash, _ = file.removeprefix(prefix).partition("/")
-                    sizes[name] = None if slash else state[0].size
+                    sizes[name] = None if slash else state.size
             if sizes:
                 base = split_uri(uri)
                 return sorted((make_uri((*base, name)), name, sizes[name]) for name in sizes)
         raise SkillError(f"{shown(uri)} is not a directory of a served skill.")
 
-    def look(self, place: Place) -> tuple[_Read, dict[str, FileState]] | Finding:
+    def look(self, place: Place) -> tuple[_Read, dict[str, FileStat]] | Finding:
         """Read SKILL.md and list all files, it first, or return why it cannot be published."""
         try:
-            state = _state(Path(place.document.path).stat())
+            state = FileStat.of(Path(place.document.path).stat())
             skill_md = self._file(place, SKILL_MD, state)
         except (OSError, SkillError):
             return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
@@ -277,7 +269,7 @@ class Publisher:
         if isinstance(others, Finding):
             return others
         files = {SKILL_MD: skill_md.state, **others}
-        total = sum(stat.size for stat, _ in files.values())
+        total = sum(stat.size for stat in files.values())
         if total > MAX_BYTES:
             message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
             return Finding("files-too-large", message)
@@ -303,22 +295,21 @@ class Publisher:
         ]
         return Manifest(place.uri, all_visible(skill_md.frontmatter), resources)
 
-    def _file(self, place: Place, path: str, state: FileState) -> _Read:
+    def _file(self, place: Place, path: str, state: FileStat) -> _Read:
         """Read and hash a file, unless it cannot have changed since it was read."""
         known = self._known.get(place.document.path, {}).get(path)
         if known and known.is_settled and known.state == state:
             return known
-        (stat, changed_at), now = state, time.time_ns()
-        times = (stat.mtime_ns, changed_at)
+        times, now = (state.mtime_ns, state.ctime_ns), time.time_ns()
         is_settled = not any(is_racy(at, now, self._racy_ns) for at in times)
         data, status = self._read(place, path)
         if status is not None:
-            is_settled = is_settled and _state(status) == state
-            state = _state(status)
+            is_settled = is_settled and FileStat.of(status) == state
+            state = FileStat.of(status)
         frontmatter = strict_frontmatter(data) if path == SKILL_MD else {}
         return _Read(state, is_settled, f"sha256:{content_hash(data)}", len(data), frontmatter)
 
-    def _skills_around(self, uri: str) -> Iterator[tuple[Place, dict[str, FileState], str]]:
+    def _skills_around(self, uri: str) -> Iterator[tuple[Place, dict[str, FileStat], str]]:
         """Yield the published skills that a URI may lie in, innermost first, and the path there."""
         parts = split_uri(uri)
         for length in range(min(len(parts), self._depth), 0, -1):

@@ -23,10 +23,11 @@ from pathlib import Path
 
 from skillsearch.errors import RootError
 from skillsearch.files.locks import locked
-from skillsearch.files.openat import FileStat, is_racy
+from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
 from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
+from skillsearch.types import FileStat
 
 _TEMPORARY = ".temporary-"
 _NEW, _OLD, _OLD_READY = "new", "old", "old.json"

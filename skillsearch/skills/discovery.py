@@ -14,7 +14,7 @@ from skillsearch.files.paths import is_plain, is_utf8, printable
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
-from skillsearch.types import Diagnostic, Root, Severity, SkillFile
+from skillsearch.types import Diagnostic, FileStat, Root, Severity, SkillFile
 
 MAX_DEPTH = 12
 MAX_FOLDERS = 2_500_000
@@ -314,8 +314,7 @@ class _Walk:
             self._report("not-a-regular-file", "error", entry.path, message)
             return
         doc_id = f"{folder.root.alias}:{folder.relative or '.'}"
-        stats = (status.st_size, status.st_mtime_ns, status.st_ino)
-        self.files.append(SkillFile(doc_id, Path(entry.path), folder.root, *stats))
+        self.files.append(SkillFile(doc_id, Path(entry.path), folder.root, FileStat.of(status)))
 
     def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
         self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))

@@ -27,11 +27,11 @@ import xxhash
 
 from skillsearch import config
 from skillsearch.errors import SkillError
-from skillsearch.files.openat import READ_FLAGS, FileStat, using
+from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.files.own_folder import other_owner
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import visible
-from skillsearch.types import Example, ExampleSource, JsonValue, SkillMetadata
+from skillsearch.types import Example, ExampleSource, FileStat, JsonValue, SkillMetadata
 
 PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
 MAX_EXAMPLES = 8

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from skillsearch.errors import SkillError
-from skillsearch.files.openat import FileStat
 from skillsearch.skills.resources import list_files, read_with_status, without_inner
 from skillsearch.text.tokenizer import BIGRAM_SCRIPTS
+from skillsearch.types import FileStat
 
 _STUB_WORDS = 300
 """With the frontmatter, which has some 50."""

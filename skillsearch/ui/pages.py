@@ -15,6 +15,7 @@ from skillsearch.budget.hosts import FATES
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError
+from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.index.documents import Document
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
@@ -121,7 +122,8 @@ class Pages:
         index = self.index()
         document = index.find(doc_id)
         skill, root = index.get(doc_id), index.root_of(document)
-        (costs,), _ = measure([SkillFile(doc_id, skill.path, root, 0, 0, 0)], TokenCounter.load())
+        file = SkillFile(doc_id, skill.path, root, UNKNOWN_STAT)
+        (costs,), _ = measure([file], TokenCounter.load())
         files, is_truncated = list_files(skill.path.parent)
         return {
             "document": document,

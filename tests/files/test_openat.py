@@ -12,11 +12,11 @@ from skillsearch.files.openat import (
     CREATE_FLAGS,
     RACY_NS,
     UNKNOWN_STAT,
-    FileStat,
     is_racy,
     open_file,
     open_folder,
 )
+from skillsearch.types import FileStat
 
 
 @pytest.fixture
@@ -188,12 +188,12 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder):
 
 
 def test_a_stat_is_the_one_of_the_file_and_never_the_unknown_one(tmp_path):
-    """Size, time and inode, as the system tells them."""
+    """Size, times and inode, as the system tells them."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     os.utime(path, ns=(5, 10**18))
     stat = FileStat.of(path.stat())
-    assert stat == (5, 10**18, path.stat().st_ino)
+    assert stat == (5, 10**18, path.stat().st_ino, path.stat().st_ctime_ns)
     assert stat != UNKNOWN_STAT
 
 

@@ -355,15 +355,17 @@ def test_a_touched_file_is_not_current_but_no_difference(index, root):
     assert len(index.differences()) == 0
 
 
-def test_a_change_without_a_trace_is_found_by_hash(index, root):
-    """Same size, time and inode."""
+def test_a_change_that_hides_its_time_is_found_by_stat(index, root):
+    """Same size, inode and time of modification; no program sets the time of the change."""
     path = skill(root, "tea-timer")
     before = path.stat()
-    path.write_text(path.read_text().replace("Green", "Black"))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # the clock of the system ticks
+        path.write_text(path.read_text().replace("Green", "Black"))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not index.is_current()
+    assert index.differences().changed == paths(path)
+    index.refresh()
     assert index.is_current()
-    assert len(index.differences()) == 0
-    assert index.differences(verify=True).changed == paths(path)
 
 
 def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build, add_skill):

@@ -9,6 +9,7 @@ import pytest
 
 from skillsearch.skills import discovery
 from skillsearch.skills.discovery import discover, inside, make_roots, scopes_at
+from skillsearch.types import FileStat
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -40,16 +41,12 @@ def codes(found):
 
 
 def test_skills_are_found_with_their_status(tmp_path):
-    """A file's size, time and inode are those of the SKILL.md."""
+    """A file's size, times and inode are those of the SKILL.md."""
     path = add_skill(tmp_path / "skills" / "tea")
     (file,) = find(tmp_path / "skills").files
     status = path.stat()
     assert (file.doc_id, file.path, file.root.path) == ("skills:tea", path, tmp_path / "skills")
-    assert (file.size, file.mtime_ns, file.inode) == (
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ino,
-    )
+    assert file.stat == FileStat.of(status)
 
 
 def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
@@ -155,7 +152,7 @@ def test_linked_skill_md_has_the_status_of_its_target(tmp_path):
     target = add_skill(root / "tea", "README.md")
     (root / "tea" / "SKILL.md").symlink_to("README.md")
     (file,) = find(root).files
-    assert (file.path, file.inode) == (root / "tea" / "SKILL.md", target.stat().st_ino)
+    assert (file.path, file.stat.inode) == (root / "tea" / "SKILL.md", target.stat().st_ino)
 
 
 def test_linked_folder_inside_the_roots_counts_once(tmp_path):

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
 
-from skillsearch.files.openat import UNKNOWN_STAT, FileStat
+from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.build.reading import (
     NO_EXAMPLES,
@@ -23,7 +23,6 @@ from skillsearch.index.build.reading import (
     SeenFiles,
     Snapshot,
     is_same,
-    stat_of,
 )
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
@@ -39,7 +38,7 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
-from skillsearch.types import Diagnostic, JsonValue, Progress, Root, SkillFile
+from skillsearch.types import Diagnostic, FileStat, JsonValue, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
 """With more changed folders and files than this, a walk is simpler."""
@@ -148,7 +147,7 @@ class FileChanges:
         folders = {path: -1 if path in unreadable else at for path, at in self.discovery.folders}
         read = self.reader.files
         seen = (
-            read[path].seen if path in read else self.known[path]._replace(stat=stat_of(file))
+            read[path].seen if path in read else self.known[path]._replace(stat=file.stat)
             for path, file in zip(self._paths, self.files, strict=True)
         )
         files = SeenFiles.of(self._paths, seen)
@@ -285,7 +284,7 @@ class ChangeDetector:
         if gone := {str(root.path): root for root in self.gone}:
             left = (one for one in documents if one.root in gone)
             files = [
-                SkillFile(one.doc_id, Path(one.path), gone[one.root], *known[one.path].stat)
+                SkillFile(one.doc_id, Path(one.path), gone[one.root], known[one.path].stat)
                 for one in left
             ]
             files = sorted((*discovery.files, *files), key=lambda file: file.doc_id)

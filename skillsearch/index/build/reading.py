@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
-from skillsearch.files.openat import UNKNOWN_STAT, FileStat, is_racy
+from skillsearch.files.openat import UNKNOWN_STAT, is_racy
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.skills.stubs import Continuation, continuation_in, continuation_of, digest_of
-from skillsearch.types import Diagnostic, Skill, SkillFile
+from skillsearch.types import Diagnostic, FileStat, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _MOST_KEPT = 1_000
 _FILE = "snapshot.bin"
 _ROW = np.dtype(
     [
-        *(("size", "<i8"), ("mtime_ns", "<i8"), ("inode", "<u8")),
+        *(("size", "<i8"), ("mtime_ns", "<i8"), ("inode", "<u8"), ("ctime_ns", "<i8")),
         *(("hash", "V32"), ("continuation", "V16"), ("kind", "u1")),
     ]
 )
@@ -78,7 +78,7 @@ def read_file(file: SkillFile, book: ExampleBook = NO_EXAMPLES) -> ReadFile:
     Problems with it become diagnostics.
     """
     path = str(file.path)
-    seen = SeenFile(stat_of(file), "", is_indexed=False)
+    seen = SeenFile(file.stat, "", is_indexed=False)
     try:
         data, status = read_skill_md(file.path)
         seen = SeenFile(FileStat.of(status), content_hash(data), is_indexed=False)
@@ -133,20 +133,15 @@ def _hash_of(more: Continuation | None, evals: EvalFiles) -> str:
 
 def is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
     """Return whether a file has the bytes it had; `verify` hashes it whatever its stat."""
-    if seen.stat == stat_of(file) and not verify:
+    if seen.stat == file.stat and not verify:
         return True
-    if seen.stat != UNKNOWN_STAT and seen.stat.size != file.size:
+    if seen.stat != UNKNOWN_STAT and seen.stat.size != file.stat.size:
         return False
     try:
         data, _ = read_skill_md(file.path)
     except ParseError:
         return False
     return content_hash(data) == seen.content_hash
-
-
-def stat_of(file: SkillFile) -> FileStat:
-    """Return the stat that a file had when it was discovered."""
-    return FileStat(file.size, file.mtime_ns, file.inode)
 
 
 class FileReader:
@@ -196,7 +191,7 @@ def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
 
 
 class SeenFiles(Mapping[str, SeenFile]):
-    """Files by path, each once, in rows of 73 bytes besides the path."""
+    """Files by path, each once, in rows of 81 bytes besides the path."""
 
     def __init__(self, paths: list[str], rows: NDArray[Any]) -> None:
         """Take the paths and a row for each; a ValueError unless there are as many."""
@@ -211,6 +206,7 @@ class SeenFiles(Mapping[str, SeenFile]):
             (
                 *stat[:2],
                 stat.inode % _INODES,
+                stat.ctime_ns,
                 bytes.fromhex(content_hash) or bytes(32),
                 bytes.fromhex(more) or bytes(16),
                 _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed | _HAS_MORE * bool(more),
@@ -226,9 +222,9 @@ class SeenFiles(Mapping[str, SeenFile]):
         return iter(self.paths)
 
     def __getitem__(self, path: str) -> SeenFile:
-        size, mtime_ns, inode, digest, more, kind = self.rows[self.places[path]].item()
+        *stat, digest, more, kind = self.rows[self.places[path]].item()
         return SeenFile(
-            FileStat(size, mtime_ns, inode) if size != UNKNOWN_STAT.size else UNKNOWN_STAT,
+            FileStat(*stat) if stat[0] != UNKNOWN_STAT.size else UNKNOWN_STAT,
             digest.hex() if kind & _HAS_HASH else "",
             bool(kind & _IS_INDEXED),
             more.hex() if kind & _HAS_MORE else "",
@@ -244,13 +240,14 @@ class SeenFiles(Mapping[str, SeenFile]):
         look = os.stat
         columns: Iterator[Any] = (self.rows[name].copy() for name in FileStat._fields)
         stats = (memoryview(column) for column in columns)
-        for path, size, mtime_ns, inode in zip(self.paths, *stats, strict=True):
+        for path, size, mtime_ns, inode, ctime_ns in zip(self.paths, *stats, strict=True):
             try:
                 now = look(path)
             except OSError:
                 yield path
                 continue
-            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
+            is_same = now.st_ctime_ns == ctime_ns and now.st_mtime_ns == mtime_ns
+            if not is_same or now.st_size != size or now.st_ino != inode:
                 yield path
 
     def stats(self) -> Iterator[tuple[str, FileStat]]:

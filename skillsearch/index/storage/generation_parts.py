@@ -21,7 +21,8 @@ import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError
 from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
-from skillsearch.files.openat import FileStat, is_racy
+from skillsearch.files.openat import is_racy
+from skillsearch.types import FileStat
 
 STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20
@@ -146,18 +147,17 @@ def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
     settled = {
         name: list(stat)
         for name, stat in stats.items()
-        if stat and not is_racy(FileStat(*stat[:3]).mtime_ns, now, _TICK_NS)
+        if stat and not is_racy(FileStat(*stat).mtime_ns, now, _TICK_NS)
     }
     write_record(folder / STAT_CACHE, settled, sync=False)
 
 
 def _stat_of(path: Path) -> list[int]:
-    """Return the stat of a file with its ctime, which nobody can reset; empty if missing."""
+    """Return the stat of a file; empty if missing."""
     try:
-        status = path.stat()
+        return [*FileStat.of(path.stat())]
     except OSError:
         return []
-    return [*FileStat.of(status), status.st_ctime_ns]
 
 
 def _digest(path: Path) -> str:
