@@ -284,23 +284,37 @@ def index_dir_for(roots: Sequence[Path], model: str) -> Path:
 
 def cache_dir() -> Path:
     """Return the user's cache folder for skillsearch, as the platform has it."""
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir(APP, appauthor=False))
+    return _user_folder("cache")
 
 
 def data_dir() -> Path:
     """Return the user's folder for data of skillsearch that is not to be lost."""
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir(APP, appauthor=False))
+    return _user_folder("data")
 
 
 def user_file() -> Path:
     """Return the path of the user's own settings; it may not exist."""
+    return _user_folder("config") / "skillsearch.toml"
+
+
+def home_dir() -> Path:
+    """Return the user's home folder; a ConfigError if nothing says where it is."""
+    try:
+        return Path.home()
+    except RuntimeError as exc:
+        raise ConfigError(
+            "You have no home folder: HOME is not set, and the system's list of users does not "
+            "name one. Set HOME to a folder of yours"
+        ) from exc
+
+
+def _user_folder(kind: str) -> Path:
+    """Return a folder of the user, as the platform has it."""
     import platformdirs
 
-    return Path(platformdirs.user_config_dir(APP, appauthor=False)) / "skillsearch.toml"
+    home_dir()
+    found: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
+    return Path(found)
 
 
 def project_file(folder: Path) -> Path | None:

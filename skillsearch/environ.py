@@ -31,6 +31,25 @@ ENGINE_NAMES = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADD
 ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
 
 
+def settle() -> None:
+    """Mend what a process of ours cannot work with, before anything depends on it.
+
+    A home that is no absolute path would lie in another place for each folder: the system's list of
+    users says where it is. Where names of files are not UTF-8, ours differ from one locale to the
+    next, so the process begins again with the names in UTF-8 and the terminal's encoding kept.
+    """
+    import sys
+
+    if not os.environ.get("HOME", "").startswith("/") and os.name == "posix":
+        os.environ.pop("HOME", None)
+        home = os.path.expanduser("~")  # noqa: PTH111
+        if home.startswith("/"):
+            os.environ["HOME"] = home
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable and sys.orig_argv:
+        set_defaults(PYTHONIOENCODING=getattr(sys.stdout, "encoding", ""))
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
 def variables() -> dict[str, str]:
     """Return the variables that settings depend on: `PLACES`, and all with our prefix."""
     return _chosen(PLACES, PREFIX)

@@ -4,7 +4,7 @@ SkillSearchError
 ├─ SkillError
 │   ├─ ParseError, AmbiguousNameError, VersionConstraintError, ChunkNotFoundError, UnsafePathError
 │   └─ SkillNotFoundError: VersionNotFoundError
-├─ StorageError: LockTimeoutError
+├─ StorageError: LockTimeoutError, UnreadableError
 ├─ ConfigError: EnvironmentNotFoundError
 ├─ ExecutionError
 │   ├─ ExecutorError: IsolationError
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Numbers of system errors for which only more space helps."""
+_CURES = {
+    **dict.fromkeys(DISK_FULL, "free some space"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "let it open more files (ulimit -n)"),
+    errno.ENOMEM: "let it have more memory (ulimit -v), or close other programs",
+    errno.EAGAIN: "let it start more processes (ulimit -u)",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check the permissions of that folder"),
+    errno.EROFS: "choose a place that can be written",
+    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS), "choose a disk of this machine"),
+}
+"""What helps against errors of the system, by their numbers; else the disk is in doubt."""
+_THREAD = "can't start new thread"
 
 
 class SkillSearchError(Exception):
@@ -133,11 +144,18 @@ class StorageError(SkillSearchError):
     @classmethod
     def unwritten(cls, folder: object, error: OSError) -> StorageError:
         """Return the error for an index that could not be written to a folder."""
-        is_full = error.errno in DISK_FULL
-        cure = "free some space" if is_full else "check who may write there"
         return cls(
             f"The index cannot be written to {folder}: {error.strerror or error}. "
-            f"The index before is unchanged; {cure}, or choose another --index-dir."
+            f"The index before is unchanged; {_cure(error)}, or choose another --index-dir."
+        )
+
+
+class UnreadableError(StorageError):
+    """A file of an index is there, and the machine does not let us read it; it stays as it is."""
+
+    def __init__(self, path: object, error: OSError | MemoryError) -> None:
+        super().__init__(
+            f"{path} cannot be read: {_reason(error)}. The index is unchanged; {_cure(error)}."
         )
 
 
@@ -236,6 +254,38 @@ class MissingDependencyError(SkillSearchError, ImportError):
         self.module, self.extra = module, extra
 
 
+def machine_problem(error: BaseException | None) -> str:
+    """Return what this machine refused that led to an error, and what helps; nothing if it did not.
+
+    Whatever the system does not grant is no fault of ours, whichever library says so and how.
+    """
+    while error is not None:
+        if isinstance(error, OSError | MemoryError) or str(error).startswith(_THREAD):
+            place = getattr(error, "filename", None)
+            return f"{_reason(error)}{f': {place}' if place else ''}; {_cure(error)}"
+        if isinstance(error, ImportError) and not (error.path or ".py").endswith(".py"):
+            return f"A library cannot be loaded: {error}; {_cure(MemoryError())}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return ""
+
+
+def is_missing(error: OSError) -> bool:
+    """Return whether a file is not there, unlike one that the machine does not let us read."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "Cannot allocate memory"
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _cure(error: BaseException) -> str:
+    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
+    number = errno.EAGAIN if str(error).startswith(_THREAD) else number
+    return _CURES.get(number or 0, "check the disk and the path")
+
+
 @contextmanager
 def explained(
     kind: type[SkillSearchError],
@@ -256,6 +306,8 @@ def importing(module: str, extra: str, purpose: str) -> Iterator[None]:
     try:
         yield
     except ImportError as exc:
+        if machine_problem(exc):
+            raise
         raise MissingDependencyError(module, extra, purpose) from exc
 
 

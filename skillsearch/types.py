@@ -176,6 +176,15 @@ class Root:
     hidden_from: tuple[str, ...] = ()
 
 
+def in_64_bits(time_ns: int) -> int:
+    """Return a time as it is kept; those before 1677 and after 2262 are all the same."""
+    return max(-(1 << 63), min(time_ns, (1 << 63) - 1))
+
+
+LAST_SECOND = 253_370_764_800.0
+"""The latest time that has a date in all time zones; a broken clock can give a file a later one."""
+
+
 class FileStat(NamedTuple):
     """Size in bytes, time of modification, inode and time of change of a file, in nanoseconds.
 
@@ -190,7 +199,8 @@ class FileStat(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> Self:
         """Take it from the result of a system call."""
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        mtime_ns, ctime_ns = map(in_64_bits, (status.st_mtime_ns, status.st_ctime_ns))
+        return cls(status.st_size, mtime_ns, status.st_ino, ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import SkillSearchError
+from skillsearch.errors import SkillSearchError, StorageError, machine_problem
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
@@ -194,7 +194,9 @@ class Toolset:
             return function()
         except SkillSearchError as error:
             return failure_of(error)
-        except Exception:  # the edge: a model's call must not end its host
+        except Exception as error:  # the edge: a model's call must not end its host
+            if problem := machine_problem(error):
+                return failure_of(StorageError(problem))
             logger.exception("The tool %.64s failed.", name)
             message = "Internal error; see the log of the host."
             return failure("internal", message, "Go on without it, or tell the user.")

@@ -3,6 +3,7 @@
 import sys
 
 from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
+from skillsearch.environ import settle
 
 __all__ = ["main"]
 
@@ -10,6 +11,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; a plain ``hook`` skips click, whose import outlasts the hook."""
     leave_on_interrupt()
+    settle()
     if sys.argv[1:2] == ["hook"]:
         from skillsearch.cli.hook import parse, run
 

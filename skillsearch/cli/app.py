@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import functools
 import importlib
 import io
@@ -21,7 +22,7 @@ import click
 from skillsearch import __version__, errors
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams, say
-from skillsearch.config import Settings, load_settings
+from skillsearch.config import Settings, home_dir, load_settings
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import one_line, visible
@@ -98,7 +99,9 @@ _GO_ON = "; what you agreed to is kept, and the next run goes on"
 INTERRUPTIBLE = {**_KEPT, "run": "", "enrich": _GO_ON, "tune": "; run it again to continue"}
 """Commands that clean up after Ctrl-C, and what the user should know about what is left."""
 _WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
-_NO_INDEX = (errors.CacheError, errors.IndexNotFoundError)
+_NO_INDEX = (errors.CacheError, errors.IndexNotFoundError, errors.UnreadableError)
+_OUTPUT = frozenset({None, errno.EBADF, errno.EIO, errno.EPIPE})
+"""Numbers of errors that stdout has, besides those of a full disk."""
 EXIT_CODES = dict.fromkeys(_WRONG_USAGE, 2) | dict.fromkeys(_NO_INDEX, 4)
 """Exit codes of errors; the others exit with 1."""
 EPILOG = """\b
@@ -286,7 +289,7 @@ def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
     """
     from skillsearch.index.followed import count_skills
 
-    real, home = Path(os.path.realpath(root)), Path(os.path.realpath(Path.home()))
+    real, home = Path(os.path.realpath(root)), Path(os.path.realpath(home_dir()))
     is_all = home.is_relative_to(real) or str(real) in _OF_THE_SYSTEM
     if is_agreed or not real.is_dir():
         return
@@ -425,9 +428,9 @@ class Commands(click.Group):
         except OSError as exc:
             # Python must not retry the failed write at exit: that would change the exit code.
             sys.stdout = io.StringIO()
-            reason = exc.strerror or str(exc)
-            place = f"{reason}: {exc.filename}" if exc.filename else f"Output stopped: {reason}"
-            Failure(place).show()
+            is_output = exc.errno in errors.DISK_FULL | _OUTPUT and not exc.filename
+            stopped = f"Output stopped: {exc.strerror or exc}"
+            Failure(stopped if is_output else errors.machine_problem(exc)).show()
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -451,7 +454,8 @@ class Commands(click.Group):
             if LOGGER.isEnabledFor(logging.DEBUG):
                 traceback.print_exception(exc)
             raise Failure(
-                f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
+                errors.machine_problem(exc)
+                or f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
                 "(-v shows where it happened)"
             ) from exc
 

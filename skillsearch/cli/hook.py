@@ -22,7 +22,7 @@ import time
 from skillsearch.cli.hook_session import Session
 from skillsearch.daemon import client
 from skillsearch.environ import variables
-from skillsearch.errors import DaemonError, SkillSearchError
+from skillsearch.errors import DaemonError, SkillSearchError, machine_problem
 from skillsearch.text.followups import needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
@@ -104,7 +104,8 @@ def run(
     except KeyboardInterrupt:
         _warn("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
-        _warn(str(exc) if isinstance(exc, SkillSearchError) else f"{type(exc).__name__}: {exc}")
+        is_ours = isinstance(exc, SkillSearchError)
+        _warn(str(exc) if is_ours else machine_problem(exc) or f"{type(exc).__name__}: {exc}")
         if event and client != "text":
             _report_no_index(index_dir)
 
@@ -115,6 +116,7 @@ def _report_no_index(index_dir: str | None) -> None:
     from pathlib import Path
 
     from skillsearch.config import load_settings, no_index
+    from skillsearch.files.private import make_private
     from skillsearch.hosts.places import has_places
 
     with suppress(SkillSearchError, OSError):
@@ -127,7 +129,7 @@ def _report_no_index(index_dir: str | None) -> None:
             if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
                 return
         with suppress(OSError):
-            mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(mark.parent)
             mark.touch()
         is_somewhere = has_places(Path.cwd())
         reason = no_index(folder, settings, has_places=is_somewhere)

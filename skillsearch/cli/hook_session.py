@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 
 from skillsearch.environ import runtime_dir
+from skillsearch.files.private import make_private
 from skillsearch.text.followups import leans, needs_nothing
 
 TYPE_CHECKING = False  # as in `skillsearch.cli.hook`
@@ -113,7 +114,7 @@ def _write(path: str, text: str) -> None:
     """Replace a file at once; if it is a new one, make room for it first."""
     folder, new = path.rpartition("/")[0], f"{path}.{os.getpid()}"
     for each in (runtime_dir(), folder):
-        os.makedirs(each, 0o700, exist_ok=True)
+        make_private(each)
     if not os.path.lexists(path):
         files = []
         for one in os.scandir(folder):

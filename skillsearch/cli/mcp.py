@@ -21,6 +21,7 @@ from skillsearch.errors import (
     ConfigError,
     MissingDependencyError,
     SkillSearchError,
+    machine_problem,
     require_installed,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
@@ -161,7 +162,8 @@ def _serve(
     try:
         return run_server(serve)
     except Exception as exc:  # noqa: BLE001 - raised further, it would wait for the stdin reader
-        say(f"Error: This is a bug in skillsearch, please report it: {exc!r}")
+        bug = f"This is a bug in skillsearch, please report it: {exc!r}"
+        say(f"Error: {machine_problem(exc) or bug}")
         return 1
 
 

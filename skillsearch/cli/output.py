@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -38,8 +38,8 @@ SILENT_SECONDS = 30.0
 def prepare_streams() -> None:
     """Make output robust: characters the terminal cannot show are written as escapes.
 
-    Reading from a closed stdin is wrong usage, writing to a closed stdout an error; a closed stderr
-    is discarded. No file opened later gets the number of a closed stream.
+    Reading from a closed stdin is wrong usage, writing to a closed stdout an error; what cannot be
+    written to stderr is discarded. No file opened later gets the number of a closed stream.
     """
     for number in range(3):
         try:
@@ -52,9 +52,21 @@ def prepare_streams() -> None:
         sys.stdout = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+    if isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        raw, encoding = _Heedless(sys.stderr.fileno(), "w", closefd=False), sys.stderr.encoding
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class _Heedless(io.FileIO):
+    """The stream of messages: that nobody can read them, on a full disk too, stops no command."""
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return len(data)
 
 
 class _Closed(io.RawIOBase):

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 import skillsearch
 from skillsearch import errors
 from skillsearch.daemon import client
-from skillsearch.environ import use_one_blas_thread
+from skillsearch.environ import settle, use_one_blas_thread
 from skillsearch.errors import DaemonError, SkillSearchError
+from skillsearch.files.private import make_private
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
             f"{path} is too long for a socket ({client.MAX_PATH_BYTES} bytes); "
             "set XDG_RUNTIME_DIR to a folder of yours with a shorter path."
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     client.check_private(str(folder), is_folder=True)
     lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -186,6 +187,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
 
 def main() -> None:
     """Start the daemon in the background unless one runs; exit once clients can connect."""
+    settle()
     os.umask(0o077)
     folder = Path(client.socket_path()).parent
     try:

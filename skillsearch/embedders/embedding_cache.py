@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import other_owner
+from skillsearch.files.private import make_private
 
 Row = NDArray[np.float32]
 
@@ -149,7 +150,7 @@ class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
 
     def _open(self) -> sqlite3.Connection:
         folder = self._path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         if (owner := other_owner(folder)) is not None:
             raise PermissionError(f"it belongs to user {owner}")
         # One thread uses it at a time, but not always the same.

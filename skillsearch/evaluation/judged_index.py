@@ -31,6 +31,7 @@ from skillsearch.evaluation.types import (
     Ranking,
     SystemSpec,
 )
+from skillsearch.files.private import make_private
 from skillsearch.index.dense.channels import possible_models
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
@@ -84,7 +85,7 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     cure = "Free some space or choose another folder (--work)."
     with explained(StorageError, f"{problem} {cure}"):
         if not is_complete():
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             with (
                 IndexFolder(folder).lock(),
                 tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary,

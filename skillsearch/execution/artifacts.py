@@ -21,6 +21,7 @@ from skillsearch.execution import files
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.files.openat import FOLDER_FLAGS, using
 from skillsearch.files.paths import shown
+from skillsearch.files.private import make_private
 from skillsearch.text.safe_text import listed, one_line
 
 MAX_ARTIFACT_BYTES = 64 << 20
@@ -145,7 +146,7 @@ def _key(name: str) -> str:
 
 def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
     """Write a version beside the others, then give it the first free number."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     new = folder / files.temporary_name()
     new.mkdir(mode=0o700)
     try:

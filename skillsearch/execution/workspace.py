@@ -34,6 +34,7 @@ from skillsearch.execution.files import (
 from skillsearch.execution.types import ArtifactRef, Parts, StagedSkill
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import shown
+from skillsearch.files.private import make_private
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
 METADATA = "metadata.json"
@@ -237,7 +238,7 @@ class Workspaces(AbstractContextManager["Workspaces"]):
 def make_base(base: Path) -> Path:
     """Make a folder of workspaces that only this user may enter; return its path without links."""
     try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(base)
         resolved = base.resolve(strict=True)
         status = resolved.stat()
     except (OSError, ValueError) as exc:

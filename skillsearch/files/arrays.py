@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.errors import CacheError
+from skillsearch.files.atomic_files import reading
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -55,10 +55,8 @@ class ArrayWriter:
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """Map an array of numbers read-only, or raise `CacheError` if it is missing or damaged."""
-    try:
+    """Map an array of numbers read-only; fails as `reading` does."""
+    with reading(path):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as exc:
-        raise CacheError(f"{path} cannot be read: {exc}") from exc
     # np.memmap costs microseconds at each slice that a plain array does not.
     return np.asarray(mapped).view(np.ndarray)

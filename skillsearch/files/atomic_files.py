@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,24 +12,58 @@ from pathlib import Path
 
 import xxhash
 
-from skillsearch.errors import CacheError
-from skillsearch.files.openat import using
+from skillsearch.errors import CacheError, UnreadableError, is_missing
+from skillsearch.files.locks import try_lock
+from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.types import JsonValue
+
+_UNFINISHED = ".skillsearch-new"
+"""How the names of temporary files end; no file of anybody else ends so."""
 
 
 @contextmanager
 def written_beside(path: Path, data: bytes, *, sync: bool = True) -> Iterator[Path]:
-    """Write a temporary file beside a path; it is removed on exit unless it was moved."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    """Write a temporary file beside a path; it is removed on exit unless it was moved.
+
+    Those that killed writers of this path have left are removed first.
+    """
+    sweep(path.parent, path.name)
+    is_ours: bool | None = False
+    while is_ours is False:  # until nobody has swept it before it was locked
+        handle, name = tempfile.mkstemp(_UNFINISHED, f".{path.name}-", path.parent)
+        is_ours = try_lock(handle)
+        if is_ours and not os.fstat(handle).st_nlink:
+            is_ours = False
+        if is_ours is False:
+            os.close(handle)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-        yield Path(name)
+            if is_ours is None:  # such a system may not move an open file
+                file.close()
+            yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove the temporary files of killed writers, of all files in a folder or of one.
+
+    A writer holds a lock on its file for as long as it lives.
+    """
+    start = f".{name}-" if name else "."
+    with suppress(OSError), os.scandir(folder) as entries:
+        for path in [
+            one.path
+            for one in entries
+            if one.name.startswith(start) and one.name.endswith(_UNFINISHED)
+        ]:
+            with suppress(OSError), using(os.open(path, READ_FLAGS)) as handle:
+                if try_lock(handle):
+                    os.unlink(path)  # noqa: PTH108
 
 
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
@@ -50,17 +85,32 @@ def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
     write_atomically(path, digest + b"\n" + data, sync=sync)
 
 
-def read_record(path: Path) -> JsonValue:
-    """Read a record that `write_record` wrote; raise `CacheError` if it is missing or damaged."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Tell apart why a file of ours cannot be read.
+
+    A `CacheError` if it is missing or damaged, so that it is made anew; an `UnreadableError` if the
+    machine does not let us read it, which says nothing of what it holds.
+    """
     try:
-        return json.loads(read_with_digest(path))
-    except (OSError, ValueError, RecursionError) as exc:
+        yield
+    except (OSError, MemoryError) as exc:
+        if isinstance(exc, OSError) and (is_missing(exc) or exc.errno is None):
+            raise CacheError(f"{path} cannot be read: {exc}") from exc
+        raise UnreadableError(path, exc) from exc
+    except (ValueError, EOFError, KeyError, RecursionError, struct.error) as exc:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
+
+
+def read_record(path: Path) -> JsonValue:
+    """Read a record that `write_record` wrote; fails as `reading` does."""
+    with reading(path):
+        return json.loads(read_with_digest(path))
 
 
 def is_record(path: Path) -> bool:
     """Return whether a file still matches its first line, the digest of the rest."""
-    with suppress(OSError, ValueError):
+    with suppress(CacheError), reading(path):
         read_with_digest(path)
         return True
     return False

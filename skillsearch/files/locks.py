@@ -21,3 +21,19 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
         with suppress(OSError):
             os.utime(path)
         yield
+
+
+def try_lock(file: int) -> bool | None:
+    """Take the lock of an open file, and hold it until it is closed; False if another has it.
+
+    None if the system or the disk has no such locks.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True

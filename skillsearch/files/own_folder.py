@@ -16,6 +16,7 @@ from pathlib import Path
 
 from skillsearch.errors import ConfigError, explained
 from skillsearch.files.atomic_files import written_beside
+from skillsearch.files.private import make_private
 
 PREFIX = "own-"
 _FILE = "key"
@@ -42,7 +43,7 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     failed = f"{path}, the key to indexes that project files place, cannot be kept: %s."
     with explained(ConfigError, f"{failed} Choose a folder for the index: --index-dir"):
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
             with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as whole:
                 try:
                     with suppress(FileExistsError):  # another process was faster

@@ -24,6 +24,7 @@ from skillsearch import config
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.files.atomic_files import sync_to_disk
 from skillsearch.files.locks import locked
+from skillsearch.files.private import make_private
 from skillsearch.hosts.table import library_folder
 from skillsearch.types import Record
 
@@ -101,7 +102,7 @@ def open_journal() -> Iterator[Journal]:
     """
     base = config.data_dir()
     try:
-        library_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(library_folder())
         with locked(base / ".library.lock", _LOCK_SECONDS):
             journal = Journal(base / _JOURNAL)
             for move in list(journal.moves.values()):

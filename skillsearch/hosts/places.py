@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from skillsearch.config import home_dir
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, library_folder, with_key
 
@@ -134,7 +135,7 @@ def _readers(key: str) -> dict[str, tuple[str, ...]]:
 
 def _around(folder: Path) -> Iterator[Path]:
     """Yield a folder and those above it that may be its project."""
-    first, home = Path(os.path.realpath(folder)), Path(os.path.realpath(Path.home()))
+    first, home = Path(os.path.realpath(folder)), Path(os.path.realpath(home_dir()))
     for around in (first, *first.parents):
         if around in (home, around.parent):
             return

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.config import home_dir
 from skillsearch.files.openat import using
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.text.jsonc import parse_jsonc
@@ -102,7 +103,7 @@ def _of_gemini(base: Path, project: Path | None) -> Iterator[Plugin]:
         if not manifest:
             continue
         overrides = _table(rules.get(folder.name)).get("overrides")
-        is_mine = _is_allowed(overrides, Path.home())
+        is_mine = _is_allowed(overrides, home_dir())
         is_enabled = is_mine if project is None else _is_allowed(overrides, project)
         if project is None or (is_enabled and not is_mine):
             version = _text(manifest.get("version"))

@@ -19,6 +19,7 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import map_array, save_array
+from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
@@ -201,10 +202,10 @@ class OpenedIndex:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Read what was reported when this generation was made; a CacheError if it is damaged."""
         try:
-            with self.guard:
-                records = json.loads((self.folder / _DIAGNOSTICS).read_bytes())
-                return tuple(Diagnostic(**record) for record in records)
-        except (OSError, ValueError, TypeError) as exc:
+            path = self.folder / _DIAGNOSTICS
+            with self.guard, reading(path):
+                return tuple(Diagnostic(**record) for record in json.loads(path.read_bytes()))
+        except TypeError as exc:
             raise CacheError(f"the diagnostics of the index cannot be read: {exc}") from exc
 
 

@@ -15,6 +15,7 @@ from skillsearch.errors import DISK_FULL, StorageError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.files.private import make_private
 from skillsearch.library.enrich import Kept
 from skillsearch.skills.example_requests import read_examples, usable, user_file
 
@@ -40,7 +41,7 @@ def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> N
     path = Path(user_file().resolve())
     gone = {*records, *forget}
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
             lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
             for record in records.values():

@@ -18,7 +18,7 @@ from pathlib import Path
 from skillsearch.files.openat import using
 from skillsearch.index.request import IndexRequest
 from skillsearch.roots.sources import indexes_over, read_ready, shown
-from skillsearch.types import JsonValue
+from skillsearch.types import LAST_SECOND, JsonValue
 
 KEPT_SECONDS = 30 * 24 * 3600
 """How long an unneeded entry is kept after its last use."""
@@ -185,7 +185,7 @@ def _last_use(path: Path, kind: str) -> float:
             # Reading counts only for files that nothing but a use reads, unlike this command.
             is_read = file.name == "manifest.json" or kind == "model"
             last = max(last, status.st_mtime, status.st_atime if is_read else 0.0)
-    return last
+    return min(last, LAST_SECOND)
 
 
 def _is_folder(path: Path) -> bool:

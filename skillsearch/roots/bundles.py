@@ -25,6 +25,7 @@ from skillsearch.errors import RootError
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
+from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
 from skillsearch.types import FileStat
@@ -99,8 +100,7 @@ def update(
 
         check_url(source.removeprefix(sources.SKILL_SERVER))
     try:
-        place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(place.parent)
         with locked(place.parent / "lock", lock_seconds):
             for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
                 _settle(left, place)

@@ -13,6 +13,7 @@ from skillsearch import config
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
+from skillsearch.files.private import make_private
 from skillsearch.types import Record
 
 VERSION = 1
@@ -81,7 +82,7 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
     """
     path = lock_file()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
             entries = read_lock()
             before = dict(entries)

@@ -14,7 +14,7 @@ from skillsearch.files.paths import is_plain, is_utf8, printable
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
-from skillsearch.types import Diagnostic, FileStat, Root, Severity, SkillFile
+from skillsearch.types import Diagnostic, FileStat, Root, Severity, SkillFile, in_64_bits
 
 MAX_DEPTH = 12
 MAX_FOLDERS = 2_500_000
@@ -238,7 +238,8 @@ class _Walk:
         skills: list[os.DirEntry[str]] = []
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
-            self.folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
+            mtime_ns = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
+            self.folders[folder.path] = in_64_bits(mtime_ns)
             with os.scandir(folder.path) as entries:
                 for entry in entries:
                     name = entry.name

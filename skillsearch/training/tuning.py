@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder, Role, embed
 from skillsearch.errors import TrainingError, explained, require_installed
+from skillsearch.files.private import make_private
 from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import (
     BertWeights,
@@ -157,7 +158,7 @@ def make_work_dir(out: Path) -> Path:
     with explained(TrainingError, f"{out} cannot be written: %s; name another folder."):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise TrainingError(f"{out} already exists; name a folder that is new or empty.")
-        work_dir.mkdir(parents=True, exist_ok=True)
+        make_private(work_dir)
         if not os.access(work_dir, os.W_OK):
             raise PermissionError(13, "Permission denied")
     return work_dir

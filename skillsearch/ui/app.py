@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillsearch import evaluation
-from skillsearch.errors import QueryError, SkillError, SkillSearchError
+from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
 from skillsearch.files.templates import load_templates
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
@@ -136,7 +136,8 @@ class _Site:
             status = 404 if isinstance(error, SkillError) else 400
         elif not isinstance(error, SkillSearchError):
             logger.debug("A page failed", exc_info=error)
-            message = f"This is a bug in skillsearch, please report it: {error!r}"
+            bug = f"This is a bug in skillsearch, please report it: {error!r}"
+            message = machine_problem(error) or bug
         return self._render("error", {"message": message}, status)
 
     def _render(self, name: str, shown: Shown, status: int = 200) -> Response:

@@ -27,7 +27,7 @@ from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import Hit, Selection, SkillFile
+from skillsearch.types import LAST_SECOND, Hit, Selection, SkillFile
 from skillsearch.ui.skill_map import make_map
 
 Shown: TypeAlias = dict[str, Any]
@@ -233,7 +233,7 @@ class Pages:
 
 
 def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(min(seconds, LAST_SECOND)).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _measured(index: SkillIndex) -> Any:

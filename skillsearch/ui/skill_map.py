@@ -15,6 +15,7 @@ from skillsearch.config import cache_dir
 from skillsearch.embedders.embedder import PACKAGED
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.files.private import make_private
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
@@ -76,7 +77,7 @@ def _kept(index: SkillIndex) -> Projection:
     made = _project(index)
     record = {"xy": _whole(made.xy).tolist(), "pairs": made.pairs.tolist()}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         write_record(path, record, sync=False)
     except OSError as exc:
         logger.warning("The map cannot be kept in %s: %s", path, exc.strerror)

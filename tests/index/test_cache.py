@@ -456,11 +456,15 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path):
 def test_what_killed_writers_left_is_removed_by_the_next(folder):
     """The beginnings of files that are replaced in one step, and of generations; nothing else."""
     inside = folder.open().folder
-    left = [folder.path / name for name in (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")]
-    left.append(inside / ".stat-cache.json-x2")
+    names = (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")
+    left = [folder.path / f"{name}.skillsearch-new" for name in names]
+    left.append(inside / ".stat-cache.json-x2.skillsearch-new")
     others = [
         inside / "stat-cache.json",
-        *(folder.path / name for name in (".bash-history", "notes-1", ".CURRENT")),
+        *(
+            folder.path / name
+            for name in (".bash-history", "notes-1", ".CURRENT", ".CURRENT-20240101")
+        ),
     ]
     for path in [*left, *others]:
         path.write_text("x")

@@ -55,6 +55,7 @@ from skillsearch.embedders.onnx_embedder import map_ahead, open_session
 from skillsearch.environ import pip_install
 from skillsearch.errors import CacheError, EmbedderError
 from skillsearch.files.atomic_files import write_atomically
+from skillsearch.files.private import make_private
 
 GRAPH_FOLDER = Path(__file__).resolve().parents[2] / "models" / NAME
 GRAPH_NAME, NEUTRAL_NAME = "model.onnx", "neutral.npy"
@@ -308,7 +309,7 @@ def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     file = WeightFile.open(weights)
     parts = convert(file)
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         write_atomically(path, pack(parts))
     return file, parts
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.errors import CacheError
+from skillsearch.files.atomic_files import reading
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -57,20 +57,18 @@ class FaissWriter:
 
 
 def map_rows(path: Path) -> Rows:
-    """Map what a `FaissWriter` wrote, read-only, or raise `CacheError` if it is missing or damaged.
+    """Map what a `FaissWriter` wrote, read-only; it fails as `reading` does.
 
     No header of FAISS is a multiple of four bytes long, so the rows are not aligned: take some of
     them before they are calculated with, since NumPy would copy all.
     """
-    try:
+    with reading(path):
         data = np.memmap(path, np.uint8, "r").view(np.ndarray)
         kind, dimensions, count, *_ = _INDEX.unpack(data[: _INDEX.size].tobytes())
         header = _header(_KINDS[kind], count, dimensions)
         if data[: len(header)].tobytes() != header:
             raise ValueError("its header is damaged")
         return data[len(header) :].view(_KINDS[kind]).reshape(count, dimensions)
-    except (OSError, ValueError, KeyError, struct.error) as exc:
-        raise CacheError(f"{path} cannot be read: {exc}") from exc
 
 
 def _header(dtype: np.dtype[Any], count: int, dimensions: int) -> bytes:

@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,11 +29,11 @@ import xxhash
 from skillsearch import config, errors
 from skillsearch.config import Settings, cache_dir
 from skillsearch.files import own_folder
-from skillsearch.files.atomic_files import is_record, sync_to_disk, write_atomically
+from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
+from skillsearch.files.private import make_private
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import (
-    STAT_CACHE,
     DamageGuard,
     Part,
     damaged_parts,
@@ -54,12 +53,10 @@ _MANIFEST = "manifest.json"
 _MANIFEST_LIMIT = 1 << 20
 # Files of an index folder that carry their own digest.
 _RECORDS = ("request.json", "snapshot.bin")
-# Files that are replaced atomically, through a temporary file beside them.
+# Files that are replaced atomically.
 _REPLACED = ("CURRENT", *_RECORDS, "arrivals.json")
-# Those temporary files; a reader whose stat cache goes with them goes on without.
-_HALF_WRITTEN = (*(f".{name}-*" for name in _REPLACED), f"generations/*/.{STAT_CACHE}-*")
 # Vectors that an index kept beside its own before the user had one cache.
-_OUTDATED = ("embeddings-*",)
+_OUTDATED = "embeddings-*"
 # Prefixes of the entries of an index folder, or of a project's folder of indexes.
 _OURS = ("lock", "generations", own_folder.PREFIX, "embeddings-", *_REPLACED)
 # Prefix of the generations that are being written.
@@ -107,15 +104,6 @@ class IndexFolder:
 
     def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
-        try:
-            (self.path / "CURRENT").stat()
-        except PermissionError as exc:
-            return errors.IndexNotFoundError(
-                f"The index in {self.path} cannot be read ({exc.strerror}); check the permissions "
-                "of that folder, or choose another --index-dir."
-            )
-        except OSError:
-            pass
         from skillsearch.hosts.places import has_places
 
         is_somewhere = has_places(Path.cwd())
@@ -190,7 +178,7 @@ class IndexFolder:
         """
         try:
             generations = self.path / "generations"
-            generations.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(generations)
             folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=generations))
             try:
                 save(folder)
@@ -228,7 +216,7 @@ class IndexFolder:
         held = contextlib.ExitStack()
         try:
             self._require_ours()
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path)
             held.enter_context(locked(self.path / "lock", timeout))
         except TimeoutError as exc:
             raise errors.LockTimeoutError(
@@ -242,9 +230,11 @@ class IndexFolder:
             ) from exc
         with held:
             # Killed writers left these unfinished, and earlier versions the others.
-            for file in chain.from_iterable(map(self.path.glob, (*_HALF_WRITTEN, *_OUTDATED))):
+            for file in self.path.glob(_OUTDATED):
                 with contextlib.suppress(OSError):
                     file.unlink()
+            for place in (self.path, *self.path.glob("generations/*")):
+                sweep(place)
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(folder, ignore_errors=True)
             yield
@@ -319,7 +309,7 @@ class IndexFolder:
 
 def current_generation(folder: Path) -> str | None:
     """Return the name of the generation in use in an index folder, or None if there is none."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
+    with contextlib.suppress(errors.CacheError), reading(folder / "CURRENT"):
         name = (folder / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
         if name.isalnum() and len(name) == 32:
             return name
@@ -328,7 +318,8 @@ def current_generation(folder: Path) -> str | None:
 
 def _read_manifest(folder: Path, name: str) -> bytes | None:
     """Read a manifest, whose digest is the name of its generation; None if it is damaged."""
-    with contextlib.suppress(OSError), (folder / _MANIFEST).open("rb") as file:
+    path = folder / _MANIFEST
+    with contextlib.suppress(errors.CacheError), reading(path), path.open("rb") as file:
         data = file.read(_MANIFEST_LIMIT + 1)
         if xxhash.xxh3_128_hexdigest(data) == name:
             return data

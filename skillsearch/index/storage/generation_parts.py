@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from skillsearch.errors import CacheError, SkillSearchError
-from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
+from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
+from skillsearch.files.atomic_files import read_record, reading, sync_to_disk, write_record
 from skillsearch.files.openat import is_racy
 from skillsearch.types import FileStat
 
@@ -91,11 +91,14 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
 
 
 def different_parts(folder: Path, parts: Mapping[str, Part]) -> tuple[str, ...]:
-    """Hash parts and return the names of missing or damaged ones, sorted."""
+    """Hash parts and return the names of missing or damaged ones, sorted.
+
+    An UnreadableError for one that the machine does not let us read.
+    """
     different = []
     for name, part in sorted(parts.items()):
-        with contextlib.suppress(OSError):
-            path = folder / name
+        path = folder / name
+        with contextlib.suppress(CacheError), reading(path):
             if path.stat().st_size == part.size and _digest(path) == part.digest:
                 continue
         different.append(name)
@@ -109,7 +112,7 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 
 def trusted_parts(folder: Path) -> list[str]:
     """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
-    with contextlib.suppress(CacheError, TypeError, ValueError):
+    with contextlib.suppress(CacheError, UnreadableError, TypeError, ValueError):
         cached = dict(read_record(folder / STAT_CACHE))
         return [name for name, stat in cached.items() if stat == _stat_of(folder / name)]
     return []
