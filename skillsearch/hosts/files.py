@@ -16,6 +16,7 @@ from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import using
+from skillsearch.files.private import make_private
 from skillsearch.hosts.edit import EditError, edit, read_table
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of
@@ -139,7 +140,10 @@ class Change:
 
         `ConfigError` is raised if somebody else changed the file since `plan` read it.
         """
-        self.target.parent.mkdir(parents=True, exist_ok=True)
+        if self.mode & 0o077:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            make_private(self.target.parent)
         with written_beside(self.target, self.after) as temporary:
             temporary.chmod(self.mode)
             with suppress(OSError):  # only root may give a file away

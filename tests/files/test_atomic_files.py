@@ -1,6 +1,32 @@
 """Tests of files that are replaced in one step."""
 
-from skillsearch.files.atomic_files import write_atomically
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from skillsearch.errors import CacheError, UnreadableError, machine_problem
+from skillsearch.files.atomic_files import (
+    reading,
+    sweep,
+    write_atomically,
+    written_beside,
+)
+from skillsearch.files.private import make_private
+
+LEAVE = """
+import os, signal, sys
+from pathlib import Path
+from skillsearch.files.atomic_files import written_beside
+
+with written_beside(Path(sys.argv[1]), b"secret"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
@@ -12,3 +38,112 @@ def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
         assert reader.read() == b"old"
     assert path.read_bytes() == b"new"
     assert [one.name for one in tmp_path.iterdir()] == ["settings.json"]
+
+
+def beside(path):
+    """Return the names of what lies beside a file."""
+    return sorted(one.name for one in path.parent.iterdir() if one != path)
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_path):
+    """Only that, and nothing that is named like it."""
+    path = tmp_path / "settings.json"
+    for name in ("settings.json", "other.json"):
+        subprocess.run([sys.executable, "-c", LEAVE, str(tmp_path / name)], check=False)
+    copies = [".settings.json-20240101", ".settings.json-abcdefgh", "settings.json-new"]
+    for name in copies:
+        (tmp_path / name).write_text("mine")
+    assert len(beside(path)) == 2 + len(copies)
+    write_atomically(path, b"new")
+    left = [name for name in beside(path) if name not in copies]
+    assert len(left) == 1
+    assert left[0].startswith(".other.json-")
+    sweep(tmp_path)
+    assert beside(path) == sorted(copies)
+
+
+def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
+    """In the same process and in others."""
+    path = tmp_path / "settings.json"
+    with written_beside(path, b"slow") as slow:
+        write_atomically(path, b"fast")
+        sweep(tmp_path)
+        assert slow.read_bytes() == b"slow"
+        slow.replace(path)
+    assert path.read_bytes() == b"slow"
+    assert beside(path) == []
+
+
+def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
+    """Each sweeps what the others have only just made."""
+    path, begun = tmp_path / "settings.json", threading.Barrier(4)
+
+    def write(number):
+        begun.wait()
+        for _ in range(50):
+            write_atomically(path, str(number).encode(), sync=False)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(4)))
+    assert path.read_bytes() in (b"0", b"1", b"2", b"3")
+    assert beside(path) == []
+
+
+@pytest.mark.parametrize("number", sorted(set(range(1, 134)) & errno.errorcode.keys()))
+def test_only_a_missing_file_is_damage(tmp_path, number):
+    """Whatever else the system says, it says nothing of what the file holds."""
+    is_damage = number in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+    with (
+        pytest.raises(CacheError if is_damage else UnreadableError),
+        reading(tmp_path),
+    ):
+        raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EIO, "Input/output error", "/x"),
+        TimeoutError(errno.ETIMEDOUT, "Connection timed out"),
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        ImportError("libx.so: failed to map segment", path="/x/lib.cpython-311.so"),
+    ],
+)
+def test_what_the_machine_refuses_is_told_with_what_helps(error, wrapped):
+    """Also if a library has made another error of it."""
+    if wrapped:
+        try:
+            try:
+                raise error
+            except type(error):
+                raise ValueError("of a library")  # noqa: B904 - as libraries do
+        except ValueError as outer:
+            error = outer
+    what, _, helps = machine_problem(error).rpartition("; ")
+    assert what
+    assert helps
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), ImportError("x"), KeyError("x"), None])
+def test_other_errors_are_not_the_machine(error):
+    """They are bugs, or caught before."""
+    assert machine_problem(error) == ""
+
+
+def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
+    """What was there stays as it was."""
+    before = os.umask(0)
+    try:
+        (tmp_path / "a").mkdir()
+        make_private(tmp_path / "a" / "b" / "c")
+        make_private(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o777, 0o700, 0o700]
+    (tmp_path / "file").touch()
+    for name in ("file", "file/below"):
+        with pytest.raises(OSError, match="file"):
+            make_private(tmp_path / name)

@@ -118,9 +118,14 @@ def test_a_host_without_a_file_in_projects_says_so(client):
 
 
 def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
-    """Hosts keep secrets there."""
+    """Hosts keep secrets there, and a umask may leave them to everybody."""
     path = tmp_path / "a" / "b" / "settings.json"
-    assert Change.plan(path, [ENTRY]).write() is None
+    before = os.umask(0)
+    try:
+        assert Change.plan(path, [ENTRY]).write() is None
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in path.parents[:2]] == [0o700, 0o700]
     assert path.read_text() == ENTRY.text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert others(path) == []
@@ -254,7 +259,7 @@ def test_the_diff_shows_what_changes_and_hides_nothing(config):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
 def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(config):
-    """Whole, and the next run does what is left to do."""
+    """Whole, and the next run does what is left to do and leaves nothing behind."""
     for step in range(1, 60):
         for path in config.parent.iterdir():
             path.unlink()
@@ -266,6 +271,7 @@ def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(config):
         change = Change.plan(config, [ENTRY])
         assert not change.is_needed or change.write().read_bytes() == OLD
         assert config.read_bytes() == wanted
+        assert set(others(config)) <= {"settings.json.skillsearch.bak"}
         if code == 0:
             break
         assert code == -signal.SIGKILL

@@ -1,0 +1,318 @@
+"""States of a machine by commands: each ends in an answer, or in a message that says what helps."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and mounts as on Linux")
+PACKAGE_FOLDER = Path(skillsearch.__file__).parents[1]
+DOCUMENTED = (0, 1, 2, 3, 4)
+EVENT = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": "Fill in the PDF form."})
+INITIALIZE = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "tests", "version": "1"},
+        },
+    }
+)
+
+PROGRAM = """
+import ctypes, json, os, resource, sys
+state = json.loads(sys.argv[1])
+for name, value in state.get("limits", {}).items():
+    resource.setrlimit(getattr(resource, name), (value, value))
+for number in state.get("full", ()):
+    os.dup2(os.open("/dev/full", os.O_WRONLY), number)
+for number in state.get("closed", ()):
+    os.close(number)
+if "umask" in state:
+    os.umask(state["umask"])
+if "gone" in state:
+    os.mkdir(state["gone"])
+    os.chdir(state["gone"])
+    os.rmdir(state["gone"])
+sys.argv = ["skillsearch", *sys.argv[2:]]
+from skillsearch.cli import main
+main()
+"""
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+INDEX = "{home}/.cache/skillsearch/default"
+NAMELESS = ["unshare", "--user", "--map-user=4242"]
+FULL = (
+    'cp -a "$HOME/.cache" "$TMPDIR/saved" && mount -t tmpfs -o size=600k tmpfs "$HOME/.cache" && '
+    'cp -a "$TMPDIR/saved/." "$HOME/.cache" && cat /dev/zero >"$HOME/.cache/filled"'
+)
+READ_ONLY = 'mount --bind "$HOME" "$HOME" && mount -o remount,ro,bind "$HOME"'
+NO_SHARED = "mount -t tmpfs -o ro tmpfs /dev/shm"
+# What each state makes: variables, limits and streams of the process, what is run in a shell before
+# it, what runs it, and what is refused (`forbid`: nobody may read or write there).
+STATES = {
+    "nothing odd": {},
+    "HOME unset, user unknown": {"env": {"HOME": None}, "by": NAMELESS, "says": "Set HOME"},
+    "user unknown": {"by": NAMELESS},
+    "HOME empty": {"env": {"HOME": ""}},
+    "HOME relative": {"env": {"HOME": "home"}},
+    "HOME a tilde": {"env": {"HOME": "~"}},
+    "HOME a file": {"env": {"HOME": "{folder}/file"}},
+    "HOME missing": {"env": {"HOME": "{folder}/none/of/these"}},
+    "HOME a loop": {"env": {"HOME": "{folder}/loop"}},
+    "HOME too long": {"env": {"HOME": f"/{'long' * 70}"}},
+    "HOME of two lines": {"env": {"HOME": "{folder}/two\nlines"}},
+    "XDG folders are files": {
+        "env": {f"XDG_{kind}_HOME": "{folder}/file" for kind in ("CACHE", "CONFIG", "DATA")}
+    },
+    "names in ASCII": {"env": ASCII},
+    "names and output in ASCII": {"env": ASCII | {"PYTHONIOENCODING": "ascii:strict"}},
+    "output in ASCII": {"env": {"PYTHONIOENCODING": "ascii:strict"}},
+    "unknown locale": {"env": {"LC_ALL": "xx_YY.NONE", "TZ": "No/Where"}},
+    "8 open files": {"limits": {"RLIMIT_NOFILE": 8}, "says": "ulimit -n"},
+    "20 open files": {"limits": {"RLIMIT_NOFILE": 20}, "says": "ulimit -n"},
+    "150 MB of memory": {"limits": {"RLIMIT_AS": 150 << 20}},
+    "400 MB of memory": {"limits": {"RLIMIT_AS": 400 << 20}},
+    "no file may grow": {"limits": {"RLIMIT_FSIZE": 0}},
+    "no process more": {"limits": {"RLIMIT_NPROC": 0}},
+    "CURRENT forbidden": {"forbid": f"{INDEX}/CURRENT", "says": "permissions"},
+    "manifest forbidden": {"forbid": f"{INDEX}/generations/*/manifest.json", "says": "permissions"},
+    "parts forbidden": {"forbid": f"{INDEX}/generations/*/*.npy", "says": "permissions"},
+    "generations forbidden": {"forbid": f"{INDEX}/generations", "says": "permissions"},
+    "request forbidden": {"forbid": f"{INDEX}/request.json", "says": "permissions"},
+    "index forbidden": {"forbid": INDEX, "says": "permissions"},
+    "home forbidden": {"forbid": "{home}", "says": "ermission"},
+    "disk full": {"within": FULL},
+    "disk read-only": {"within": READ_ONLY},
+    "no /dev/shm": {"within": NO_SHARED},
+    "no folder for temporary files": {"env": {"TMPDIR": "/none"}},
+    "working folder gone": {"gone": "{folder}/gone"},
+    "stdin closed": {"closed": [0]},
+    "stdout closed": {"closed": [1]},
+    "stdout full": {"full": [1]},
+    "stderr closed": {"closed": [2]},
+    "stderr full": {"full": [2]},
+    "no stream at all": {"closed": [0, 1, 2]},
+    "times in 1930": {"time": -1_262_304_000},
+    "times in the year 10000": {"time": 253_402_300_800},
+    "PATH empty": {"env": {"PATH": ""}},
+    "umask 000": {"umask": 0},
+}
+COMMANDS = {
+    "index": ["index"],
+    "query": ["query", "fill in a PDF form", "--json"],
+    "list": ["list"],
+    "families": ["families"],
+    "show": ["show", "fill-日本", "--body"],
+    "prompt": ["prompt", "fill in a PDF form"],
+    "hook": ["hook"],
+    "status": ["status"],
+    "doctor": ["doctor"],
+    "validate": ["validate", "{skills}"],
+    "audit": ["audit"],
+    "mcp": ["mcp"],
+    "daemon": ["daemon", "status"],
+    "cache": ["cache"],
+    "env": ["env", "list"],
+    "budget": ["budget"],
+    "library": ["library", "list"],
+    "enrich": ["enrich", "--list"],
+    "eval": ["eval", "{skills}", "--self", "--system", "bm25"],
+    "add": ["add", "{skills}"],
+    "remove": ["remove", "{skills}"],
+    "update": ["update", "--yes"],
+    "setup": ["setup", "--yes"],
+    "mcp-config": ["mcp-config", "claude-code"],
+    "run": ["run", "fill-日本", "--executor", "local", "--", "true"],
+    "tune": ["tune", "--out", "{folder}/model", "--minutes", "0.01"],
+    "completion": ["completion", "bash"],
+    "find": ["find", "pdf"],
+    "ui": ["ui"],
+    "watch": ["watch"],
+}
+ENDLESS = ("ui", "watch")
+"""Commands that end when they are interrupted."""
+PAIRS = [(state, command) for state in STATES for command in COMMANDS]
+FAST = [
+    *((state, "query") for state in STATES),
+    *((state, "index") for state in list(STATES)[::5]),
+]
+STRIDE = int(os.environ.get("SKILLSEARCH_TEST_STRIDE", "7"))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """Make a home with an index of three skills, one of whose names is not ASCII."""
+    folder = tmp_path_factory.mktemp("states")
+    skills = folder / "skills"
+    for name, description in (
+        ("fill-日本", "Fill in PDF forms."),
+        ("tea", "Make green tea."),
+        ("plants", "Water the plants on the balcony."),
+    ):
+        (skills / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: {description}\n---\nDo it.\n"
+        (skills / name / "SKILL.md").write_text(text, encoding="utf-8")
+    (folder / "home").mkdir()
+    done = start(folder, {}, ["index", str(skills), "--model", "hashing"])
+    assert done.communicate()[1] == b""
+    return folder
+
+
+def start(folder, state, arguments):
+    """Start a command in a state of the machine."""
+
+    def filled(text):
+        return text.replace("{folder}", str(folder)).replace("{home}", f"{folder}/home")
+
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": f"{folder}/home",
+        "TMPDIR": f"{folder}",
+        "XDG_RUNTIME_DIR": f"{folder}/runtime",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(PACKAGE_FOLDER),
+        "SKILLSEARCH_READER": "off",
+        "SKILLSEARCH_DAEMON": "off",
+    }
+    env |= {name: value and filled(value) for name, value in state.get("env", {}).items()}
+    known = {key: state[key] for key in ("limits", "full", "closed", "umask") if key in state}
+    known |= {"gone": filled(state["gone"])} if "gone" in state else {}
+    before = state.get("by", [])
+    if "within" in state:
+        before = ["unshare", "-rm", "sh", "-c", f'{state["within"]}\nexec "$@"', "sh"]
+    return subprocess.Popen(
+        [*before, sys.executable, "-c", PROGRAM, json.dumps(known), *map(filled, arguments)],
+        cwd=folder,
+        env={name: value for name, value in env.items() if value is not None},
+        preexec_fn=forgo_power if "forbid" in state else None,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def forgo_power():
+    """Have permissions bind root too, from the next program on."""
+    import ctypes
+
+    for capability in (1, 2):  # to override permissions, and to read and search despite them
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+
+
+@pytest.fixture
+def place(template, tmp_path):
+    """Copy the home; the skills stay where they were indexed."""
+    shutil.copytree(template / "home", tmp_path / "home", symlinks=True)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    yield tmp_path
+    for path in (tmp_path / "home").rglob("*"):
+        with suppress(OSError):
+            path.chmod(0o700)
+
+
+def made(folder, state):
+    """Bring the disk into a state."""
+    if "time" in state:
+        for path in (folder / "home").rglob("*"):
+            os.utime(path, (state["time"], state["time"]))
+    forbidden = []
+    if "forbid" in state:
+        pattern = state["forbid"].replace("{home}", "home")
+        forbidden = [(path, path.stat().st_mode) for path in folder.glob(pattern)]
+        assert forbidden
+    for path, _ in forbidden:
+        path.chmod(0)
+    return forbidden
+
+
+def require(state):
+    """Skip a state that cannot be made here."""
+    before = state.get("by", ["unshare", "-rm"] if "within" in state else None)
+    if before and (
+        not shutil.which(before[0])
+        or subprocess.run([*before, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no user namespaces on this system")
+
+
+def walk(template, place, state, arguments, stdin, *, is_endless=False):
+    """Run a command in a state, and check what holds in all of them."""
+    require(state)
+    forbidden = made(place, state)
+    arguments = [one.replace("{skills}", f"{template}/skills") for one in arguments]
+    process = start(place, state, arguments)
+    if is_endless:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=3)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(f"{stdin}\n".encode(), timeout=120)
+    for path, mode in forbidden:
+        path.chmod(mode)
+    told = (output + errors).decode("utf-8", "replace")
+    codes = (*DOCUMENTED, 130) if is_endless else DOCUMENTED
+    assert process.returncode in codes, (process.returncode, told)
+    for word in ("Traceback", "is a bug", "damaged", "building it anew"):
+        assert word not in told
+    is_heard = not {1, 2} & {*state.get("closed", ()), *state.get("full", ())}
+    assert told or not process.returncode or not is_heard
+    return process.returncode, told
+
+
+@pytest.mark.parametrize(("state", "command"), FAST)
+def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, state, command):
+    """And the index is afterwards the one that it was."""
+    given, folder = STATES[state], place / "home/.cache/skillsearch/default"
+    before = (folder / "CURRENT").read_text()
+    code, told = walk(template, place, given, COMMANDS[command], "")
+    assert (folder / "CURRENT").read_text() == before
+    if code == 0 and command == "query" and "HOME" not in given.get("env", {}):
+        is_heard = not {1} & {*given.get("closed", ()), *given.get("full", ())}
+        assert "fill-" in told or not is_heard
+    if code:
+        assert given.get("says", "") in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("state", "command"), PAIRS[::STRIDE])
+def test_every_command_ends_so_in_every_state(template, place, state, command):
+    """None of them hangs, either."""
+    stdin = {"hook": EVENT, "mcp": INITIALIZE}.get(command, "")
+    is_endless = command in ENDLESS
+    walk(template, place, STATES[state], COMMANDS[command], stdin, is_endless=is_endless)
+
+
+def test_skills_are_the_same_in_every_locale(template, place):
+    """Names on disk are UTF-8, whatever the locale says."""
+    _, expected = walk(template, place, {}, ["list"], "")
+    _, told = walk(template, place, STATES["names in ASCII"], ["list"], "")
+    assert "fill-\\u65e5\\u672c" in told or "fill-日本" in told
+    assert len(told.splitlines()) == len(expected.splitlines()) == 3
+    code, told = walk(template, place, STATES["names in ASCII"], ["status"], "")
+    assert code == 0, told
+
+
+def test_folders_of_ours_are_private_whatever_the_umask(template, place):
+    """Those above them that have to be made too."""
+    shutil.rmtree(place / "home")
+    (place / "home").mkdir()
+    add = ["add", f"{template}/skills"]
+    code, told = walk(template, place, {"umask": 0}, add, "")
+    assert code == 0, told
+    folders = [path for path in (place / "home").rglob("*") if path.is_dir()]
+    assert folders
+    assert [path for path in folders if path.stat().st_mode & 0o077] == []
