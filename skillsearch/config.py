@@ -219,14 +219,16 @@ def load_settings(
     return settings
 
 
-def load_setting(key: str) -> Any:
+def load_setting(key: str, index_dir: str | Path | None = None) -> Any:
     """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
 
-    Those are read that decide which files count for it. Fails as `load_settings` does.
+    Those are read that decide which files count for it, perhaps for another index than they name.
+    Fails as `load_settings` does.
     """
     names = {f"{PREFIX}{one}" for one in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
-    return getattr(load_settings(variables=variables), key)
+    flag = str(index_dir) if index_dir else None
+    return getattr(load_settings(variables=variables, index_dir=flag), key)
 
 
 def default_index_dir() -> Path:

@@ -44,8 +44,8 @@ class LibraryOptions(TypedDict, total=False):
     """Options of `SkillLibrary.from_roots`, for all that make a library of folders themselves."""
 
     index_dir: str | Path | None
-    model: str
-    languages: Languages
+    model: str | None
+    languages: Languages | None
     trust: str | Sequence[str]
     reader: str | None
     strict: bool

@@ -25,7 +25,6 @@ from skillsearch.errors import (
     require_installed,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import EXECUTORS
@@ -79,9 +78,8 @@ def mcp_command(asked: Asked) -> None:
         chosen = select_executor(asked.executor or "auto")
         for sentence in chosen.capabilities().not_isolated:
             app.LOGGER.info("Commands run by the executor %s: %s", chosen.name, sentence)
-        policy = CommandPolicy(asked.settings.allowed_commands, asked.settings.denied_commands)
         artifacts = FolderArtifacts(cache_dir() / "artifacts")
-        runner = SkillRunner(chosen, artifacts=artifacts, policy=policy)
+        runner = SkillRunner(chosen, artifacts=artifacts)
     tools = SessionTools(asked.toolset, served, runner)
     listener = None if asked.address is None else _listen(asked)
     with runner or nullcontext():

@@ -19,7 +19,6 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
-from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import EXECUTORS
@@ -205,7 +204,6 @@ def _run(asked: Asked) -> tuple[types.RunResult, list[Path], list[str], list[str
         artifacts=collected,
         host_folders=folders,
         skill_folder=lambda name: Path(library.find(name).path).parent,
-        policy=CommandPolicy(settings.allowed_commands, settings.denied_commands),
         limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
     )
     with closing(runner):

@@ -20,7 +20,7 @@ from skillsearch.config import Settings, cache_dir, default_index_dir, load_sett
 from skillsearch.daemon import client
 from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
-from skillsearch.hosts.table import hosts
+from skillsearch.hosts.table import hosts, readers_of_fields
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
@@ -138,8 +138,8 @@ def doctor_command(asked: Asked) -> int:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=app.EXISTING)
 @option(
     "--for host",
-    "The host that the skills are for, whose own fields are notes. [default: any]",
-    type=app.Choice(tuple(hosts())),
+    "The host that the skills are for, or 'spec' for none. [default: any host]",
+    type=app.Choice(("spec", *hosts())),
     metavar="HOST",
 )
 @app.as_json
@@ -147,12 +147,12 @@ def validate_command(asked: Asked) -> int:
     """Check skills against the Agent Skills specification.
 
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
-    errors.
+    errors. What a host reads and the specification does not know is a note.
     """
     from skillsearch.reports.health import validate_paths
 
-    fields = hosts()[asked.host].get("fields", ()) if asked.host else ()
-    checked, findings = validate_paths(asked.paths, fields)
+    readers = None if asked.host == "spec" else readers_of_fields(asked.host)
+    checked, findings = validate_paths(asked.paths, readers)
     counts = _report(findings, findings, checked, as_json=asked.as_json)
     return INVALID if counts["error"] else 0
 

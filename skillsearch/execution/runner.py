@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from skillsearch.config import load_setting
 from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError, explained
 from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
@@ -40,12 +41,14 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         """Choose who runs commands, and what these may use.
 
         The workspaces are closed with the runner. Inputs may come from the `host_folders` of this
-        machine, and from skills that were run here or that `skill_folder` finds.
+        machine, and from skills that were run here or that `skill_folder` finds. The policy is by
+        default that of the settings.
         """
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
-        self._policy = policy or CommandPolicy()
+        lists = (load_setting(f"{kind}_commands") for kind in ("allowed", "denied"))
+        self._policy = policy or CommandPolicy(*lists)
         self._limits = limits or types.Limits()
         self._folders: dict[str, Path] = {}
         self._stager = InputStager(artifacts, tuple(host_folders), skill_folder or self._folder)

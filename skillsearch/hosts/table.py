@@ -29,6 +29,15 @@ def with_key(key: str) -> Rows:
     return {name: row for name, row in hosts().items() if key in row}
 
 
+def readers_of_fields(host: str | None = None) -> dict[str, list[str]]:
+    """Return which hosts, or whether that one, read each field beyond the specification."""
+    readers: dict[str, list[str]] = {}
+    for name, row in with_key("fields").items():
+        for key in row["fields"] if host in (None, name) else ():
+            readers.setdefault(key, []).append(name)
+    return readers
+
+
 def title_of(host: str) -> str:
     """Return the name of a host as it is written."""
     return str(hosts()[host]["title"])

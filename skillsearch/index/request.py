@@ -7,10 +7,12 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
+from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.places import up_to_project
@@ -188,6 +190,33 @@ def key_of(root: Path | str) -> str:
         return os.path.realpath(folder)
     except ValueError:  # No system can name it.
         return str(folder)
+
+
+class HowMade(TypedDict):
+    """What an index is made with."""
+
+    model: str
+    languages: Languages
+    with_body: bool
+
+
+def how_made(
+    index_dir: str | Path | None,
+    model: str | None,
+    languages: Languages | None,
+    *,
+    with_body: bool | None = None,
+) -> HowMade:
+    """Return what an index in a folder, or in one of the cache, is made with.
+
+    What is None is asked of the settings.
+    """
+    ask = partial(load_setting, index_dir=index_dir or cache_dir())
+    return {
+        "model": ask("model") if model is None else model,
+        "languages": ask("languages") if languages is None else languages,
+        "with_body": ask("fields") == "full" if with_body is None else with_body,
+    }
 
 
 def trust_by_root(given: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:

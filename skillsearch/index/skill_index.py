@@ -30,7 +30,7 @@ from skillsearch.index.names import (
     with_handles,
 )
 from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.request import IndexRequest, how_made, trust_by_root
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries
@@ -86,6 +86,7 @@ class SkillIndex:
         self._embedders = QueryEmbedders(embedders, device=device)
         self._readers = readers or Readers(device=device)
         self._calibration = calibration or default_calibration()
+        self.threshold: float | None = None  # of searches that are given none
 
     @classmethod
     def from_roots(
@@ -93,15 +94,17 @@ class SkillIndex:
         roots: str | Path | Iterable[str | Path],
         *,
         index_dir: str | Path | None = None,
-        model: str = "onnx",
-        with_body: bool = True,
-        languages: Languages = "auto",
+        model: str | None = None,
+        with_body: bool | None = None,
+        languages: Languages | None = None,
         trust: str | Sequence[str] = (),
         device: str | None = None,
         examples: ExampleBook | None = None,
         progress: Progress | None = None,
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
+
+        What is None is asked of the settings: model, fields, languages and device.
 
         Args:
             roots: One folder, or several in order of precedence; each may be an archive, or the
@@ -115,7 +118,7 @@ class SkillIndex:
                 `skillsearch.types.TRUSTS`. By default archives and URLs are ``fetched``, and
                 folders ``vetted``, since you name them.
             device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
-                ``mps``, ``auto``; None to ask the settings. Vectors mean the same on all.
+                ``mps``, ``auto``. Vectors mean the same on all.
             examples: Which example requests skills get; by default those of the user, of the
                 package, and those that skills bring themselves.
             progress: Called with the stage, how many are done, and how many there are.
@@ -130,12 +133,15 @@ class SkillIndex:
 
         given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(given)
-        place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
-        given_trust = trust_by_root(trust, given)
-        request = IndexRequest(paths, model, with_body, sources, languages, given_trust)
+        made = how_made(index_dir, model, languages, with_body=with_body)
+        place = Path(index_dir) if index_dir else config.index_dir_for(paths, made["model"])
+        known = trust_by_root(trust, given)
+        request = IndexRequest(paths, sources=sources, trust=known, **made)
         options: IndexOptions = {"device": device, "progress": progress}
         options |= {"examples": examples} if examples else {}
-        return cls.build(request, place.absolute(), **options)[0]
+        index, _ = cls.build(request, place.absolute(), **options)
+        index.threshold = config.load_setting("threshold", place)
+        return index
 
     @classmethod
     def build(
@@ -172,11 +178,14 @@ class SkillIndex:
         place = Path(index_dir) if index_dir else config.load_settings().index_dir
         folder = IndexFolder(place.absolute())
         if opened := open_current(folder):
-            return cls(folder, opened)
-        if IndexRequest.load(folder.path) is None or not folder.exists():
+            index = cls(folder, opened)
+        elif IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
-        logger.warning("The index in %s cannot be used any more; building it anew.", folder.path)
-        return cls.build(_change(folder.path, how="keep"), folder.path)[0]
+        else:
+            logger.warning("The index in %s cannot be used any more; building it anew.", place)
+            index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
+        index.threshold = config.load_setting("threshold", index_dir)
+        return index
 
     @property
     def folder(self) -> Path:
@@ -317,8 +326,9 @@ class SkillIndex:
         Args:
             query: What is to be done, in words.
             n: How many skills at most, those that may fit included: the best first, ties by id.
-            threshold: Lowest accepted score, below which nothing may fit; by default 0.65 for
-                ``hybrid``, whose score is a probability, and 0 for the other systems.
+            threshold: Lowest accepted score, below which nothing may fit; by default that of the
+                settings, or else 0.65 for ``hybrid``, whose score is a probability, and 0 for the
+                other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add why each hit has its score, and which channels voted in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
@@ -350,6 +360,8 @@ class SkillIndex:
         The seconds of each result are its share of all.
         """
         started = time.perf_counter()
+        if options.get("threshold") is None:
+            options["threshold"] = self.threshold
         requests = [SearchRequest(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
         reading = Reading.of(options.get("reader"), self._readers)

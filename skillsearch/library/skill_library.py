@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
+from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
-from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.request import IndexRequest, how_made, trust_by_root
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
@@ -77,8 +78,8 @@ class SkillLibrary:
         roots: str | Path | Iterable[str | Path],
         *,
         index_dir: str | Path | None = None,
-        model: str = "onnx",
-        languages: Languages = "auto",
+        model: str | None = None,
+        languages: Languages | None = None,
         trust: str | Sequence[str] = (),
         executor: Executor | None = None,
         reader: str | None = None,
@@ -91,15 +92,17 @@ class SkillLibrary:
         or brings it up to date; with an `executor` searches use the previous one until then, or
         words alone. A missing folder becomes a diagnostic, and `refresh` looks for it again. With
         `strict`, skills whose metadata are not as specified are left out, logged and diagnosed.
+        What is None is asked of the settings, as is the `threshold`.
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
         given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths = tuple(local_root(root) for root in given)
         known = trust_by_root(trust, given)
-        request = IndexRequest(paths, model, with_body=True, languages=languages, trust=known)
+        request = IndexRequest(paths, trust=known, **how_made(index_dir, model, languages))
         place = Path(index_dir).absolute() if index_dir else None
         library = cls(ScannedSource(request, place, executor), reader=reader)
+        library.threshold = load_setting("threshold", place or cache_dir())
         library.selection = (("strict", STRICT),) if strict else ()
         return library
 
@@ -259,8 +262,8 @@ class SkillLibrary:
     ) -> SearchResult:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
-        A `threshold` or `reader` of None is the library's, or else, for the reader, the one of the
-        settings; `include_hidden` is False by default; a `selection` is beside the library's.
+        A `threshold` or `reader` of None is the library's, or else the one of the settings;
+        `include_hidden` is False by default; a `selection` is beside the library's.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.

@@ -6,7 +6,7 @@ import os
 import platform
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
@@ -40,7 +40,7 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
-from skillsearch.skills.validator import FILE_NAMES, validate
+from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
 
@@ -374,11 +374,11 @@ def describe_root(root: Root) -> str:
 
 
 def validate_paths(
-    paths: Sequence[Path], host_fields: Collection[str] = ()
+    paths: Sequence[Path], readers: Readers | None = None
 ) -> tuple[int, tuple[Diagnostic, ...]]:
     """Check skills, or all below a folder; return their number and all problems in order.
 
-    `host_fields` are as for `validate`.
+    `readers` are as for `validate`.
     """
     checked = 0
     problems: list[Diagnostic] = []
@@ -394,7 +394,7 @@ def validate_paths(
             problems += met
         checked += len(skills)
         for skill in skills:
-            problems += validate(skill, host_fields)
+            problems += validate(skill, readers)
     return checked, tuple(problems)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -28,6 +28,10 @@ MAX_BODY_TOKENS = 5_000
 """The specification's advice on the body."""
 
 _UNKNOWN = "The specification has no field {!r}; nest it in 'metadata'."
+_READ = "The specification has no field {!r}; hosts that read it: {}."
+Readers = Mapping[str, Sequence[str]]
+"""The hosts that read each field that the specification does not know, by their names."""
+
 _CHARS_PER_TOKEN = 4
 _MAX_CHARS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 FILE_NAMES = ("SKILL.md", "skill.md")
@@ -39,26 +43,31 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-def validate(path: Path, host_fields: Collection[str] = ()) -> tuple[Diagnostic, ...]:
+def validate(path: Path, readers: Readers | None = None) -> tuple[Diagnostic, ...]:
     """Check a skill folder, or the SKILL.md in it, and return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
-    reference implementation, except where it rejects sound files or accepts broken ones. Fields
-    that the specification does not know and the host reads that the skill is for are notes.
+    reference implementation, except where it rejects sound files or accepts broken ones. For the
+    hosts that are `readers` of fields, what they read and the reference refuses is a note.
     """
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
     findings = _check_folder(folder, skill_md)
-    return tuple(_for_host(one, host_fields).at(shown) for one in findings)
+    if readers is not None:
+        known = {
+            _UNKNOWN.format(key): _READ.format(key, ", ".join(readers[key])) for key in readers
+        }
+        findings = (_for_hosts(one, known) for one in findings)
+    return tuple(one.at(shown) for one in findings)
 
 
-def _for_host(finding: Finding, host_fields: Collection[str]) -> Finding:
-    known = (_UNKNOWN.format(key) for key in host_fields)
-    if finding.code != "field-unknown" or finding.message not in known:
-        return finding
-    message = finding.message.replace("nest it in 'metadata'", "other hosts ignore it")
-    return finding._replace(severity="note", message=message)
+def _for_hosts(finding: Finding, known: Mapping[str, str]) -> Finding:
+    """Make a note of what hosts read; `known` has what to say in place of some messages."""
+    if finding.message in known or finding.code == "yaml-flow-style":
+        message = known.get(finding.message, finding.message)
+        return finding._replace(severity="note", message=message)
+    return finding
 
 
 def _error(code: str, message: str, line: int | None = None) -> Finding:
@@ -113,7 +122,7 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
         for duplicate in duplicates:
             yield duplicate._replace(severity="error")
         if line := front.find_flow_style(text, first_line=first_line):
-            message = "Lists and mappings in brackets are refused; write an item a line."
+            message = "The reference refuses lists and mappings in brackets; write an item a line."
             yield _error("yaml-flow-style", message, line)
     except ParseError as error:
         yield _error(error.code, str(error), error.line)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import skillsearch
 from skillsearch.cli.app import COMMANDS, EXIT_CODES, app
 from skillsearch.errors import SkillSearchError
-from skillsearch.hosts.table import hosts
+from skillsearch.hosts.table import hosts, readers_of_fields
 
 
 def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drinks):
@@ -225,15 +225,31 @@ def test_verbose_shows_where_an_unexpected_error_happened(failing):
     assert "raise error\nRuntimeError: a cog broke" in result.stderr
 
 
-def test_fields_of_a_host_are_notes_for_that_host_alone(cli, tmp_path, make_skill):
-    """Whatever the table says that it reads; a field that it does not know stays an error."""
+def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_specification(
+    cli, tmp_path, make_skill
+):
+    """Whatever the table says of fields, and brackets; a field of none of them stays an error."""
+
+    def found(*given):
+        record = json.loads(cli("validate", str(skill), *given, "--json").stdout)
+        return {
+            one["message"].split("'")[1] if one["code"] == "field-unknown" else one["code"]: one
+            for one in record["diagnostics"]
+        }
+
+    fields = readers_of_fields()
+    head = "".join(f"{field}: x\n" for field in (*fields, "unheard-of"))
+    skill = make_skill(tmp_path, "steep-tea", "Steep tea.")
+    head += "metadata: {author: me}\n"
+    skill.write_text(skill.read_text().replace("---\n", f"---\n{head}", 1))
     for host in hosts():
-        fields = [*hosts()[host].get("fields", ()), "unheard-of"]
-        head = "".join(f"{field}: x\n" for field in fields)
-        skill = make_skill(tmp_path / host, "steep-tea", "Steep tea.")
-        skill.write_text(skill.read_text().replace("---\n", f"---\n{head}", 1))
-        record = json.loads(cli("validate", str(skill), "--for", host, "--json").stdout)
-        found = {one["message"].split("'")[1]: one["severity"] for one in record["diagnostics"]}
-        assert found == {**dict.fromkeys(fields, "note"), "unheard-of": "error"}, host
-        plain = json.loads(cli("validate", str(skill), "--json").stdout)
-        assert plain["error"] == len(fields)
+        own = hosts()[host].get("fields", ())
+        expected = {field: "note" if field in own else "error" for field in fields}
+        rest = {"unheard-of": "error", "yaml-flow-style": "note"}
+        severities = {key: one["severity"] for key, one in found("--for", host).items()}
+        assert severities == expected | rest, host
+    plain = found()
+    assert {key for key, one in plain.items() if one["severity"] == "error"} == {"unheard-of"}
+    for field, readers in fields.items():
+        assert ", ".join(readers) in plain[field]["message"]
+    assert {one["severity"] for one in found("--for", "spec").values()} == {"error"}

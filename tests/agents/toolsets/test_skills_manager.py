@@ -127,7 +127,7 @@ def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("SKILLSEARCH_N", "many")
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", "maybe")
     assert manager.search_skills("compare two files")[0]["name"] == "file-diff"
     assert SkillsManager().list_skills() == []
     monkeypatch.setenv("SKILLSEARCH_ROOTS", "other")
