@@ -23,15 +23,20 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
 
 import skillsearch
+from skillsearch.hosts.table import writer_of
 
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 PACKAGES = (
@@ -130,13 +135,14 @@ class Host:
         self.home = Path(tempfile.mkdtemp(dir=tools.home))
         self.file = self.home / HOSTS[client][0]
         kept = {key: value for key, value in tools.environment.items() if key[:4] != "XDG_"}
-        place = f"{Path(sys.executable).parent}:{tools.node.parent}:{kept['PATH']}"
+        ours = (Path(sys.executable).parent, tools.bin, tools.node.parent)
+        place = ":".join([*map(str, ours), kept["PATH"]])
         # Gemini CLI starts no server in a folder that it does not trust.
         trust = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
         self._environment = {**kept, **trust, "HOME": str(self.home), "PATH": place}
 
-    def run(self, *command: str) -> str:
-        """Run one of its commands, or ours; return all its output."""
+    def run(self, *command: str, stdin: str = "", more: dict[str, str] | None = None) -> str:
+        """Run one of its commands, or ours, with more variables; return all its output."""
         program = self._bin / command[0]
         done = subprocess.run(
             [str(program) if program.exists() else command[0], *command[1:]],
@@ -144,12 +150,18 @@ class Host:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=TIMEOUT_S,
-            env=self._environment,
+            env=self._environment | (more or {}),
             cwd=self.home,
+            input=stdin,
         )
         if done.returncode:
             raise CheckFailedError(f"exit code {done.returncode}\n{done.stdout}")
         return done.stdout
+
+    def add(self, more: Mapping[str, object]) -> None:
+        """Add to its file, which is JSON."""
+        found = next(path for path in (self.file, self.file.with_suffix(".json")) if path.exists())
+        found.write_text(json.dumps(json.loads(found.read_text()) | more))
 
     def configure(self, *options: str) -> None:
         """Run `mcp-config` for it."""
@@ -183,6 +195,197 @@ def check_host(tools: Tools, client: str) -> str:
         if text is not None and client != "claude-code" and host.file.read_text() != text:
             raise CheckFailedError(f"{file} did not come back: {host.file.read_text()}")
     return f"{host.run(program, '--version').splitlines()[-1]}: {HOSTS[client][2]}"
+
+
+class Model(BaseHTTPRequestHandler):
+    """A model of each maker's protocol that asks for tools, until it hears of them; then it writes.
+
+    What it is sent lies in `asked`, the names of the tools that it was offered in `offered`.
+    """
+
+    asked: ClassVar[list[str]] = []
+    offered: ClassVar[set[str]] = set()
+    calls: ClassVar[dict[str, dict[str, str]]] = {}
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Know no models."""
+        self._send(b'{"data": [], "models": []}', "application/json")
+
+    def do_POST(self) -> None:
+        """Answer as the maker of the host does."""
+        given = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        text = json.dumps(given.get("messages") or given.get("input") or given.get("contents"))
+        tools = given.get("tools") or []
+        for one in [
+            *tools,
+            *(each for tool in tools for each in tool.get("functionDeclarations", ())),
+        ]:
+            self.offered.add(str(one.get("name") or one.get("function", {}).get("name")))
+        self.offered.discard("None")
+        self.asked.append(text)
+        is_told = re.search("tool_result|function_call_output|functionResponse|tool_call_id", text)
+        calls = {} if is_told else self.calls
+        kind = next(kind for kind in ANSWERS if kind in self.path)
+        events = ANSWERS[kind](calls)
+        if self.path.endswith(":generateContent"):
+            self._send(json.dumps(next(events)).encode(), "application/json")
+            return
+        lines = (
+            (f"event: {one['type']}\n" if "type" in one else "") + f"data: {json.dumps(one)}\n\n"
+            for one in events
+        )
+        self._send("".join(lines).encode(), "text/event-stream")
+
+    def _send(self, data: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+Calls = Mapping[str, Mapping[str, str]]
+
+
+def _messages(calls: Calls) -> Iterator[dict[str, Any]]:
+    """Answer as the Messages API of Anthropic."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
+    yield {"type": "message_start", "message": message | {"stop_reason": None, "usage": usage}}
+    parts: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (
+            {"type": "tool_use", "id": f"t{place}", "name": name, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(arguments)},
+        )
+        for place, (name, arguments) in enumerate(calls.items())
+    ]
+    text = {"type": "text_delta", "text": WRITTEN}
+    for place, (block, delta) in enumerate(parts or [({"type": "text", "text": ""}, text)]):
+        yield {"type": "content_block_start", "index": place, "content_block": block}
+        yield {"type": "content_block_delta", "index": place, "delta": delta}
+        yield {"type": "content_block_stop", "index": place}
+    reason = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
+    yield {"type": "message_delta", "delta": reason, "usage": {"output_tokens": 1}}
+    yield {"type": "message_stop"}
+
+
+def _responses(calls: Calls) -> Iterator[dict[str, Any]]:
+    """Answer as the Responses API of OpenAI."""
+    content = [{"type": "output_text", "text": WRITTEN, "annotations": []}]
+    items: list[dict[str, Any]] = [
+        {"type": "function_call", "id": f"f{name}", "call_id": name, "name": name}
+        | {"arguments": json.dumps(arguments)}
+        for name, arguments in calls.items()
+    ] or [{"type": "message", "id": "m", "role": "assistant", "content": content}]
+    response: dict[str, Any] = {
+        "id": "r",
+        "object": "response",
+        "output": items,
+        "status": "completed",
+    }
+    response["usage"] = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    yield {"type": "response.created", "response": response | {"output": []}}
+    for place, item in enumerate(items):
+        yield {"type": "response.output_item.done", "output_index": place, "item": item}
+    yield {"type": "response.completed", "response": response}
+
+
+def _contents(calls: Calls) -> Iterator[dict[str, Any]]:
+    """Answer as the API of Gemini."""
+    asks = [{"functionCall": {"name": name, "args": dict(args)}} for name, args in calls.items()]
+    content: dict[str, Any] = {"role": "model", "parts": asks or [{"text": WRITTEN}]}
+    candidate: dict[str, Any] = {"content": content, "finishReason": "STOP", "index": 0}
+    yield {"candidates": [candidate]}
+
+
+def _completions(calls: Calls) -> Iterator[dict[str, Any]]:
+    """Answer as the Chat Completions API of OpenAI."""
+    asks: list[dict[str, Any]] = [
+        {"index": place, "id": name, "type": "function"}
+        | {"function": {"name": name, "arguments": json.dumps(arguments)}}
+        for place, (name, arguments) in enumerate(calls.items())
+    ]
+    delta: dict[str, Any] = {"role": "assistant"}
+    delta |= {"tool_calls": asks} if asks else {"content": WRITTEN}
+    about = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    yield about | {"choices": [{"index": 0, "delta": delta}]}
+    reason = "tool_calls" if asks else "stop"
+    yield about | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+
+
+ANSWERS = {
+    "/messages": _messages,
+    "/responses": _responses,
+    "enerateContent": _contents,
+    "/chat/completions": _completions,
+}
+PROMPT, WRITTEN = "Write example requests, please.", '{"digest": "0", "examples": []}'
+SHELLS = ("Bash", "bash", "exec_command", "run_shell_command")
+FREE = {"request_user_input", "get_goal", "create_goal", "update_goal"}
+"""What is left of Codex with this model; hosts.toml says what others have."""
+
+
+def check_writer(tools: Tools, client: str) -> str:
+    """Have a host write as `enrich --command HOST` does, for a model that asks for tools.
+
+    It is called without what turns its tools off, too: then it has to offer some.
+    """
+    host, trap = Host(tools, client), tools.home / f"trap-{client}"
+    host.configure("--write")
+    touch = {"command": f"touch {trap}", "cmd": f"touch {trap}", "description": "x"}
+    calls: dict[str, dict[str, str]] = {name: touch for name in SHELLS}
+    calls |= {name: {"file_path": "/etc/passwd"} for name in ("read_file", "Read")}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        argv, plain = writer_of(client), PLAIN[client]
+        if client == "codex":
+            provider = f'{{name="m",base_url="{url}/v1",wire_api="responses",env_key="KEY"}}'
+            model = [
+                "-c",
+                "model_provider=m",
+                "-c",
+                "model=gpt-5.1",
+                "-c",
+                f"model_providers.m={provider}",
+            ]
+            argv, plain = [*argv[:-1], *model, "-"], [*plain[:-1], *model, "-"]
+        elif client == "opencode":
+            options: dict[str, Any] = {
+                "npm": "@ai-sdk/openai-compatible",
+                "models": {"m": {"name": "m"}},
+            }
+            options["options"] = {"baseURL": f"{url}/v1", "apiKey": "none"}
+            host.add({"model": "m/m", "provider": {"m": options}})
+        elif client == "gemini":
+            host.add({"security": {"auth": {"selectedType": "gemini-api-key"}}})
+        more = {name: url for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")}
+        more |= {name: "none" for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "KEY")}
+        for command in (plain, argv):
+            Model.asked.clear()
+            Model.offered.clear()
+            Model.calls = calls if command == argv else {}
+            trap.unlink(missing_ok=True)
+            said = host.run(*command, stdin=PROMPT, more=more)
+            if WRITTEN not in said or not any(PROMPT in one for one in Model.asked):
+                raise CheckFailedError(f"{shlex.join(command)}: no prompt, or no answer: {said}")
+            if command == plain and not Model.offered - FREE:
+                raise CheckFailedError(f"{shlex.join(plain)}: nothing shows that tools are off")
+        server.shutdown()
+    if Model.offered - FREE or trap.exists() or "root:" in "".join(Model.asked):
+        raise CheckFailedError(f"{shlex.join(argv)}: a model has tools: {Model.offered}")
+    return "a prompt on stdin, an answer, no tool"
+
+
+PLAIN = {
+    "claude-code": ["claude", "-p"],
+    "codex": ["codex", "exec", "--skip-git-repo-check", "-"],
+    "gemini": ["gemini", "--skip-trust"],
+    "opencode": ["opencode", "run"],
+}
 
 
 def check_plugin(tools: Tools) -> str:
@@ -284,6 +487,7 @@ def run_all(tools: Tools, *, hosts: bool) -> bool:
     if hosts:
         for client in HOSTS:
             report(f"host: {client}", (check_host, tools, client))
+            report(f"writer: {client}", (check_writer, tools, client))
         report("plugin of claude-code", (check_plugin, tools))
         return passed
     with tempfile.TemporaryDirectory() as folder:

@@ -359,10 +359,10 @@ def refuse(is_wrong: object, message: str) -> None:
         raise click.UsageError(message)
 
 
-def agrees(is_agreed: object, otherwise: str) -> bool:
+def agrees(is_agreed: bool, otherwise: str) -> bool:
     """Return whether something may be done: asked on a terminal, else by ``--yes``; or say so."""
     if is_agreed or (sys.stdin.isatty() and sys.stderr.isatty()):
-        return bool(is_agreed or click.confirm("Do this?", err=True))
+        return is_agreed or click.confirm("Do this?", err=True)
     say(otherwise)
     return False
 

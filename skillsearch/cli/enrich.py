@@ -16,7 +16,7 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @flag("--pending", "Print skills that have no examples, and what to write.")
 @option("--accept FILE|-", "Check and keep what was written.", type=click.File("rb"))
-@option("--command line CMD", "Have them written by this command: stdin to stdout, no shell.")
+@option("--command line CMD", "Have them written by this host or program, on stdin; no shell.")
 @flag("--list listing", "List what is kept; stale is what fits no skill of the index.")
 @flag("--forget", "Take away what is kept for NAMEs.")
 @flag("--stale", "With --forget: all that fits no skill of the index.")
@@ -39,7 +39,8 @@ def enrich_command(asked: Asked) -> int:
 
     Examples are what people would ask of a skill, in other words than its author's, so that it is
     found by them. Either an agent reads --pending and hands its answer to --accept, or a command
-    that you name reads the same on stdin, for eight skills at a time. Nothing else is called.
+    that you name reads the same on stdin, for eight skills at a time: a program, or a host, which
+    is then called without tools. Nothing else is called.
 
     What was written is checked, shown, and kept once you agree, in a file of yours; no skill is
     touched. Whatever ends the command, what was kept stays, and the next run goes on.

@@ -13,6 +13,7 @@ from skillsearch.cli.app import Asked, agrees, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
+from skillsearch.hosts.table import writer_of
 from skillsearch.index.opening import open_fresh
 from skillsearch.library.enrich import (
     ANSWER_TOKENS,
@@ -64,11 +65,13 @@ def enrich(asked: Asked) -> int:
 
 
 def _arguments(line: str) -> list[str]:
+    if argv := writer_of(line):
+        return argv
     try:
         argv = shlex.split(line)
     except ValueError as exc:
         raise click.UsageError(f"--command {line!r} cannot be read: {exc}.") from exc
-    refuse(not argv, "--command is empty; name a program, such as 'claude -p'.")
+    refuse(not argv, "--command is empty; name a host, such as claude-code, or a program.")
     return argv
 
 
@@ -107,10 +110,13 @@ def _have_written(
         return _tell([], [], asked, done=True)
     batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
     say(_price(batches))
+    is_host = argv == writer_of(asked.line)
+    if is_host:
+        say(f"to be called, in an empty folder: {shlex.join(argv)}")
     review, all_kept, all_refused = Review(index), list[Kept](), list[Refusal]()
     done = agrees(asked.yes, "Nothing was called. To do this, add --yes.")
     for batch in batches if done else ():
-        text = filtered(argv, ask_for(batch), asked.seconds)
+        text = filtered(argv, ask_for(batch), asked.seconds, is_elsewhere=is_host)
         answers, refused = read_answers(text)
         if not answers:
             said = one_line(text, 200) or "nothing"

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -144,7 +145,9 @@ def _serve(
         from skillsearch.mcp_server.server import SkillServer
     except ImportError as exc:  # an older mcp
         raise MissingDependencyError("mcp 2.3", "mcp", "The MCP server") from exc
-    server = SkillServer(thread, tools, tells_changes=watch)
+    # What is kept is the user's, so a client that may be somebody else's is not told how.
+    enriching = None if listener else partial(_enriching, served)
+    server = SkillServer(thread, tools, tells_changes=watch, enriching=enriching)
 
     async def serve(stop: anyio.Event) -> None:
         with watch_library(thread, served, server.tell_changed) if watch else nullcontext():
@@ -163,6 +166,15 @@ def _serve(
         bug = f"This is a bug in skillsearch, please report it: {exc!r}"
         say(f"Error: {machine_problem(exc) or bug}")
         return 1
+
+
+def _enriching(served: ServedLibrary) -> str:
+    from skillsearch.hosts.files import our_command
+    from skillsearch.library.enrich import instructions
+
+    is_named = served.roots or served.settings.sources.get("index_dir") == "flag"
+    place = ("--index-dir", str(served.index_dir)) if is_named else ()
+    return instructions(our_command(), place)
 
 
 def _warm(served: ServedLibrary) -> None:

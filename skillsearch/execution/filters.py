@@ -21,23 +21,30 @@ _TICK = 0.05
 _SHOWN_CHARS, _SHOWN_BYTES = 500, 4_000
 
 
-def filtered(argv: Sequence[str], text: str, seconds: float) -> str:
+def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bool = False) -> str:
     """Return what a program prints, given a text on stdin; nothing that it started is left.
 
-    An ExecutionError if it cannot be started, takes too long, prints too much, or fails; it shows
-    the end of what the program said on stderr.
+    If it is to be elsewhere, it runs in an empty folder, without the settings of a project. An
+    ExecutionError if it cannot be started, takes too long, prints too much, or fails; it shows the
+    end of what the program said on stderr.
     """
     name = one_line(argv[0], 80)
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as said,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
     ):
         given.write(text.encode("utf-8", "replace"))
         given.seek(0)
         with explained(ExecutionError, f"The program {name!r} cannot be started: %s."):
             process = subprocess.Popen(
-                argv, stdin=given, stdout=output, stderr=said, start_new_session=True
+                argv,
+                stdin=given,
+                stdout=output,
+                stderr=said,
+                cwd=empty if is_elsewhere else None,
+                start_new_session=True,
             )
         streams = (output.fileno(), said.fileno())
         try:

@@ -43,6 +43,18 @@ def title_of(host: str) -> str:
     return str(hosts()[host]["title"])
 
 
+def writer_of(name: str) -> list[str]:
+    """Return the command by which a host answers a prompt on stdin without tools; empty if unknown.
+
+    A host may be named as its program is.
+    """
+    for host, row in with_key("writes").items():
+        if name in (host, row["program"]):
+            folder = str(Path(__file__).parent)
+            return [word.replace("{hosts}", folder) for word in row["writes"]]
+    return []
+
+
 def folder_of(template: str) -> str:
     """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
     text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import skillsearch
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import NAME_WEIGHT
 from skillsearch.index.hubness import hubness
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, digest_of_skill
+from skillsearch.skills.parser import read_skill
 from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.safe_text import all_visible, one_line, visible
@@ -44,6 +48,7 @@ _QUOTED, _NAME_CHARS = 60, 400
 _SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|[\n。\uff01\uff1f]")
 _NO_REQUEST = re.compile(r"\w+://|\bwww\.|[`{}]|</?\w+[^<>]*>|\$\(|=>|\b\w+\(\)|&&|\|\|")
 """Addresses, code and markup."""
+_OURS = re.compile(r"\bskillsearch (enrich|index)\b")
 _HIDDEN = "it has hidden or control characters"
 
 ASK = f"""\
@@ -107,6 +112,13 @@ def ask_for(wanted: Iterable[Wanted]) -> str:
     )
     lines = (json.dumps(all_visible(record), ensure_ascii=False) for record in records)
     return "\n".join((ASK, *lines)) + "\n"
+
+
+def instructions(command: Sequence[str], options: Sequence[str] = ()) -> str:
+    """Return what our skill for agents says, with what starts skillsearch here, and its options."""
+    path = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills" / "SKILL.md"
+    body = read_skill(path, doc_id="", root=path.parent).body
+    return _OURS.sub(lambda found: shlex.join([*command, found[1], *options]), body)
 
 
 def key_of(document: Document) -> str:

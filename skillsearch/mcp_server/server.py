@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as mt
@@ -61,6 +62,11 @@ _USE = mt.Prompt(
         mt.PromptArgument(name="task", description="What is to be done with it."),
     ],
 )
+_ENRICH = mt.Prompt(
+    name="enrich_skills",
+    title="Write example requests for skills",
+    description="Has the model write requests for skills that lack them; you agree to each.",
+)
 
 
 class SkillServer(Server[Any]):
@@ -73,8 +79,12 @@ class SkillServer(Server[Any]):
         *,
         tells_changes: bool = False,
         patience: calls.Patience = calls.PATIENCE,
+        enriching: Callable[[], str] | None = None,
     ) -> None:
-        """Use tools and their library in a thread; if it `tells_changes`, call `tell_changed`."""
+        """Use tools and their library in a thread; if it `tells_changes`, call `tell_changed`.
+
+        `enriching` renders what tells an agent on this machine to write example requests.
+        """
         super().__init__(
             "skillsearch",
             version=__version__,
@@ -90,7 +100,10 @@ class SkillServer(Server[Any]):
         self._calls = calls.Calls(thread, tools, patience)
         self._resources = SkillResources(thread, tools.served, ttl_ms=ttl)
         self._resources.add_to(self)
-        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.has_prompt
+        self._enriching = enriching
+        prompts = [_SKILLS] * tools.has_prompt
+        if tools.name == "default":
+            prompts = [_FIND, _USE, *([_ENRICH] if enriching else [])]
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
             add("prompts/list", _Page, self._list_prompts)
@@ -180,6 +193,8 @@ class SkillServer(Server[Any]):
                 f"{given['task']}\n\nWhat a search for this task found:\n{found}\n\n"
                 "If one fits, load it with load_skill and follow it; if none does, go on without."
             )
+        elif prompt is _ENRICH and self._enriching:
+            text = self._enriching()
         else:
             body = await self._call(ctx, "load_skill", {"name": given["name"]})
             text = f"Follow this skill.\n\n{body}"

@@ -1,9 +1,17 @@
 """Tests of the prompts that people choose, and of the completion of skills' names."""
 
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
 import pytest
 from mcp import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+import skillsearch
+from skillsearch.library.enrich import instructions
 from skillsearch.mcp_server.server import MAX_COMPLETIONS
 from skillsearch.text.states import NO_HIT
 
@@ -57,6 +65,37 @@ def test_there_are_two_prompts(make_server, talk, drinks, mode):
         "Find a skill for a task": ("find_skill", {"task": True}),
         "Use a skill": ("use_skill", {"name": True, "task": False}),
     }
+
+
+def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
+    program, open_wire, drinks, index_dir
+):
+    """It is told the commands for the index that is served, and they keep what it writes."""
+    with program(drinks, "--index-dir", index_dir) as process:
+        wire = open_wire(process)
+        offered = wire.ask("prompts/list")["result"]["prompts"]
+        assert "enrich_skills" in [one["name"] for one in offered]
+        result = wire.ask("prompts/get", {"name": "enrich_skills"})["result"]
+        (message,) = result["messages"]
+    (pending,) = re.findall(r"^1\. `(.+ enrich .*--pending)`", message["content"]["text"], re.M)
+    argv = shlex.split(pending)
+    assert argv[argv.index("--index-dir") + 1] == str(index_dir)
+    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True)
+    assert {one["name"] for one in json.loads(done.stdout)["skills"]} == {
+        "brew-coffee",
+        "squeeze-lemons",
+        "steep-tea",
+    }
+
+
+def test_the_agent_reads_the_same_as_from_the_plugin():
+    """But for the command lines, of which none is left to the PATH."""
+    folder = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills"
+    body = (folder / "SKILL.md").read_text("utf-8").partition("\n---\n")[2].strip()
+    assert instructions(["skillsearch"]) == body
+    told = instructions(["/opt/my tools/skillsearch"], ["--index-dir", "/my index"])
+    assert "`skillsearch " not in told
+    assert "`'/opt/my tools/skillsearch' enrich --index-dir '/my index' --pending`" in told
 
 
 def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):
