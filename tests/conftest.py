@@ -1,5 +1,6 @@
 """Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
 
+import asyncio
 import gc
 import hashlib
 import importlib
@@ -60,6 +61,7 @@ NEEDS = {
     "root": "only root|who is not root",
 }
 """What tests need that not every machine has, and what tells of it in the reason for a skip."""
+WAIT_SECONDS = 120
 NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
@@ -369,6 +371,69 @@ def serve(runtime):
         thread.join(timeout=120)
         daemon.close()
         os.close(lock)
+
+
+@pytest.fixture
+def serve_library(monkeypatch):
+    """Serve the library of some roots, or else of an index."""
+    from skillsearch.config import load_settings
+    from skillsearch.mcp_server.served_library import ServedLibrary
+
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+
+    def make(*roots, index_dir=None):
+        return ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
+
+    return make
+
+
+@pytest.fixture
+def make_server(serve_library):
+    """Make a server over some roots or an index, used by a client in this process."""
+    from skillsearch.mcp_server.served_library import LibraryThread
+    from skillsearch.mcp_server.server import SkillServer
+    from skillsearch.mcp_server.session_tools import SessionTools
+
+    threads = []
+
+    def make(
+        *roots,
+        index_dir=None,
+        toolset="default",
+        call_seconds=60,
+        max_waiting=64,
+        runner=None,
+        **options,
+    ):
+        thread = LibraryThread(call_seconds, max_waiting)
+        threads.append(thread)
+        served = serve_library(*roots, index_dir=index_dir)
+        server = SkillServer(thread, SessionTools(toolset, served, runner), **options)
+        server.thread, server.served = thread, served
+        return server
+
+    yield make
+    for thread in threads:
+        thread.close()
+
+
+@pytest.fixture
+def talk(monkeypatch):
+    """Run a conversation with a server: what it is reached by, and what is said to it."""
+    from mcp import Client
+    from mcp.client import session
+
+    # After this long the client takes a server for an old one, however busy the machine is.
+    monkeypatch.setattr(session, "DISCOVER_TIMEOUT_SECONDS", WAIT_SECONDS)
+
+    def run(target, say, mode="auto"):
+        async def converse():
+            async with Client(target, mode=mode) as client:
+                return await say(client)
+
+        return asyncio.run(asyncio.wait_for(converse(), WAIT_SECONDS))
+
+    return run
 
 
 class Watched:

@@ -290,7 +290,8 @@ class RootChange:
             return f"It was indexed before: bring it back, or leave its skills out: {command}"
         if root not in self.roots:
             return f"It is a root of the settings ({self._source})."
-        if url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
+        url = sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/"))
+        if url and not Path(root).exists():
             return f"For a repository, name its archive: {url}"
         others = " ".join(shlex.quote(str(other)) for other in self.roots if other in usable)
         return f"Without it: skillsearch index {others}" if others else ""

@@ -468,6 +468,16 @@ def test_a_repository_is_told_the_url_of_its_archive(cli, typed, url):
     assert f"For a repository, name its archive: {url}" in result.stderr
 
 
+def test_what_lies_on_this_machine_is_no_repository(cli, make_skill):
+    """However much its path looks like one."""
+    path = make_skill("skills")
+    for name in ("skills/tea-timer/SKILL.md", path):
+        result = cli("index", name)
+        assert result.exit_code == 2
+        assert "name the one that holds it" in result.stderr
+        assert "archive" not in result.stderr
+
+
 @pytest.mark.parametrize(
     "args", [["index", ""], ["index", ".", ""], ["list", "--index-dir", ""], ["budget", ""]]
 )

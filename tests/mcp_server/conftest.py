@@ -1,6 +1,5 @@
 """A server to talk to: in this process, or as the program that a host starts."""
 
-import asyncio
 import json
 import os
 import queue
@@ -146,66 +145,3 @@ def wire(program, open_wire):
             yield open_wire(process)
 
     return start
-
-
-@pytest.fixture
-def serve_library(monkeypatch):
-    """Serve the library of some roots, or else of an index."""
-    from skillsearch.config import load_settings
-    from skillsearch.mcp_server.served_library import ServedLibrary
-
-    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
-
-    def make(*roots, index_dir=None):
-        return ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
-
-    return make
-
-
-@pytest.fixture
-def make_server(variables, serve_library):
-    """Make a server over some roots or an index, used by a client in this process."""
-    from skillsearch.mcp_server.served_library import LibraryThread
-    from skillsearch.mcp_server.server import SkillServer
-    from skillsearch.mcp_server.session_tools import SessionTools
-
-    threads = []
-
-    def make(
-        *roots,
-        index_dir=None,
-        toolset="default",
-        call_seconds=60,
-        max_waiting=64,
-        runner=None,
-        **options,
-    ):
-        thread = LibraryThread(call_seconds, max_waiting)
-        threads.append(thread)
-        served = serve_library(*roots, index_dir=index_dir)
-        server = SkillServer(thread, SessionTools(toolset, served, runner), **options)
-        server.thread, server.served = thread, served
-        return server
-
-    yield make
-    for thread in threads:
-        thread.close()
-
-
-@pytest.fixture
-def talk(monkeypatch):
-    """Run a conversation with a server: what it is reached by, and what is said to it."""
-    from mcp import Client
-    from mcp.client import session
-
-    # After this long the client takes a server for an old one, however busy the machine is.
-    monkeypatch.setattr(session, "DISCOVER_TIMEOUT_SECONDS", WAIT_SECONDS)
-
-    def run(target, say, mode="auto"):
-        async def converse():
-            async with Client(target, mode=mode) as client:
-                return await say(client)
-
-        return asyncio.run(asyncio.wait_for(converse(), WAIT_SECONDS))
-
-    return run
