@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from pydantic import Field, ValidationError
 
+from skillsearch.agents.arguments import checked
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
@@ -239,7 +240,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
     try:
-        args = SearchSkillsArgs(query=query, n=n, threshold=threshold)
+        args = checked(SearchSkillsArgs, {"query": query, "n": n, "threshold": threshold})
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
