@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import SkillSearchError
+from skillsearch.errors import QueryError, SkillSearchError
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
@@ -134,8 +134,8 @@ class Toolset:
     def specs(self, style: Style = "openai") -> list[dict[str, JsonValue]]:
         """Return the definitions of all tools, as they go into a request to a model."""
         keys = {"openai": "parameters", "anthropic": "input_schema"}
-        if style not in keys:
-            raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
+        if style not in tuple(keys):
+            raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")
         specs: list[dict[str, JsonValue]] = []
         for tool in self.tools():
             schema = arguments_schema(tool.arguments)

@@ -13,6 +13,7 @@ from typing import TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
+from skillsearch.callers import public
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
 from skillsearch.index.corpus import IndexSettings
@@ -44,6 +45,7 @@ Read = TypeVar("Read")
 TRIES = 5  # attempts of a reader that writers overtake
 
 
+@public(SearchRequest)
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
