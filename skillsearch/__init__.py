@@ -23,17 +23,18 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "RemoteIndex": "remote.remote_index",
-    "SkillIndex": "index.skill_index",
-    "SkillLibrary": "library.skill_library",
-    "SkillSession": "agents.session",
+    "RemoteIndex": "remote.remote_index", "SkillIndex": "index.skill_index",
+    "SkillLibrary": "library.skill_library", "SkillSession": "agents.session",
     "search_skills": "agents.default_tools",
-}
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used: some need numpy, faiss or pydantic."""
     if name not in __all__:
         raise AttributeError(f"module 'skillsearch' has no attribute {name!r}")
-    home = importlib.import_module(f"skillsearch.{_HOMES.get(name, 'types')}")
-    return getattr(home, name)
+    return getattr(importlib.import_module(f"skillsearch.{_HOMES.get(name, 'types')}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

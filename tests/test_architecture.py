@@ -10,7 +10,7 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"environ", "errors", "types"},
+    {"callers", "environ", "errors", "types"},
     {"text"},
     {
         "config",
@@ -83,7 +83,9 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "platformdirs": {"config"},
     "pydantic": {"cli.models", "evaluation.history", "mcp_server", "agents.toolsets"}
     | {"roots.skill_servers"}
-    | {f"agents.{name}" for name in ("default_tools", "failures", "run_tools", "tool")},
+    | {
+        f"agents.{name}" for name in ("arguments", "default_tools", "failures", "run_tools", "tool")
+    },
     "prompt_toolkit": {"cli.picker"},
     "pymilvus": {"remote.client"},
     "pydantic_ai": {"agents.integrations.pydantic_ai"},

@@ -13,7 +13,9 @@ from typing import TypedDict
 
 from pydantic import Field, ValidationError
 
+from skillsearch.agents.arguments import checked
 from skillsearch.agents.failures import problems_of
+from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
 from skillsearch.agents.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import QueryError, SkillNotFoundError
@@ -31,7 +33,6 @@ from skillsearch.types import Hit, JsonValue, Languages, SearchResult, Skill
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
-MAX_FILES = 200
 MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
 _MAX_NAME_CHARS = 256
@@ -149,12 +150,13 @@ class LibraryTools:
             chunks = [{"id": chunk.id, "description": chunk.description} for chunk in parts.chunks]
         else:
             body = visible(find_chunk(skill, args.chunk).content)
+        files = fold_files(loaded.files)
         record: _Record = {
             **overview(library, skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
-            "files": list(loaded.files[:MAX_FILES]),
-            "files_truncated": loaded.files_truncated or len(loaded.files) > MAX_FILES,
+            "files": files[:MAX_SHOWN_FILES],
+            "files_truncated": loaded.files_truncated or len(files) > MAX_SHOWN_FILES,
             "stale": loaded.stale,
         }
         optional: _Record = {
@@ -239,7 +241,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
     try:
-        args = SearchSkillsArgs(query=query, n=n, threshold=threshold)
+        args = checked(SearchSkillsArgs, {"query": query, "n": n, "threshold": threshold})
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc

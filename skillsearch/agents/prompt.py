@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -28,7 +29,8 @@ OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
 
 MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 4096
-MAX_SHOWN_FILES = 200  # files named below a body; a host asks for the others
+MAX_SHOWN_FILES = 50
+"""Lines for the files below a body; where there are more, the fullest folders take one each."""
 
 _OPTIONAL = ("location", "source")
 
@@ -160,6 +162,29 @@ def render_available(
     return _without_tags("\n".join([head, *lines]))
 
 
+def fold_files(files: Sequence[str]) -> list[str]:
+    """Return the paths of files, in order; of too many, the fullest folders with their counts."""
+    counts = dict.fromkeys(files, 1)
+    while len(counts) > MAX_SHOWN_FILES:
+        inside = Counter(_folder(path) for path in counts)
+        fullest = max((count for folder, count in inside.items() if folder), default=0)
+        if fullest < 2:
+            break
+        folded: dict[str, int] = {}
+        for path, count in counts.items():
+            folder = _folder(path)
+            place = folder if folder and inside[folder] == fullest else path
+            folded[place] = folded.get(place, 0) + count
+        counts = folded
+    return [f"{path} ({n:,} files)" if path[-1:] == "/" else path for path, n in counts.items()]
+
+
+def _folder(path: str) -> str:
+    """Return the folder of a file or of a folder, with a slash at its end; nothing at the top."""
+    above, slash, _ = path.rstrip("/").rpartition("/")
+    return above + slash
+
+
 def render_body(
     name: str,
     body: str,
@@ -182,6 +207,7 @@ def render_body(
             "Relative paths in this skill are relative to the skill directory.",
         ]
     if files or files_truncated:
+        files = fold_files(files)
         shown = files[:MAX_SHOWN_FILES]
         lines.append("\n<skill_resources>")
         lines += [f"<file>{html.escape(_path(file))}</file>" for file in shown]

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 from urllib.parse import quote, unquote
 
+from skillsearch.callers import public
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.types import JsonValue
 
@@ -93,9 +94,10 @@ class SessionOptions(TypedDict, total=False):
     agent: str
     lifetime: Lifetime
     max_loaded: int | None
-    clock: Callable[[], datetime]
+    clock: Callable[[], datetime] | None
 
 
+@public()
 class SkillSession:
     """The skills that one agent has loaded, kept in a host's state and nowhere else.
 
@@ -114,7 +116,7 @@ class SkillSession:
         agent: str = "",
         lifetime: Lifetime = "turn",
         max_loaded: int | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         if lifetime not in LIFETIMES:
             raise ValueError(f"lifetime is {lifetime!r}; use one of: {', '.join(LIFETIMES)}.")
@@ -124,10 +126,13 @@ class SkillSession:
         self.agent = agent
         self._lifetime = lifetime
         self._max_loaded = max_loaded
-        self._clock = clock
+        self._clock = clock or utc_now
         adopted = self._apply(self._adopting() if agent else {})
         evicted = self._surplus(self._order())
         self.opening = StateDelta(adopted | self._drop(evicted), evicted)
+
+    def __repr__(self) -> str:
+        return f"<SkillSession with {len(self._order())} loaded skills>"
 
     @classmethod
     def from_json(cls, text: str, **options: Unpack[SessionOptions]) -> SkillSession:

@@ -9,23 +9,21 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import SkillSearchError, StorageError, machine_problem
+from skillsearch.errors import QueryError, SkillSearchError, StorageError, machine_problem
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
-Arguments = Mapping[str, JsonValue] | str | None
-"""Arguments of a call, or their JSON text; None or blank text for none."""
-
 Query = Annotated[
     str,
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
@@ -41,7 +39,6 @@ _SCHEMAS = frozenset(
 )
 _NULL = {"type": "null"}
 
-MAX_ARGUMENTS_CHARS = 1 << 20
 _MAX_NAME_CHARS = 64
 _NEAREST_NAMES = 5
 _RUNNING = {"skill_run": "skill_load", "run_skill_script": "read_skill_file"}
@@ -137,8 +134,8 @@ class Toolset:
     def specs(self, style: Style = "openai") -> list[dict[str, JsonValue]]:
         """Return the definitions of all tools, as they go into a request to a model."""
         keys = {"openai": "parameters", "anthropic": "input_schema"}
-        if style not in keys:
-            raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
+        if style not in tuple(keys):
+            raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")
         specs: list[dict[str, JsonValue]] = []
         for tool in self.tools():
             schema = arguments_schema(tool.arguments)
@@ -166,14 +163,14 @@ class Toolset:
                 if tool is None:
                     return _unknown_tool(name, list(tools))
                 try:
-                    checked = tool.arguments.model_validate(_parsed(arguments))
+                    given = checked(tool.arguments, arguments)
                 except ValueError as error:
                     told = isinstance(error, ValidationError) and problems_of(error)
                     message = f"{tool.name} cannot use these arguments."
                     next_step = "Call it again with arguments that fit its definition."
                     problems = told or [str(error)]
                     return failure("invalid-arguments", message, next_step, problems=problems)
-                result = tool.function(checked)
+                result = tool.function(given)
                 return result if isinstance(result, Deferred) else _answer(result)
 
         return self._guarded(name, begin)
@@ -272,25 +269,6 @@ def _answer(result: JsonValue) -> Answer:
     shown = all_visible(result)
     json.dumps(shown, allow_nan=False)
     return {"result": shown}
-
-
-def _parsed(arguments: Arguments) -> Any:
-    """Return arguments as a mapping; what a host passes may be anything, else a `ValueError`."""
-    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
-        return {}
-    if isinstance(arguments, Mapping):
-        return dict(arguments)
-    if not isinstance(arguments, str | bytes):
-        raise ValueError(f"the arguments are not an object but {type(arguments).__name__}")
-    if len(arguments) > MAX_ARGUMENTS_CHARS:
-        raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the arguments are not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError("the arguments are JSON, but not an object")
-    return value
 
 
 def _unknown_tool(name: object, names: list[str]) -> Answer:

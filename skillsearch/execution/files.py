@@ -155,8 +155,8 @@ def relative_parts(path: str, what: str) -> tuple[str, ...]:
     A `WorkspaceError` that begins with `what` refuses what `confine` does, and invalid Unicode.
     """
     try:
-        if not is_utf8(path):
-            raise UnsafePathError("it is not UTF-8")
+        if not is_utf8(path) or "\\" in path:
+            raise UnsafePathError("it is not UTF-8, or of Windows")
         return confine(path.replace("%", "%25")).parts
     except UnsafePathError as error:
         raise WorkspaceError(

@@ -22,19 +22,21 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
     """Check an untrusted path inside a skill and return it decoded, without empty and ``.`` parts.
 
-    Percent-encoding is decoded once. The path must lie in one of the `folders` if any are given, in
-    exactly this case. This looks at the text only; `open_in_skill` enforces it on the file system.
+    Percent-encoding is decoded once, and a backslash separates folders as on Windows. The path must
+    lie in one of the `folders` if any are given, in exactly this case. This looks at the text only;
+    `open_in_skill` enforces it on the file system.
     An unsafe path raises `UnsafePathError`.
     """
     is_encoded = "%" in relative and len(relative) <= _MAX_ENCODED_CHARS
     decoded = unquote(relative, errors="surrogateescape") if is_encoded else relative
+    decoded = decoded.replace("\\", "/")
     parts = decoded.split("/")
     rules = {
         f"has more than {MAX_PATH_CHARS} characters": len(decoded) > MAX_PATH_CHARS,
         "holds characters that no file name should have": (
             _CONTROL.search(decoded) or not _is_encodable(decoded)
         ),
-        "is written in the manner of Windows": "\\" in decoded or _DRIVE.match(decoded),
+        "begins with a drive of Windows": _DRIVE.match(decoded),
         "is absolute": decoded.startswith("/"),
         "climbs with '..'": ".." in parts,
         "names no file": not any(part not in {"", "."} for part in parts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
@@ -32,6 +33,9 @@ _MAX_NAME_CHARS, _NAME_CHARS, _MOST_LISTED = 256, 64, 5
 _MOST_COMPARED = 32
 # Names whose meaning is remembered.
 _MOST_MEANINGS = 10_000
+# What stands around a name that is quoted, and before one that is mentioned or a command.
+_QUOTES, _MARKS = " \t\r\n\"'`", "@$#/\\"
+_SKILL_MD = re.compile(r"(?:^|/)SKILL\.md$", re.IGNORECASE)
 
 
 def find_by_name(
@@ -40,16 +44,19 @@ def find_by_name(
     """Find the document that a name means; of several, the `preferred` one.
 
     It is a name in any case, ``root:name``, or the id of a document; each also with a version
-    constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Without `suggest` an error
-    lists no similar names: finding them reads all documents.
+    constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Where none of these is
+    there, it is read as `freely` does. Without `suggest` an error lists no similar names: finding
+    them reads all documents.
 
     Raises SkillNotFoundError, VersionNotFoundError (with the versions), VersionConstraintError if
     the constraint cannot be read, or AmbiguousNameError if versions do not tell several apart.
     """
-    named, wanted = _meant(name, documents), name
-    if not named and "@" in name:
+    named, wanted, constraint = _meant(name, documents), name, ""
+    if not named and "@" in name.lstrip("@ "):
         wanted, constraint = split_requirement(name)
         named = _meant(wanted, documents)
+    named = named or _read_freely(wanted, documents)
+    if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
         if named and not fitting:
             versions = (one_line(one.version, _SHOWN_VERSION_CHARS) for one in named)
@@ -111,6 +118,39 @@ def _meant(name: str, documents: DocumentStore) -> list[Document]:
         return named
     same_name = (documents[number] for number in documents.named(rest))
     return [document for document in same_name if document.alias == alias]
+
+
+def freely(name: str) -> tuple[str, tuple[str, ...], str]:
+    """Return plugin, folders and name of a skill as hosts and people write it.
+
+    That is ``plugin:name``, ``/name``, ``@name`` or a path, with SKILL.md or without.
+    """
+    plain = name.strip(_QUOTES).lstrip(_MARKS).replace("\\", "/").rstrip("/")
+    plain = _SKILL_MD.sub("", plain)
+    plugin, _, path = plain.rpartition(":")
+    folders = [part for part in path.split("/") if part not in {"", ".", "~"}] or [""]
+    return plugin, tuple(folders[:-1]), folders[-1]
+
+
+def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
+    """Return what a name means that is written `freely`; nothing if that may be several skills.
+
+    Another root than the named one is not meant, nor another folder; a plugin need not be known.
+    """
+    plugin, folders, last = freely(name)
+    if plugin and documents.of_roots([plugin]).size:
+        return []
+    named = []
+    for document in (documents[number] for number in documents.named(last)):
+        above = [part.casefold() for part in Path(document.path).parent.parent.parts]
+        if not folders or above[-len(folders) :] == [part.casefold() for part in folders]:
+            named.append(document)
+    in_plugin = [
+        document
+        for document in named
+        if plugin and name_hash(plugin) in map(name_hash, Path(document.path).parent.parts)
+    ]
+    return in_plugin or (named if not plugin or len(named) == 1 else [])
 
 
 def nearest_names(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from skillsearch import config
+from skillsearch.callers import public
 from skillsearch.config import Settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@public(SearchRequest)
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
@@ -199,6 +201,9 @@ class SkillIndex:
 
     def __len__(self) -> int:
         return len(self.opened.corpus.documents)
+
+    def __repr__(self) -> str:
+        return f"<SkillIndex of {len(self):,} skills in {self.folder}>"
 
     def documents(self, selection: Selection = ()) -> Iterator[Document]:
         """Yield all documents, or those of a selection, in order of their ids."""

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
+from skillsearch.callers import public
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.build.changes import Changes
@@ -50,6 +51,7 @@ _GONE = "is gone: its SKILL.md was deleted or moved"
 _T = TypeVar("_T")
 
 
+@public(SearchRequest, include_hidden=False)
 class SkillLibrary:
     """All skills of an environment, as they are on disk, or were at most a second ago.
 
@@ -126,6 +128,9 @@ class SkillLibrary:
 
     def __len__(self) -> int:
         return len(self._documents)
+
+    def __repr__(self) -> str:
+        return f"<SkillLibrary of {len(self):,} skills>"
 
     @property
     def roots(self) -> tuple[Root, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as mt
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
@@ -16,6 +19,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
 from mcp_types import INVALID_PARAMS, TextContent
 
 from skillsearch import __version__
+from skillsearch.agents.arguments import parsed
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
@@ -69,6 +73,15 @@ _ENRICH = mt.Prompt(
 )
 
 
+async def _read_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Read the arguments of a call that a host sends as JSON text; the library takes an object."""
+    given = (ctx.params or {}).get("arguments")
+    if ctx.method == "tools/call" and isinstance(given, str):
+        with suppress(ValueError):
+            ctx = replace(ctx, params={**(ctx.params or {}), "arguments": parsed(given)})
+    return await call_next(ctx)
+
+
 class SkillServer(Server[Any]):
     """Serves one toolset over one library to any number of clients."""
 
@@ -93,7 +106,7 @@ class SkillServer(Server[Any]):
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
-        self.middleware.append(ClientFolders())
+        self.middleware += [ClientFolders(), _read_arguments]
         add, ttl = self.add_request_handler, TOLD_TTL_MS if tells_changes else 0
         self._thread = thread
         self._tools = tools

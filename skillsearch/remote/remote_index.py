@@ -13,12 +13,13 @@ from typing import TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
+from skillsearch.callers import public
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, nearest_names
+from skillsearch.index.names import find_by_name, freely, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.root_change import RootChange
@@ -44,6 +45,7 @@ Read = TypeVar("Read")
 TRIES = 5  # attempts of a reader that writers overtake
 
 
+@public(SearchRequest)
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
@@ -312,7 +314,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])
         doc_ids = [one for one in names if ":" in one]
-        names += [one.partition(":")[2] for one in doc_ids]
+        names += [*(one.partition(":")[2] for one in doc_ids), *(freely(one)[2] for one in names)]
         found = map(document_of, view.named(names, doc_ids))
         documents = sorted(found, key=lambda document: document.doc_id)
         try:

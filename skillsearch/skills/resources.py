@@ -11,6 +11,7 @@ import difflib
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,16 +20,21 @@ from pathlib import Path, PurePosixPath
 from skillsearch.errors import ParseError, SkillError, explained
 from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, open_folder, using
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
+from skillsearch.text.safe_text import listed
 from skillsearch.types import FileContent
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_LISTED_FILES = 2_000
 SKIPPED_FOLDERS = frozenset(
-    ".git .hg .mypy_cache .nox .pytest_cache .ruff_cache .svn .tox .venv __pycache__ node_modules "
-    "venv".split()
+    ".git .hg .mypy_cache .nox .pytest_cache .ruff_cache .svn .tox .venv __MACOSX __pycache__ "
+    "node_modules venv".split()
 )
 """Folders that hold machinery rather than skills or their documents."""
+_SKIPPED_FILES = re.compile(
+    r"\.DS_Store|Thumbs\.db|desktop\.ini|\.git|\._.*|.*\.py[co]|.*~|\..*\.sw[op]", re.IGNORECASE
+)
+"""Files that systems and programs leave behind."""
 
 _MAX_LIST_DEPTH = 12
 _MAX_ENTRIES = 20_000
@@ -41,6 +47,7 @@ _REFUSALS = {
 }
 """Why a SKILL.md is not read, by the code of the error."""
 _SCRIPTS = "scripts"
+_MAX_NAMED_FILES = 40
 _MAX_COMPARED_FILES = 200
 _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
@@ -116,12 +123,18 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
     refuses it, or it meets a link, a folder, a special file, or a hard link to another user's file,
     `UnsafePathError` is raised; for a missing file, a `SkillError` that names similar ones.
     """
+    relative = _without_folder(skill_dir, relative)
     if "%" in relative:
         # A list of files gives names as they are on disk, so a per cent sign may be one.
         as_listed = confine(relative.replace("%", "%25"), folders)
         if os.path.lexists(skill_dir / as_listed):
             return _open_confined(skill_dir, as_listed, relative)
     return _open_confined(skill_dir, confine(relative, folders), relative)
+
+
+def _without_folder(skill_dir: Path, relative: str) -> str:
+    """Return what follows the skill's own folder in an absolute path, which hosts are told."""
+    return relative.removeprefix(f"{skill_dir}/") if skill_dir.is_absolute() else relative
 
 
 def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
@@ -137,6 +150,9 @@ def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
         return fd
     os.close(fd)
     reason = "a hard link to the file of another user" if is_regular else "not a regular file"
+    if stat.S_ISDIR(file.st_mode):
+        within = (name for name in list_files(skill_dir)[0] if name.startswith(f"{path}/"))
+        reason += f" but a folder of {listed(within, _MAX_NAMED_FILES) or 'none'}"
     raise unsafe_path(relative, f"is {reason}")
 
 
@@ -216,7 +232,7 @@ def read_page(
         if type(value) is not int or value < lowest:  # nor is a truth value a number
             given = f"{value!r:.50}"
             raise SkillError(f"{name} is {given}; give a whole number of bytes, at least {lowest}.")
-    path = confine(relative, folders)
+    path = confine(_without_folder(skill_dir, relative), folders)
     data = read_file(skill_dir, relative, folders=folders)
     is_text = False
     with suppress(UnicodeDecodeError):
@@ -268,8 +284,9 @@ def list_files(
     """List the regular files of a skill except SKILL.md; return also whether some are missing.
 
     Paths are relative to the folder, as `open_in_skill` takes them. Links are neither followed nor
-    listed, `SKIPPED_FOLDERS` and names that are not UTF-8 or hold hidden characters are left out,
-    and depth and entries are bounded. A folder that cannot be read raises `SkillError`.
+    listed. `SKIPPED_FOLDERS`, what systems leave behind, names that are not UTF-8 or hold hidden
+    characters are left out; depth and entries are bounded. A folder that cannot be read raises
+    `SkillError`.
     """
     files: list[str] = []
     is_cut = False
@@ -309,7 +326,8 @@ def _kinds(top: int, parts: Sequence[str], limit: int) -> dict[str, str]:
     try:
         with using(open_folder(top, parts)) as fd, os.scandir(fd) as entries:
             for entry in entries:
-                kind = "file" if entry.is_file(follow_symlinks=False) else ""
+                is_kept = not _SKIPPED_FILES.fullmatch(entry.name)
+                kind = "file" if is_kept and entry.is_file(follow_symlinks=False) else ""
                 if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                     kind = "folder"
                 is_listed = len(kinds) < limit and is_plain(entry.name)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from skillsearch.agents import default_tools as limits
 from skillsearch.agents.default_tools import as_list, library_tools
+from skillsearch.agents.prompt import MAX_SHOWN_FILES
 from skillsearch.agents.tool import Toolset
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.text.states import NO_HIT, PERHAPS, PERHAPS_TOO
@@ -256,13 +257,34 @@ def test_hidden_text_of_a_body_does_not_reach_the_model(call, drinks, make_skill
 def test_a_huge_body_and_a_huge_list_are_cut_and_say_so(call, drinks, make_skill):
     """The rest of the body is read as a file."""
     path = make_skill(drinks, "huge", "Huge.", body="é" * (limits.MAX_BODY_CHARS + 1))
-    for number in range(limits.MAX_FILES + 1):
+    for number in range(MAX_SHOWN_FILES + 1):
         (path.parent / f"{number:04}.md").write_text("x")
     loaded = call("load_skill", name="huge")
     assert loaded["body"] == "é" * limits.MAX_BODY_CHARS
     assert loaded["body_truncated"] is True
     assert loaded["files_truncated"] is True
-    assert loaded["files"] == [f"{number:04}.md" for number in range(limits.MAX_FILES)]
+    assert loaded["files"] == [f"{number:04}.md" for number in range(MAX_SHOWN_FILES)]
+
+
+def test_a_folder_of_many_files_takes_one_line(call, drinks):
+    """Its files are told to whoever asks for the folder, and read as ever."""
+    names = [f"schemas/ooxml/part{number:03}.xsd" for number in range(300)]
+    for name in (*names, "scripts/pack.py", "references/a.md", "references/b.md"):
+        path = drinks / "steep-tea" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    loaded = call("load_skill", name="steep-tea")
+    assert loaded["files"] == [
+        "references/a.md",
+        "references/b.md",
+        "schemas/ooxml/ (300 files)",
+        "scripts/pack.py",
+    ]
+    assert loaded["files_truncated"] is False
+    for path in ("schemas/ooxml", "schemas/ooxml/", "schemas\\ooxml"):
+        error = call("read_skill_file", name="steep-tea", path=path)
+        assert "is not a regular file but a folder of schemas/ooxml/part000.xsd" in error["message"]
+    assert call("read_skill_file", name="steep-tea", path=names[-1])["content"] == "x"
 
 
 def test_an_unknown_skill_is_answered_with_the_nearest(call):

@@ -19,6 +19,7 @@ from skillsearch.agents.prompt import (
     OVERVIEW_FORMATS,
     LoadedPrompt,
     PromptSkill,
+    fold_files,
     render_available,
     render_body,
     render_loaded,
@@ -368,6 +369,27 @@ def test_a_listing_that_is_cut_says_so():
     assert f"</file>\n{MORE}\n</skill_resources>" in cut
     assert MORE in render_body("x", "", files=["a.md"], files_truncated=True)
     assert f"<skill_resources>\n{MORE}\n" in render_body("x", "", files_truncated=True)
+
+
+FILES = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), max_size=300)
+
+
+@given(FILES)
+def test_folded_files_are_all_there(parts):
+    """Few stay as they are; of many, each is listed or stands in one counted folder."""
+    files = sorted({"/".join([*folders, f"{number}.md"]) for number, folders in enumerate(parts)})
+    folded = fold_files(files)
+    if len(files) <= MAX_SHOWN_FILES:
+        assert folded == files
+    assert len(folded) <= MAX_SHOWN_FILES
+    left = set(files)
+    for line in folded:
+        folder, mark, count = line.partition(" (")
+        within = {file for file in left if file.startswith(folder)} if mark else {line}
+        assert len(within) == (int(count.removesuffix(" files)")) if mark else 1)
+        assert within <= left
+        left -= within
+    assert not left
 
 
 def test_a_path_keeps_its_blanks():

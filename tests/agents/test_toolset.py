@@ -12,8 +12,9 @@ from pydantic import Field
 
 from skillsearch import errors
 from skillsearch.agents import failures
+from skillsearch.agents.arguments import MAX_ARGUMENTS_CHARS
 from skillsearch.agents.failures import failure_of
-from skillsearch.agents.tool import MAX_ARGUMENTS_CHARS, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import (
     AmbiguousNameError,
     ArtifactNotFoundError,
@@ -202,13 +203,13 @@ def test_a_name_of_any_kind_is_answered(name):
 
 def test_every_problem_of_the_arguments_is_one_line():
     """Name, value, and what is wrong; a missing one has no value."""
-    error = error_of(Toolset([tool()]).call("brew_tea", {"kind": 7, "milk": "a\nb"}))
+    error = error_of(Toolset([tool()]).call("brew_tea", {"kind": True, "cup": "a\nb"}))
     assert error["code"] == "invalid-arguments"
     assert error["message"] == "brew_tea cannot use these arguments."
     assert error["problems"] == [
         "cups: Field required",
-        "kind = '7': Input should be a valid string",
-        r"milk = 'a\nb': Extra inputs are not permitted",
+        "kind = 'True': Input should be a valid string",
+        r"cup = 'a\nb': Extra inputs are not permitted",
     ]
 
 
@@ -430,4 +431,5 @@ def test_frameworks_get_the_bare_result_or_the_error():
     """Arguments by keyword, whatever they are called."""
     toolset = Toolset([Tool("echo", "Echo.", NoArgs, lambda args: ["done"])])
     assert toolset.result("echo") == ["done"]
-    assert toolset.result("echo", name=1, self=2)["error"]["code"] == "invalid-arguments"
+    assert toolset.result("echo", name=1, self=2) == ["done"]
+    assert toolset.result("nothing", name=1, self=2)["error"]["code"] == "unknown-tool"

@@ -91,6 +91,65 @@ def test_a_constraint_chooses_among_the_versions(pdfs, name, doc_id):
     assert find(pdfs, name) == doc_id
 
 
+def at(path, name, root="mine"):
+    """Return a skill whose SKILL.md lies in a folder below its root."""
+    doc_id, place = f"{root}:{path}", f"/{root}/{path}/SKILL.md"
+    return replace(DOCUMENT, doc_id=doc_id, name=name, path=place, root=f"/{root}")
+
+
+SKILLS = DocumentStore.build(
+    [
+        at("c", "c"),
+        at("plugins/docs/skills/pdf-fill", "pdf-fill"),
+        at("plugins/docs/skills/read", "read"),
+        at("plugins/mail/skills/read", "read"),
+    ]
+)
+WRAPS = ["{}", "/{}", "@{}", "${}", "{}/", "{}/SKILL.md", "./{}/skill.md", "`{}`", " '{}' "]
+WRAPS += ["docs:{}", "/docs:{}", "mine:{}", "skill://{}/SKILL.md", "skills/{}", "{}\\SKILL.md"]
+WRAPS += ["~/docs/skills/{}/SKILL.md", "C:\\docs\\skills\\{}", "/mine/plugins/docs/skills/{}"]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("name", ["pdf-fill", "PDF-Fill", "pdf_fill", "Pdf Fill", "pdf-fill@*"])
+def test_a_name_as_hosts_and_people_write_it_means_the_one_skill(wrap, name):
+    """With a mark, a plugin, a path or its file, in any case, with any of the separators."""
+    if name.endswith("@*") and "SKILL" in wrap.upper().removeprefix("SKILL:"):
+        name = name[:-2]
+    if name.endswith("@*") and wrap[-1] in "/`' ":
+        name = name[:-2]
+    assert find(SKILLS, wrap.format(name)) == "mine:plugins/docs/skills/pdf-fill"
+
+
+def test_a_plugin_or_a_folder_tells_namesakes_apart():
+    """Where the name alone is ambiguous."""
+    with pytest.raises(AmbiguousNameError):
+        find(SKILLS, "/read")
+    assert find(SKILLS, "mail:read") == "mine:plugins/mail/skills/read"
+    assert find(SKILLS, "docs/skills/read/SKILL.md") == "mine:plugins/docs/skills/read"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("other:read", "c#", "other/pdf-fill", "../pdf-fill", "/tmp/skills/pdf-fill/SKILL.md"),
+        *("pdf-fill/references", "pdffill", "docs:", "SKILL.md", "@", "docs", "", "/"),
+    ],
+)
+def test_what_may_mean_another_skill_is_not_guessed(name):
+    """Another folder, another of several plugins, another language."""
+    with pytest.raises(SkillNotFoundError):
+        find(SKILLS, name)
+
+
+def test_a_root_that_is_named_is_the_one_that_is_meant():
+    """A plugin's name may be free, a root's is not."""
+    store = make_store("mine:a tea 1", "theirs:b pot 1")
+    assert find(store, "plugin:tea") == "mine:a"
+    with pytest.raises(SkillNotFoundError):
+        find(store, "theirs:tea")
+
+
 def test_a_version_that_is_not_there_is_named_with_those_that_are(pdfs):
     """It is a skill not found, without guesses at its name."""
     with pytest.raises(

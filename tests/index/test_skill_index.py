@@ -492,7 +492,6 @@ def test_a_skill_is_found_by_its_name(index, root, name, expected):
         ("pdf-form", ("pdf-forms",)),
         ("TEA-TIMR", ("tea-timer",)),
         ("skills:unknown", None),
-        ("other:pdf-forms", None),
         ("", ()),
         ("\0\ud800", ()),
         ("zzzzzz", ()),

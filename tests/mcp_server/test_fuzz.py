@@ -156,3 +156,12 @@ def test_random_damage_never_ends_the_server(wire, drinks):
         assert host.process.wait(120) == 0
         host.rest()
         assert b"Traceback" not in host.process.stderr.read()
+
+
+def test_arguments_as_json_text_are_read(host):
+    """As some hosts write them; what is no object is refused as ever."""
+    text = {**SEARCH, "arguments": json.dumps(SEARCH["arguments"])}
+    assert host.ask("tools/call", text) == host.ask("tools/call", SEARCH)
+    for arguments in ("{", "[1]", "7"):
+        answer = host.ask("tools/call", {**SEARCH, "arguments": arguments})
+        assert answer["error"]["code"] == -32602

@@ -179,7 +179,7 @@ def test_a_list_is_read_page_by_page(make_server, talk, drinks):
     [
         ("load_skill", {"name": "steep-te"}, "skill-not-found", "nearest: steep-tea"),
         ("load_skill", {}, "invalid-arguments", "problems: name: Field required"),
-        ("load_skill", {"name": "steep-tea", "x": 1}, "invalid-arguments", "x = '1'"),
+        ("load_skill", {"name": "steep-tea", "chunks": 1}, "invalid-arguments", "chunks = '1'"),
         ("read_skill_file", {"name": "steep-tea", "path": "../a"}, "unsafe-path", "'../a'"),
         ("list_skills", {"cursor": "nowhere"}, "query-invalid", "next_cursor"),
         ("search_skills", {"query": "tea", "n": 0}, "invalid-arguments", "n = '0'"),
@@ -243,6 +243,16 @@ def test_a_root_that_is_missing_is_an_error_until_it_is_there(
     assert str(tmp_path) not in text_of(result)
     make_skill(tmp_path / "late", "steep-tea", "Steep tea.")
     assert talk(server, call("list_skills")).structured_content["total"] == 1
+
+
+def test_what_hosts_add_and_leave_empty_changes_no_answer(make_server, talk, drinks):
+    """Ids of their own, null for what is optional, numbers as text."""
+    server = make_server(drinks)
+    plain = talk(server, call("search_skills", query=QUERY))
+    liberties = {"query": QUERY, "n": None, "threshold": "", "toolCallId": "c1", "sessionId": 7}
+    assert talk(server, call("search_skills", **liberties)) == plain
+    text = talk(server, call("search_skills", query=[QUERY], n="5.0"))
+    assert text == plain
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -182,7 +182,6 @@ UNSAFE = [
     "..\\x",
     "..\\..\\x",
     "references\\..\\..\\x",
-    "references\\guide.md",
     "..%5cx",
     "%2e%2e%5c..%5Cx",
     "../..\\x",

@@ -17,6 +17,7 @@ from skillsearch.skills.resources import (
     list_files,
     open_in_skill,
     read_file,
+    read_page,
     read_skill_md,
     script_path,
 )
@@ -364,3 +365,30 @@ def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
     (skill_dir / name).write_text("inside")
     assert name in list_files(skill_dir)[0]
     assert read_file(skill_dir, name) == b"inside"
+
+
+def test_a_path_below_the_skills_own_folder_may_be_absolute(skill_dir):
+    """Hosts are told that folder; another one, or a way out of it, is refused as ever."""
+    (skill_dir / "references").mkdir(exist_ok=True)
+    (skill_dir / "references" / "a b.md").write_text("own")
+    for path in ("references/a%20b.md", "references\\a b.md"):
+        assert read_page(skill_dir, f"{skill_dir}/{path}").content == "own"
+    (skill_dir.parent / "x").write_text("outside")
+    for path in (f"{skill_dir}/../x", f"{skill_dir}//etc/passwd", str(skill_dir.parent / "x")):
+        with pytest.raises(UnsafePathError):
+            read_page(skill_dir, path)
+
+
+LEFT_BEHIND = """.DS_Store Thumbs.db thumbs.db desktop.ini ._guide.md tool.pyc guide.md~
+.guide.md.swp .git .git/config __pycache__/tool.cpython-313.pyc __MACOSX/a.md"""
+
+
+@pytest.mark.parametrize("name", LEFT_BEHIND.split())
+def test_what_systems_leave_behind_is_not_listed(skill_dir, name):
+    """Wherever it lies; it can be read by whoever knows it."""
+    before = list_files(skill_dir)
+    for path in (skill_dir / name, skill_dir / "references" / name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("left behind")
+    assert list_files(skill_dir) == before
+    assert read_file(skill_dir, name) == b"left behind"

@@ -56,7 +56,7 @@ def test_a_bad_argument_is_content_not_an_exception(tools):
     (tool,) = tools
     error = called(tool, word="tee", times="many", toolset=1, tool_name=2)["error"]
     assert error["code"] == "invalid-arguments"
-    assert len(error["problems"]) == 3
+    assert len(error["problems"]) == 1  # what a host adds is left out
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -82,7 +82,9 @@ def test_the_model_is_shown_our_definitions(drinks, tmp_path):
     ] == toolset.specs("anthropic")
 
 
-@pytest.mark.parametrize("arguments", [{"query": 1, "k": 2}, '{"query": 1, "k": 2}'])
+@pytest.mark.parametrize(
+    "arguments", [{"query": True, "treshold": 2}, '{"query": true, "treshold": 2}']
+)
 def test_a_bad_argument_is_an_answer_not_an_exception(arguments):
     """The model reads our problems, and the run goes on."""
     toolset = Toolset(library_tools(SkillLibrary.from_roots([])))

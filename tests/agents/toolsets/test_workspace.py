@@ -267,7 +267,9 @@ def test_a_warning_names_twenty_at_most(workspace):
     assert "18.md, 19.md and 5 more; there are: none" in answer
 
 
-@pytest.mark.parametrize("docs", [["a.md"] * (MAX_DOCS + 1), ["x" * 1025], ["\ud800"], "a.md", [1]])
+@pytest.mark.parametrize(
+    "docs", [["a.md"] * (MAX_DOCS + 1), ["x" * 1025], ["\ud800"], [{}], {"a": 1}]
+)
 def test_documents_that_cannot_be_meant_are_refused(workspace, docs):
     """And nothing is loaded."""
     assert call(workspace, "skill_load", skill="git-log", docs=docs)["code"] == "invalid-arguments"

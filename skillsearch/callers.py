@@ -1,0 +1,99 @@
+"""What callers in Python pass: checked by its annotations, and told by ``help`` in full."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from numbers import Real
+from typing import Any, TypeVar
+
+from skillsearch.errors import QueryError
+
+_KINDS: dict[str, Any] = {
+    "None": type(None), "Path": os.PathLike, "float": Real, "str": str,
+    "Collection": Iterable, "Iterable": Iterable, "Sequence": Iterable,
+    "Mapping": Mapping, "MutableMapping": Mapping, "Callable": Callable, "Progress": Callable,
+}  # fmt: skip
+_UNPACKED = re.compile(r"Unpack\[(\w+)\]")
+_INNER = re.compile(r"\[[^\[\]]*\]")
+_NAMES = re.compile(r"\b(?:Collection|Iterable|Sequence)\[str(?: \| Path)?\]")
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def public(defaults: type | None = None, **own: object) -> Callable[[_Class], _Class]:
+    """Make a class raise `QueryError` for arguments of public methods that are of another kind.
+
+    Options taken as one typed dictionary are shown one by one in the signature, with the defaults
+    of a dataclass, or else of the class, or some of their `own`.
+    """
+
+    def wrap(cls: _Class) -> _Class:
+        parameters = inspect.signature(defaults or cls).parameters
+        known = {name: each.default for name, each in parameters.items()} | own
+        for name, member in list(vars(cls).items()):
+            if name == "__init__" or not name.startswith("_"):
+                if isinstance(member, classmethod):
+                    setattr(cls, name, classmethod(_checking(member.__func__, known)))
+                elif inspect.isfunction(member):
+                    setattr(cls, name, _checking(member, known))
+        return cls
+
+    return wrap
+
+
+def _checking(function: Callable[..., Any], defaults: Mapping[str, object]) -> Callable[..., Any]:
+    shown = _signature(function, defaults)
+    texts = {each.name: str(each.annotation) for each in shown.parameters.values()}
+    kinds = {name: found for name, text in texts.items() if (found := _kinds(text))}
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name, value in shown.bind(*args, **kwargs).arguments.items():
+            if name in kinds and not _fits(value, kinds[name], texts[name]):
+                wanted = texts[name].replace(" | ", " or ")
+                raise QueryError(f"{function.__name__}: {name} is {value!r:.80}; give {wanted}.")
+        return function(*args, **kwargs)
+
+    checked.__signature__ = shown  # type: ignore[attr-defined]
+    return checked
+
+
+def _signature(function: Callable[..., Any], defaults: Mapping[str, object]) -> inspect.Signature:
+    """Return the signature of a function, with each option of an unpacked dictionary."""
+    plain = inspect.signature(function)
+    parameters: list[inspect.Parameter] = []
+    for each in plain.parameters.values():
+        unpacked = _UNPACKED.fullmatch(str(each.annotation))
+        options = function.__globals__.get(unpacked[1]) if unpacked else None
+        if options is None:
+            parameters.append(each)
+            continue
+        for name, hint in options.__annotations__.items():
+            text = getattr(hint, "__forward_arg__", hint)
+            default = defaults.get(name, None)
+            parameters.append(
+                inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=text)
+            )
+    return plain.replace(parameters=parameters)
+
+
+def _kinds(annotation: str) -> tuple[type, ...]:
+    """Return the types that an annotation allows; none if some of it cannot be checked here."""
+    plain, count = annotation, 1
+    while count:
+        plain, count = _INNER.subn("", plain)
+    parts = plain.split(" | ")
+    found: list[Any] = [_KINDS[part] for part in parts if part in _KINDS]
+    return tuple(found) if len(found) == len(parts) else ()
+
+
+def _fits(value: object, kinds: tuple[type, ...], annotation: str) -> bool:
+    if isinstance(value, str | bytes | bytearray):  # none of them is meant as many
+        return isinstance(value, str) and str in kinds
+    if isinstance(value, list | tuple | set | frozenset) and _NAMES.search(annotation):
+        return all(isinstance(each, str | os.PathLike) for each in value)
+    return isinstance(value, kinds) and not (isinstance(value, bool) and Real in kinds)

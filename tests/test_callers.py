@@ -1,0 +1,110 @@
+"""What callers in Python may pass, and what ``help`` tells them of it."""
+
+import inspect
+import pydoc
+
+import pytest
+
+import skillsearch
+from skillsearch import SkillIndex, SkillLibrary, SkillSearchError, SkillSession
+from skillsearch.agents.tool import Toolset
+from skillsearch.index.search.search import SearchRequest
+
+WRONG = [42, 3.5, True, b"x", object, [None], {"a": 1}.items]
+TEXTS = {"str", "str | None", "str | Path", "str | Path | None"}
+CHECKED = TEXTS | {
+    "Sequence[str]",
+    "str | Path | Iterable[str | Path]",
+    "Iterable[str]",
+    "Iterable[str] | None",
+}
+
+
+@pytest.fixture
+def objects(drinks, tmp_path):
+    """One of each of our classes, over the drinks."""
+    index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
+    return [index, SkillLibrary.of_index(index), SkillSession()]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
+    """In every public method, in each of its places; never as an error of Python's inside."""
+    tried = set()
+    for one in objects:
+        for name, method in inspect.getmembers(one, inspect.ismethod):
+            if name.startswith("_"):
+                continue
+            shown = inspect.signature(method).parameters.values()
+            needed = {
+                each.name: "x" if each.annotation in TEXTS else ["x"]
+                for each in shown
+                if each.default is each.empty
+            }
+            for place in (each for each in shown if each.annotation in CHECKED):
+                with pytest.raises(SkillSearchError, match=f"{name}: {place.name} is .*; give "):
+                    method(**needed | {place.name: wrong})
+                tried.add((type(one).__name__, name, place.name))
+    assert len(tried) > 30
+
+
+OPTIONS = {
+    "threshold": ["x", [1]],
+    "selection": ["x", [("a",)]],
+    "exclude": ["tea", 5, [5]],
+    "folder": [5],
+    "n": ["x", None],
+    "face": ["zz", 3],
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(k, v) for k, vs in OPTIONS.items() for v in vs])
+def test_an_option_of_no_use_is_told(objects, option, value):
+    """By its name and value."""
+    for one in objects[:2]:
+        with pytest.raises(SkillSearchError, match=rf"{option} is "):
+            one.search("steep tea", **{option: value})
+
+
+def test_a_misspelt_option_is_an_error_of_the_method():
+    """Python's own, with the name."""
+    for owner in (SkillIndex, SkillLibrary):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+            owner.search(None, "tea", nonsense=1)
+
+
+def test_many_are_not_given_as_one_text(objects):
+    """Whose letters would be taken for names."""
+    with pytest.raises(SkillSearchError, match="queries is 'tea'; give Sequence"):
+        objects[0].search_many("tea")
+    with pytest.raises(SkillSearchError, match="names is 'tea'; give Iterable"):
+        objects[1].load_order("tea")
+
+
+@pytest.mark.parametrize("style", ["gemini", None, [], 5])
+def test_an_unknown_style_of_definitions_is_told(style):
+    """Whatever it is."""
+    with pytest.raises(SkillSearchError, match="use 'openai' or 'anthropic'"):
+        Toolset([]).specs(style)
+
+
+def test_help_shows_every_option_with_its_default():
+    """Those of a request, but for what the library leaves out by itself."""
+    asked = inspect.signature(SearchRequest).parameters
+    for owner in (SkillIndex, SkillLibrary, skillsearch.RemoteIndex):
+        shown = inspect.signature(owner.search).parameters
+        assert list(shown) == ["self", *asked]
+        differ = {name for name in asked if shown[name].default != asked[name].default}
+        assert differ <= ({"include_hidden"} if owner is SkillLibrary else set())
+
+
+def test_nothing_public_shows_where_it_lies_in_memory(objects):
+    """In help, in signatures and where an object is printed."""
+    for name in skillsearch.__all__:
+        assert "at 0x" not in pydoc.render_doc(getattr(skillsearch, name)), name
+    assert not [one for one in map(repr, objects) if "at 0x" in one]
+
+
+def test_the_names_of_the_package_are_listed():
+    """For people who look, and for completion."""
+    assert set(skillsearch.__all__) <= set(dir(skillsearch))
