@@ -11,8 +11,10 @@ Needs npm. Installs the two tools and a Node that can run them into a separate f
 
 With --hosts it installs hosts instead. For each, in a home folder of its own, `mcp-config --write`
 makes the host's file, or changes one with comments and comes back to it by `--remove`; the host's
-own command must list the server, as connected if it starts servers to list them. Claude Code's own
-validator looks at the plugin, and its server must be connected once the plugin is installed.
+own command must list the server, as connected if it starts servers to list them. Then the host
+writes, as for `enrich --command`, for a model of ours that asks for tools; it may offer and run
+none. Claude Code's own validator looks at the plugin, and its server must be connected once the
+plugin is installed.
 
 Exits with 1 if one of them fails, with 3 if npm cannot install them.
 """

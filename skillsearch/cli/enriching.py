@@ -13,7 +13,7 @@ from skillsearch.cli.app import Asked, agrees, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
-from skillsearch.hosts.table import writer_of
+from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.opening import open_fresh
 from skillsearch.library.enrich import (
     ANSWER_TOKENS,
@@ -67,6 +67,8 @@ def enrich(asked: Asked) -> int:
 def _arguments(line: str) -> list[str]:
     if argv := writer_of(line):
         return argv
+    known = ", ".join(with_key("writes"))
+    refuse(line in hosts(), f"It is not known how {line} writes without tools; hosts are {known}.")
     try:
         argv = shlex.split(line)
     except ValueError as exc:

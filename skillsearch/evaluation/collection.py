@@ -162,13 +162,14 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
 
 
 def _document(doc_id: str, record: _Record) -> JudgedDocument:
+    language, examples = record.text("lang"), record.texts("examples")
     if "name" not in record.values and record.values.keys() & {"title", "text"}:
         title = record.text("title")
         name = title if title.strip() else doc_id
-        return JudgedDocument(doc_id, name, record.text("text"), language=record.text("lang"))
+        return JudgedDocument(doc_id, name, record.text("text"), "", language, examples)
     name = record.text("name", required=True)
-    description, body, language = map(record.text, ("description", "body", "lang"))
-    return JudgedDocument(doc_id, name, description, body, language, record.texts("examples"))
+    description, body = map(record.text, ("description", "body"))
+    return JudgedDocument(doc_id, name, description, body, language, examples)
 
 
 def _query(query_id: str, record: _Record) -> JudgedQuery:

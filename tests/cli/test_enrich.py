@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 import skillsearch
 from skillsearch.cli.models import schema_of
 from skillsearch.files.locks import locked
-from skillsearch.hosts.table import with_key, writer_of
+from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.opening import open_index
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library import kept_examples as kept_module
@@ -244,6 +244,14 @@ def test_a_host_is_called_as_the_table_says_in_an_empty_folder(
     assert (tmp_path / "ls").read_text() == ""
     if argv[0] == "env":
         assert argv[1] in (tmp_path / "env").read_text().splitlines()
+
+
+@pytest.mark.parametrize("host", sorted(hosts().keys() - with_key("writes").keys()))
+def test_a_host_that_is_not_known_to_write_is_refused(indexed, host):
+    """It would be started as for a person; those that are known are named."""
+    done = indexed("enrich", "--yes", "--command", host)
+    assert done.exit_code == 2
+    assert "hosts are claude-code, codex, gemini, opencode." in " ".join(done.stderr.split())
 
 
 def test_a_program_of_the_user_runs_where_the_user_is(indexed, writer):

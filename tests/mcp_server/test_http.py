@@ -72,6 +72,15 @@ def url(tmp_path_factory, launch, module_variables):
         yield where
 
 
+def test_a_client_over_http_is_not_told_how_to_keep_examples(url, talk):
+    """They are the user's, and it may be somebody else's."""
+
+    async def say(client):
+        return [prompt.name for prompt in (await client.list_prompts()).prompts]
+
+    assert talk(url, say) == ["find_skill", "use_skill"]
+
+
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_official_client_finds_and_loads(url, talk, mode, version):
     """In both eras of the protocol, over a connection."""
