@@ -1,5 +1,6 @@
 """States of a machine by commands: each ends in an answer, or in a message that says what helps."""
 
+import errno
 import json
 import os
 import shutil
@@ -31,7 +32,16 @@ INITIALIZE = json.dumps(
 )
 
 PROGRAM = """
-import ctypes, json, os, resource, sys
+import ctypes, json, os, resource, struct, sys
+
+def deny(number, error):
+    load, test = (0x20, 0, 0, 0), (0x15, 0, 1, number)
+    rules = [load, test, (6, 0, 0, 0x50000 | error), (6, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+    program = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(code)))
+    assert not ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+    assert not ctypes.CDLL(None).prctl(22, 2, program, 0, 0)
+
 state = json.loads(sys.argv[1])
 for name, value in state.get("limits", {}).items():
     resource.setrlimit(getattr(resource, name), (value, value))
@@ -41,6 +51,8 @@ for number in state.get("closed", ()):
     os.close(number)
 if "umask" in state:
     os.umask(state["umask"])
+if "no_locks" in state:
+    deny(*state["no_locks"])
 if "gone" in state:
     os.mkdir(state["gone"])
     os.chdir(state["gone"])
@@ -141,6 +153,8 @@ COMMANDS = {
     "ui": ["ui"],
     "watch": ["watch"],
 }
+FLOCK = {"x86_64": 73, "aarch64": 32}
+"""The number of the system call, by the machine."""
 ENDLESS = ("ui", "watch")
 """Commands that end when they are interrupted."""
 PAIRS = [(state, command) for state in STATES for command in COMMANDS]
@@ -187,7 +201,9 @@ def start(folder, state, arguments):
         "SKILLSEARCH_DAEMON": "off",
     }
     env |= {name: value and filled(value) for name, value in state.get("env", {}).items()}
-    known = {key: state[key] for key in ("limits", "full", "closed", "umask") if key in state}
+    known = {
+        key: state[key] for key in ("limits", "full", "closed", "umask", "no_locks") if key in state
+    }
     known |= {"gone": filled(state["gone"])} if "gone" in state else {}
     before = state.get("by", [])
     if "within" in state:
@@ -316,3 +332,16 @@ def test_folders_of_ours_are_private_whatever_the_umask(template, place):
     folders = [path for path in (place / "home").rglob("*") if path.is_dir()]
     assert folders
     assert [path for path in folders if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.skipif(os.uname().machine not in FLOCK, reason="the number of flock is not known here")
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS, errno.EIO], ids=errno.errorcode.get)
+def test_a_disk_without_locks_is_told_at_once(template, place, error):
+    """Nothing waits for a lock that nobody holds, nor is written without one."""
+    current = place / "home/.cache/skillsearch/default/CURRENT"
+    before = current.read_text()
+    shutil.copytree(template / "skills" / "tea", place / "more" / "coffee")
+    state = {"no_locks": [FLOCK[os.uname().machine], error]}
+    code, told = walk(template, place, state, ["index", "{folder}/more"], "")
+    assert (code, current.read_text()) == (1, before)
+    assert os.strerror(error) in told

@@ -17,7 +17,8 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
     """
     from filelock import FileLock
 
-    with FileLock(path, timeout=seconds, mode=0o600):
+    # Where the disk has no locks, a file that stands for one would outlive a killed process.
+    with FileLock(path, timeout=seconds, mode=0o600, fallback_to_soft=False):
         with suppress(OSError):
             os.utime(path)
         yield
