@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -39,17 +39,20 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-def validate(path: Path, host_fields: Collection[str] = ()) -> tuple[Diagnostic, ...]:
+def validate(
+    path: Path, host_fields: Collection[str] = (), roots: Sequence[Path] = ()
+) -> tuple[Diagnostic, ...]:
     """Check a skill folder, or the SKILL.md in it, and return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
     reference implementation, except where it rejects sound files or accepts broken ones. Fields
-    that the specification does not know and the host reads that the skill is for are notes.
+    that the specification does not know and the host reads that the skill is for are notes. Its
+    SKILL.md may link to a text in the `roots`.
     """
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
-    findings = _check_folder(folder, skill_md)
+    findings = _check_folder(folder, skill_md, roots)
     return tuple(_for_host(one, host_fields).at(shown) for one in findings)
 
 
@@ -65,7 +68,7 @@ def _error(code: str, message: str, line: int | None = None) -> Finding:
     return Finding(code, message, line, "error")
 
 
-def _check_folder(folder: Path, skill_md: Path | None) -> Iterator[Finding]:
+def _check_folder(folder: Path, skill_md: Path | None, roots: Sequence[Path]) -> Iterator[Finding]:
     if not folder.exists():
         yield _error("path-missing", "The path does not exist; correct it.")
     elif not folder.is_dir():
@@ -76,10 +79,10 @@ def _check_folder(folder: Path, skill_md: Path | None) -> Iterator[Finding]:
     else:
         named = folder.resolve() if folder.name in {"", ".."} else folder
         try:
-            data, _ = read_skill_md(skill_md)
+            data, _ = read_skill_md(skill_md, roots)
             yield from _check_file(data, named)
         except ParseError as error:
-            yield _error(error.code, str(error), error.line)
+            yield Finding(error.code, str(error), error.line, error.severity)
         if skill_md.name != FILE_NAMES[0]:
             message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
             yield Finding("file-name-case", message)

@@ -237,3 +237,18 @@ def test_fields_of_a_host_are_notes_for_that_host_alone(cli, tmp_path, make_skil
         assert found == {**dict.fromkeys(fields, "note"), "unheard-of": "error"}, host
         plain = json.loads(cli("validate", str(skill), "--json").stdout)
         assert plain["error"] == len(fields)
+
+
+def test_validate_begins_with_how_many_skills_are_lost(cli, drinks):
+    """Not with how many break the specification; nothing is said of none."""
+    (drinks / "lost").mkdir()
+    (drinks / "lost" / "SKILL.md").write_text("", encoding="utf-8")
+    (drinks / "bare").mkdir()
+    (drinks / "bare" / "SKILL.md").write_text("Steep tea.", encoding="utf-8")
+    (drinks / "linked").mkdir()
+    (drinks / "linked" / "SKILL.md").symlink_to("../bare/SKILL.md")
+    result = cli("validate", drinks)
+    assert result.stderr.startswith("lost: 1 skill; skills checked: 5; ")
+    assert json.loads(cli("validate", drinks, "--json").stdout)["lost"] == 1
+    (drinks / "lost" / "SKILL.md").unlink()
+    assert cli("validate", drinks).stderr.startswith("skills checked: 4; ")
