@@ -26,7 +26,7 @@ TYPE_CHECKING = False  # `typing` would cost the hook of a host some millisecond
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skillsearch.types import IndexProgress
+    from skillsearch.types import IndexProgress, Severity
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Numbers of system errors for which only more space helps."""
@@ -52,11 +52,13 @@ class SkillError(SkillSearchError):
 
 
 class ParseError(SkillError):
-    """A SKILL.md cannot be parsed as a skill; `code` and `line` are as in `Diagnostic`."""
+    """A SKILL.md is not read as a skill; `code`, `line` and `severity` are as in `Diagnostic`."""
 
-    def __init__(self, message: str, *, code: str, line: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str, line: int | None = None, severity: Severity = "error"
+    ) -> None:
         super().__init__(message)
-        self.code, self.line = code, line
+        self.code, self.line, self.severity = code, line, severity
 
 
 class SkillNotFoundError(SkillError, LookupError):

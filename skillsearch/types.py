@@ -136,7 +136,8 @@ class SkillMetadata:
     Attributes:
         allowed_tools: Tool names that the skill asks for; data, never acted on.
         triggers: Phrases by which the author wants the skill to be found.
-        hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
+        hidden: Whether ``disable-model-invocation``, or ``internal`` in its metadata, asks hosts
+            not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
         paths: Patterns of the files in a project that it is for; none for all.
         examples: Requests that it is for, in its own words (``representativeQueries``).

@@ -20,7 +20,7 @@ from skillsearch.cli import app
 from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.interrupts import INTERRUPTED
-from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
+from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.request import Follows, IndexRequest, key_of
@@ -89,9 +89,9 @@ _SHOWN_ROOTS = 10
 def index_command(asked: Asked) -> None:
     """Add folders of skills to the index, or bring it up to date.
 
-    ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
-    archive or of a SKILL.md. This command checks archives and URLs for changes; a query does not.
-    Unpacked files are removed when no index needs them and they were not used for 30 days.
+    ROOT is a folder, an archive (.zip, .skill, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL
+    of an archive or of a SKILL.md. This command checks archives and URLs for changes; a query does
+    not. Unpacked files are removed when no index needs them and they were not used for 30 days.
 
     Roots indexed before stay and come before new ROOTs; the folders of the settings come first.
     Without ROOT all of them are brought up to date, and the folders are indexed where hosts look
@@ -290,9 +290,9 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
     say(
-        f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-        f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
-        f"{report.embedded:,} texts embedded, {report.seconds:.2f} s",
+        f"{lost(report.skipped)}{report.indexed:,} skills in the index: "
+        f"{report.indexed - report.reused:,} read, {report.reused:,} unchanged, "
+        f"{report.removed:,} removed; {report.embedded:,} texts embedded, {report.seconds:.2f} s",
         err=False,
     )
     for root, count in report.left.items():
@@ -362,8 +362,9 @@ def _show_again(report: IndexReport, *, as_json: bool) -> None:
         emit_json(report.to_dict())
     else:
         say(
-            f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-            f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
+            f"{lost(report.skipped)}{report.indexed:,} skills in the index: "
+            f"{report.indexed - report.reused:,} read, {report.removed:,} removed, "
+            f"{report.seconds:.2f} s"
         )
 
 

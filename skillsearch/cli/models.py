@@ -48,7 +48,7 @@ def _some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
 
 
 _SEVERITIES = _each(int, "error warning note")
-_CHECKED = {"checked": int, **_SEVERITIES, "diagnostics": [Diagnostic]}
+_CHECKED = {"checked": int, "lost?": int, **_SEVERITIES, "diagnostics": [Diagnostic]}
 _FIRST = _some(Document, "name doc_id path root")
 _ENTRY = _FIRST | _some(Document, "description hidden tags") | _some(types.Root, "trust origin")
 _ENTRY |= {"alias": str}

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import click
 
 from skillsearch.environ import no_color
-from skillsearch.text.safe_text import all_visible, one_line
+from skillsearch.text.safe_text import all_visible, counted, one_line
 from skillsearch.types import Diagnostic, JsonValue, Progress
 
 _SHOWN_DIAGNOSTICS = 10
@@ -167,6 +167,11 @@ def describe(item: Diagnostic) -> str:
     """Format a diagnostic the way editors can jump to."""
     place = item.path if item.line is None else f"{item.path}:{item.line}"
     return f"{place}: {item.severity} {item.code} {item.message}"
+
+
+def lost(count: int) -> str:
+    """Return what a summary begins with if skills are lost to the user."""
+    return f"lost: {counted(count, 'skill')}; " if count else ""
 
 
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:

@@ -152,8 +152,8 @@ def validate_command(asked: Asked) -> int:
     from skillsearch.reports.health import validate_paths
 
     readers = None if asked.host == "spec" else readers_of_fields(asked.host)
-    checked, findings = validate_paths(asked.paths, readers)
-    counts = _report(findings, findings, checked, as_json=asked.as_json)
+    checked, lost, findings = validate_paths(asked.paths, readers)
+    counts = _report(findings, findings, checked, as_json=asked.as_json, lost=lost)
     return INVALID if counts["error"] else 0
 
 
@@ -190,7 +190,12 @@ def audit_command(asked: Asked) -> int:
 
 
 def _report(
-    findings: Sequence[Diagnostic], shown: Sequence[Diagnostic], checked: int, *, as_json: bool
+    findings: Sequence[Diagnostic],
+    shown: Sequence[Diagnostic],
+    checked: int,
+    *,
+    as_json: bool,
+    lost: int | None = None,
 ) -> dict[str, int]:
     """Print findings, all as JSON or the shown ones as lines; return how many of each severity."""
     from skillsearch.reports.health import count_severities
@@ -198,13 +203,14 @@ def _report(
     counts = count_severities(findings)
     if as_json:
         diagnostics = [item.to_dict() for item in findings]
-        output.emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
+        about = {"checked": checked} if lost is None else {"checked": checked, "lost": lost}
+        output.emit_json({**about, **counts, "diagnostics": diagnostics})
     else:
         output.emit_rows((output.describe(item),) for item in shown)
         more = Counter(item.code for item in findings) - Counter(item.code for item in shown)
         left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
         say(f"more: {left_out} (--all prints all)" if left_out else "")
-        say(f"skills checked: {checked}; {_in_words(counts)}")
+        say(f"{output.lost(lost or 0)}skills checked: {checked}; {_in_words(counts)}")
     return counts
 
 

@@ -228,7 +228,7 @@ class SkillLibrary:
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
-        return self._use(name, lambda found: read_skill_text(Path(found.path))[0])
+        return self._use(name, lambda found: read_skill_text(Path(found.path), self._root_paths)[0])
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
@@ -359,7 +359,8 @@ class SkillLibrary:
         """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
         path, root = Path(document.path), Path(document.root)
         known = self._parsed.get(document.path)
-        skill = read_skill(path, doc_id=document.doc_id, root=root, known=known)
+        roots = self._root_paths
+        skill = read_skill(path, doc_id=document.doc_id, root=root, known=known, roots=roots)
         self._parsed.pop(document.path, None)
         self._parsed[document.path] = skill
         while len(self._parsed) > self._kept:

@@ -84,7 +84,7 @@ def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | Non
     if path != SKILL_MD:
         return read_file(place.folder, path, limit=MAX_BYTES), None
     try:
-        return read_skill_md(Path(place.document.path))
+        return read_skill_md(Path(place.document.path), (place.document.root,))
     except ParseError as exc:
         raise SkillError(f"The SKILL.md cannot be read ({exc.code}).") from exc
 

@@ -80,6 +80,7 @@ class Indexing:
         self._book = ExampleBook()
         roots, diagnostics = resolve_roots(self.request.roots)
         self._roots = self.request.with_trust(roots)
+        self._paths = [root.path for root in roots]
         self._diagnostics = list(diagnostics)
         self._skipped: list[Diagnostic] = []
         self.embedders: dict[str, Embedder] = {}
@@ -174,7 +175,7 @@ class Indexing:
         named: defaultdict[int, list[SkillFile]] = defaultdict(list)
         for file in files:
             with self._reporting(file):
-                data, _ = read_skill_md(file.path)
+                data, _ = read_skill_md(file.path, self._paths)
                 beside = hash_beside(file, data, self._book)
                 places = str(file.path), str(file.root.path)
                 state = state_of(content_hash(data), *places, beside)
@@ -185,7 +186,7 @@ class Indexing:
                 named[name].append(file)
                 read[file.doc_id] = found
         shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
-        skills = [skill for file in shared if (skill := read_file(file).skill)]
+        skills = [skill for file in shared if (skill := read_file(file, roots=self._paths).skill)]
         documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
         pairs = find_shadowed(DocumentStore.build(documents), self._roots)
         shadowed = {one.document.doc_id for one in pairs}
@@ -203,7 +204,7 @@ class Indexing:
         for done, file in enumerate(files, start=1):
             if file.doc_id in new:
                 with self._reporting(file):
-                    data, _ = read_skill_md(file.path)
+                    data, _ = read_skill_md(file.path, self._paths)
                     skill, diagnostics, _ = parse_file(file, data, self._book)
                     texts = field_texts(skill, scripts, with_body=self.request.with_body)
                     self._diagnostics += diagnostics
@@ -219,7 +220,7 @@ class Indexing:
             yield
         except ParseError as exc:
             path = str(file.path)
-            self._skipped.append(Diagnostic(exc.code, "error", str(exc), path, exc.line))
+            self._skipped.append(Diagnostic(exc.code, exc.severity, str(exc), path, exc.line))
 
 
 class _Known(NamedTuple):

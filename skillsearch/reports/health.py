@@ -18,7 +18,13 @@ from skillsearch.config import Settings
 from skillsearch.embedders.embedder import PACKAGED, TUNED, load_embedder, multilingual_is_installed
 from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
-from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    EmbedderError,
+    IndexNotFoundError,
+    ParseError,
+)
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.build.reading import count_skipped
@@ -40,6 +46,7 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
+from skillsearch.skills.parser import read_skill
 from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
@@ -277,10 +284,11 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
         yield Check("skills", "error", str(exc))
         return
     counts = Counter((item.severity, item.code) for item in diagnostics)
+    lost = f"lost: {counted(skipped, 'skill')}; " if (skipped := count_skipped(diagnostics)) else ""
     for severity in ("error", "warning", "note"):
         codes = [f"{code} {n}" for (kind, code), n in counts.most_common() if kind == severity]
         if codes:
-            said = f"{severity}s: {', '.join(codes)}"
+            said = f"{lost * (severity == 'error')}{severity}s: {', '.join(codes)}"
             yield Check.of("skills", said, "" if severity == "note" else said)
     for code, verdict in _OF_NAMES.items():
         if names := [item.message for item in diagnostics if item.code == code]:
@@ -375,15 +383,15 @@ def describe_root(root: Root) -> str:
 
 def validate_paths(
     paths: Sequence[Path], readers: Readers | None = None
-) -> tuple[int, tuple[Diagnostic, ...]]:
-    """Check skills, or all below a folder; return their number and all problems in order.
+) -> tuple[int, int, tuple[Diagnostic, ...]]:
+    """Check skills, or all below a folder; return how many, how many are lost, and all problems.
 
     `readers` are as for `validate`.
     """
-    checked = 0
+    checked = lost = 0
     problems: list[Diagnostic] = []
     for path in paths:
-        skills = [path]
+        skills, inside = [path], []
         if path.is_dir() and not any((path / name).exists() for name in FILE_NAMES):
             roots, of_roots = make_roots([path])
             discovery = discover(roots)
@@ -392,10 +400,23 @@ def validate_paths(
             if discovery.files or met:
                 skills = [file.path.parent for file in discovery.files]
             problems += met
+            lost += count_skipped(met)
+            inside = [root.path for root in roots]
         checked += len(skills)
         for skill in skills:
-            problems += validate(skill, readers)
-    return checked, tuple(problems)
+            problems += validate(skill, readers, inside)
+            lost += _is_lost(skill, inside)
+    return checked, lost, tuple(problems)
+
+
+def _is_lost(skill: Path, roots: Sequence[Path]) -> bool:
+    """Return whether a skill, given by its folder or SKILL.md, cannot be indexed."""
+    file = next((skill / name for name in FILE_NAMES if (skill / name).is_file()), skill)
+    try:
+        read_skill(file, doc_id="", root=file.parent, roots=roots)
+    except ParseError as exc:
+        return exc.severity == "error"
+    return False
 
 
 def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Unpack zip and tar archives from strangers.
 
 Headers are never trusted: sizes are counted as bytes arrive, and compressed data is expanded in
-bounded pieces. One bad member refuses the whole archive. (`tarfile.data_filter` strips a leading
-``/`` and follows links inside; both are refused here.)
+bounded pieces. A member that cannot be written as it is, such as a link or a path that leads
+elsewhere, is left out and told; what costs too much, or may mean two things, refuses the archive.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ LIMITS = UnpackLimits()
 
 
 class RefusedMemberError(Exception):
-    """A member, or without a name the archive itself, is refused; `reason` ends a sentence."""
+    """An archive is refused, for a member if one is named; `reason` ends a sentence."""
 
     def __init__(self, member: str, reason: str) -> None:
         super().__init__(member, reason)
@@ -85,12 +85,16 @@ class RefusedMemberError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file or folder of an archive, its name as written, its content read on demand."""
+    """A file or folder of an archive, its name as written, its content read on demand.
+
+    It is left out if there is a `fault`, which ends a sentence as in `RefusedMemberError`.
+    """
 
     name: str
     is_folder: bool
     mode: int = 0o644
     content: Iterable[bytes] = ()
+    fault: str = ""
 
 
 def archive_kind(head: bytes) -> str:
@@ -104,8 +108,12 @@ def archive_kind(head: bytes) -> str:
     return ""
 
 
-def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: str = "") -> None:
+def extract(
+    archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: str = ""
+) -> tuple[str, ...]:
     """Unpack an archive into a new folder, which is removed again if that fails.
+
+    Return what is to be told of each member that was left out.
 
     The parent of `into` must be ours alone; `name` names the archive in messages. Files keep their
     permissions within ``rwxr-xr-x``, but neither set-user-id nor their times. An archive that is
@@ -122,7 +130,7 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
                 refuse_if("", {f"is not one of {', '.join(SUFFIXES)}": not kind})
                 is_zip = kind == "zip"
                 members = _zip_members(file, limits) if is_zip else _tar_members(file, kind, limits)
-                write_members(members, into, limits)
+                left_out = write_members(members, into, limits)
         except RefusedMemberError as exc:
             subject = f"the member {one_line(exc.member, 200)!r}" if exc.member else "it"
             raise RootError(
@@ -139,6 +147,7 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
                 " download it again."
             ) from exc
         undo.pop_all()
+    return left_out
 
 
 class _BoundedReader(io.BufferedReader):
@@ -172,8 +181,8 @@ def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
                 f"is compressed with method {method}; use deflate": not is_usual,
                 "is a folder that has content": is_folder and entry.file_size,
             }
-            refuse_if(name, refusals)
-            yield Member(name, is_folder, mode or 0o644, _zip_content(archive, entry))
+            content = _zip_content(archive, entry)
+            yield Member(name, is_folder, mode or 0o644, content, first_of(refusals))
 
 
 def _refuse_overlaps(file: BinaryIO, entries: Sequence[zipfile.ZipInfo], end: int) -> None:
@@ -205,11 +214,14 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
                 "is a link": entry.issym() or entry.islnk(),
                 "is a sparse file; pack it without --sparse": is_sparse,
                 "is neither a regular file nor a folder": not is_plain,
+            }
+            ambiguous = {
                 "has a negative size": entry.size < 0,
                 "is a folder that has content": entry.isdir() and entry.size,
             }
-            refuse_if(entry.name, refusals)
-            yield Member(entry.name, entry.isdir(), entry.mode, _tar_content(stream, entry.size))
+            refuse_if(entry.name, ambiguous)
+            content = _tar_content(stream, entry.size)
+            yield Member(entry.name, entry.isdir(), entry.mode, content, first_of(refusals))
             stream.header_bytes = 0
     if stream.last_header.strip(b"\0") or len(stream.last_header) not in (0, 512):
         raise EOFError("a header is truncated or invalid")
@@ -311,25 +323,38 @@ class _TarStream:
             yield bytes(piece)
 
 
-def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> None:
-    """Write members below an empty folder that nobody else uses, or raise `RefusedMemberError`."""
+def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> tuple[str, ...]:
+    """Write members below an empty folder that nobody else uses; tell which were left out.
+
+    `RefusedMemberError` if all must be refused, or nothing is left.
+    """
     made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
+    left_out: list[tuple[str, str]] = []
     written = 0
     with using(open_folder(into)) as folder:
         for entries, member in enumerate(members, start=1):
             is_beyond = max(entries, len(made)) > limits.members
             refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
-            parts = plain_parts(member.name)
-            refuse_if(member.name, {"names no file": not parts and not member.is_folder})
-            _reserve(made, parts, member)
-            if member.is_folder:
+            parts: tuple[str, ...] = ()
+            fault = member.fault
+            try:
+                parts = plain_parts(member.name)
+            except RefusedMemberError as exc:
+                fault = fault or exc.reason
+            fault = fault or ("" if parts or member.is_folder else "names no file")
+            if fault := fault or _reserve(made, parts, member):
+                left_out.append((member.name, fault))
+            elif member.is_folder:
                 os.close(open_folder(folder, parts, make=True))
             else:
                 written += _write(folder, parts, member, limits, written)
+    if left_out and not any(is_file for _, is_file in made.values()):
+        raise RefusedMemberError(*left_out[0])
+    return tuple(f"{one_line(name, 200)!r} {fault}" for name, fault in left_out)
 
 
-def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> None:
-    """Record a path and its parent folders, none of which may exist in another form."""
+def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> str:
+    """Record a path and its parent folders; return what hinders that it is written."""
     for length in range(1, len(parts) + 1):
         path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
         # Equal for paths that some file system takes for the same.
@@ -338,12 +363,14 @@ def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: 
             made[key] = path, is_file
             continue
         first, was_file = made[key]
+        if first != path:
+            return f"differs from {first!r} only in case or accents"
         refusals = {
-            f"differs from {first!r} only in case or accents": first != path,
             "occurs twice": was_file and is_file,
             f"makes {path!r} both a file and a folder": was_file or is_file,
         }
         refuse_if(member.name, refusals)
+    return ""
 
 
 def _write(
@@ -384,8 +411,12 @@ def plain_parts(name: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part not in {"", "."})
 
 
+def first_of(refusals: Mapping[str, object]) -> str:
+    """Return the first reason that holds, or nothing."""
+    return next((reason for reason, holds in refusals.items() if holds), "")
+
+
 def refuse_if(name: str, refusals: Mapping[str, object]) -> None:
-    """Refuse a member for the first reason that holds."""
-    for reason, is_refused in refusals.items():
-        if is_refused:
-            raise RefusedMemberError(name, reason)
+    """Refuse an archive, for a member, for the first reason that holds."""
+    if reason := first_of(refusals):
+        raise RefusedMemberError(name, reason)

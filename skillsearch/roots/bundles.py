@@ -28,8 +28,10 @@ from skillsearch.files.paths import printable
 from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
+from skillsearch.text.safe_text import listed
 from skillsearch.types import FileStat
 
+_MAX_TOLD = 5
 _TEMPORARY = ".temporary-"
 _NEW, _OLD, _OLD_READY = "new", "old", "old.json"
 
@@ -240,7 +242,9 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
         return
     wanted = sources.folder_in(source)
     whole = folder.with_name("whole") if wanted else folder
-    extract(file.resolve(), whole, name=name)
+    if left_out := extract(file.resolve(), whole, name=name):
+        told = listed((f"the member {one}" for one in left_out), _MAX_TOLD)
+        logger.warning("Left out of %s: %s", name, told)
     if wanted:
         tops = [path for path in whole.iterdir() if path.is_dir()]
         base = tops[0] if len(tops) == 1 else whole

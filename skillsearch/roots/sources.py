@@ -23,8 +23,8 @@ from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue
 
-SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip")
-"""Endings of archive names, in any case."""
+SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
+"""Endings of archive names, in any case; packagers of skills write zips that end in the last."""
 READY = "ready.json"
 """The record beside the folder of a bundle."""
 _MAX_READY_BYTES = 1 << 16

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,17 @@ MAX_FOLDERS = 2_500_000
 """Enough for two million skills; some 500 bytes of memory each."""
 
 EMPTY: Mapping[str, str] = {}
+_MAX_LOOKED_INTO = 2_000
+"""Folders of all that are left out, in which a walk looks whether skills are lost by that."""
 _SKILL_MD = "SKILL.md"
+_NEAR_NAMES = frozenset(
+    "skills.md skill.markdown skill.md.md skill.md.txt skill.mdx skill.txt skill".split()
+)
+_RESOURCES = frozenset(
+    "assets evals examples fixtures reference references resources scripts template templates "
+    "tests".split()
+)
+"""Folders of a skill whose own SKILL.md files are samples and documents."""
 _KEPT_ASIDE = "By its name, what lies here was thrown away or kept aside: no skill; else rename it."
 
 
@@ -212,6 +223,7 @@ class _Walk:
         self._roots = sorted(roots, key=lambda root: len(root.path.parts), reverse=True)
         self._waiting: list[_Folder] = []
         self._links: list[tuple[str, int]] = []
+        self._looks_left = _MAX_LOOKED_INTO
 
     def run(self, folders: list[_Folder]) -> None:
         """List folders and all below them; links last, so that real folders win in any order."""
@@ -236,6 +248,7 @@ class _Walk:
         if folder.path in self.folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
+        near = ""
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
             mtime_ns = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
@@ -247,6 +260,8 @@ class _Walk:
                         skills.append(entry)
                     elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
                         self._queue(folder, entry)
+                    elif name[:5].lower() == "skill" and name.lower() in _NEAR_NAMES:
+                        near = entry.path
         except FileNotFoundError:
             self.folders.pop(folder.path, None)
         except OSError as error:
@@ -254,6 +269,9 @@ class _Walk:
             self._report("folder-unreadable", "error", folder.path, message)
         if skills:
             self._take_skill(folder, skills)
+        elif near:
+            message = "The file is no skill for any host; if it is meant as one, name it SKILL.md."
+            self._report("file-name-near", "warning", near, message)
 
     def _queue(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
         """Queue a subfolder, or a link to one, unless a rule leaves it out."""
@@ -270,11 +288,10 @@ class _Walk:
             code, fault = "hidden-characters", "has hidden characters"
             if not is_utf8(name):
                 code, fault = "not-utf8", "is not UTF-8"
-            message = f"The folder's name {fault}; its skills are left out, rename it."
-            self._report(f"path-{code}", "error", path, message)
+            self._leave_out(f"path-{code}", path, f"The folder's name {fault}; rename it.")
         elif folder.depth >= MAX_DEPTH:
-            message = f"The folder is more than {MAX_DEPTH} levels below its root; it is left out."
-            self._report("folder-too-deep", "warning", path, message)
+            reason = f"The folder is more than {MAX_DEPTH} levels below its root; move it up."
+            self._leave_out("folder-too-deep", path, reason)
         else:
             relative = f"{folder.relative}/{name}" if folder.relative else name
             self._waiting.append(_Folder(path, folder.root, relative, folder.depth + 1))
@@ -289,15 +306,34 @@ class _Walk:
             if real.startswith(base) and is_plain(real[len(base) :]):
                 self._waiting.append(_Folder(real, root, real[len(base) :], depth))
                 return
-        message = f"The link leads to {printable(real)!r}, outside all roots; add that as a root."
-        self._report("link-leaves-root", "warning", link, message)
+        reason = f"The link leads to {printable(real)!r}, outside all roots; add that as a root."
+        self._leave_out("link-leaves-root", link, reason)
+
+    def _leave_out(self, code: str, path: str, reason: str) -> None:
+        """Report a folder that is left out, as an error if skills below it are lost by that."""
+        skills, top = 0, path.count("/")
+        for here, names, files in islice(os.walk(path), self._looks_left):
+            self._looks_left -= 1
+            skills += any(name.lower() == "skill.md" for name in files)
+            is_deep = here.count("/") - top > MAX_DEPTH
+            names[:] = [] if is_deep else [name for name in names if not is_skipped(name)]
+        if skills:
+            self._report(code, "error", path, f"{reason} Skills that are lost: {skills}.")
 
     def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
         """Record the SKILL.md of a folder; the official spelling wins over others."""
         if is_in_trash(folder.relative):
             self._report("folder-kept-aside", "note", folder.path, _KEPT_ASIDE)
             return
+        if outer := _document_of(folder):
+            message = f"The file is a document of the skill {outer!r} around it, and no skill."
+            self._report("skill-in-skill", "note", folder.path, message)
+            return
         entry, *others = sorted(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
+        if entry.is_symlink() and (target := _other_skill(folder.root, entry.path)):
+            message = f"The link leads to the skill {printable(target)!r}, which counts there."
+            self._report("link-to-skill", "note", entry.path, message)
+            return
         if entry.name != _SKILL_MD:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
             self._report("file-name-case", "note", entry.path, message)
@@ -319,3 +355,28 @@ class _Walk:
 
     def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
         self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))
+
+
+def _document_of(folder: _Folder) -> str:
+    """Return the folder of the skill that has a folder among its resources, or nothing."""
+    parts = folder.relative.split("/")
+    for place, part in enumerate(parts):
+        if part.lower() in _RESOURCES:
+            outer = "/".join(parts[:place])
+            around = folder.root.path / outer
+            if any(os.path.lexists(around / name) for name in (_SKILL_MD, _SKILL_MD.lower())):
+                return outer or "."
+    return ""
+
+
+def _other_skill(root: Root, link: str) -> str:
+    """Return the SKILL.md that a link leads to, if a walk over the root finds that; or nothing."""
+    target = Path(os.path.realpath(link))
+    if not target.is_relative_to(root.path) or target.name.lower() != _SKILL_MD.lower():
+        return ""
+    below = target.parent.relative_to(root.path)
+    there = _Folder(str(target.parent), root, below.as_posix(), len(below.parts))
+    is_left_out = is_in_trash(there.relative) or _document_of(there)
+    is_found = target.is_file() and is_plain(str(below)) and _is_walked(below) and not is_left_out
+    is_beside = there.path == os.path.realpath(Path(link).parent)
+    return str(target) if is_found and not is_beside else ""

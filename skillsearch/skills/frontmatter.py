@@ -33,8 +33,11 @@ _TOO_DEEP = "exceeded maximum nesting depth"
 """What libyaml says from 0.2.6 on where it stops by itself, before the first event."""
 _OPENING_LINE = re.compile(r"\s*+---[^\S\n]*+\n")
 _CLOSING_LINE = re.compile(r"\n---[^\S\n]*+(?:\n|\Z)")
+_INDENTED_CLOSING = re.compile(r"\n[ \t]++---[^\S\n]*+(?:\n|\Z)")
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_TYPES = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
+_CODE_TAGS = (f"{_CORE_TAG}python/", "!ruby/", "!java", f"{_CORE_TAG}java")
+"""Some readers run code for these."""
 _PLAIN_TAGS = frozenset(f"{_CORE_TAG}{name}" for name in _CORE_TYPES)
 _RESOLVER: Any = yaml.resolver.Resolver()
 _WORDS: dict[str, bool | None] = {
@@ -90,7 +93,7 @@ def split_frontmatter(text: str) -> Sections:
     if opening is None:
         return Sections(None, text)
     start = opening.end()
-    closing = _CLOSING_LINE.search(text, start - 1)
+    closing = _CLOSING_LINE.search(text, start - 1) or _INDENTED_CLOSING.search(text, start - 1)
     end = closing.start() + 1 if closing else end_of_keys(text, start)
     after = closing.end() if closing else end
     return Sections(
@@ -200,7 +203,7 @@ class _EventReader:
             raise self._refusal(event, "yaml-anchor", f"anchor or alias {event.anchor!r}")
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in _PLAIN_TAGS:
-            code = "yaml-tag" if tag.startswith(_CORE_TAG) else "yaml-local-tag"
+            code = "yaml-tag" if tag.startswith(_CODE_TAGS) else "yaml-local-tag"
             raise self._refusal(event, code, f"tag {tag!r}")
         return event
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from skillsearch.errors import ParseError, VersionConstraintError
 from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import one_line, shorten
 from skillsearch.types import JsonValue, Severity, SkillMetadata
 
 # The limits of the Agent Skills specification.
@@ -66,7 +67,7 @@ def regular_metadata(
     description = clean(as_text(described))
     if not description.strip("|>+-"):  # of a block of text, its first line alone is left
         code, message = "description-missing", "The frontmatter has no description; "
-        description = first_paragraph(clean(body), MAX_DESCRIPTION_CHARS)
+        description = opening_of(body)
         if not description:
             raise ParseError(f"{message}say what the skill does and when to use it.", code=code)
         message += "the first paragraph stands for it, but some hosts leave out the skill."
@@ -92,13 +93,27 @@ def regular_metadata(
         tags=_collect(levels, TAG_KEYS),
         triggers=_collect(levels, TRIGGER_KEYS),
         when_to_use=_first_text(levels, "whentouse"),
-        hidden=as_text(_first(levels[:2], "disablemodelinvocation")).lower() in _YES,
+        hidden=_is_set(levels[:2], "disablemodelinvocation") or _is_set(levels[1:2], "internal"),
         requires=requires,
         paths=_collect(levels[:1], ("paths",)),
         examples=_collect(levels, EXAMPLE_KEYS),
         frontmatter=frontmatter,
     )
     return metadata, (*findings, *check_name(name, folder), *more)
+
+
+def _is_set(levels: Iterable[Fields], key: str) -> bool:
+    return as_text(_first(levels, key)).lower() in _YES
+
+
+def opening_of(body: str) -> str:
+    """Return the first paragraph of a body, else its first words beside headings and code."""
+    text = clean(body)
+    if paragraph := first_paragraph(text, MAX_DESCRIPTION_CHARS):
+        return paragraph
+    lines = (line for line, _, is_fenced in markdown.lines(text) if not is_fenced)
+    words = " ".join(line for line in lines if not line.startswith("#")).strip("*_`>|~=- ")
+    return shorten(" ".join(words.split()), MAX_DESCRIPTION_CHARS)
 
 
 def clean(text: str) -> str:

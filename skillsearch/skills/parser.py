@@ -9,6 +9,7 @@ import codecs
 import json
 import re
 import textwrap
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,23 +20,35 @@ from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
 from skillsearch.skills.meaning import mend_fields, regular_keys
-from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
+from skillsearch.skills.metadata import CONTROL_CHARACTERS, opening_of, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.text.encodings import decode
 from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
 
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
 _OFFSET_START = re.compile(
     r"^(?:---[ \t]*\n)?(?=(?:name|description)[ \t]*:[ \t]*\S)", re.MULTILINE
 )
+_FENCED = re.compile(
+    r"\s*+(`{3,}|~{3,})[^`\n]*\n(?=\s*+(?:---[ \t]*\n|(?:name|description)[ \t]*:[ \t]*\S))"
+)
+_TOML = re.compile(r"(?s)\s*+\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)")
+_NO_BODY = {
+    r"\s*(?:<!doctype|<html)\b": "is a web page",
+    r"[^\0\ufffd]*[\0\ufffd]": "is not text",
+    r"\s*\d{3}:? Not Found\s*\Z": "holds an error of a server",
+    r"version https://git-lfs\.": "stands for one that Git LFS keeps (git lfs pull)",
+}
 _TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
 _MISUSED_INDICATOR = re.compile(r"[|>][-+\d]{0,2}(?:[ \t]+(?![\d=#])|(?=[^\W\d]))(?!.*\|$)")
 _INDENTED_FIELDS = re.compile(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ \t]*:")
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
+_ANCHORED = re.compile(r"[^:]*:[ \t]+&(\w+)[ \t]+(?=[^\s*])")
+"""The anchor of a value that stands in the same line."""
 _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 
 
@@ -52,6 +65,8 @@ def parse_skill(
     text, findings = decode_skill_md(data)
     frontmatter, body, repairs = read_sections(text)
     metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name, body)
+    if any(one.code == "frontmatter-missing" for one in repairs):
+        oddities = ()  # they all follow from that
     findings += [*repairs, *oddities]
     codes = (one.code for one in findings if one.severity != "note")
     lapses = tuple(dict.fromkeys(code for code in codes if code.startswith(STRICT)))
@@ -63,61 +78,59 @@ def parse_skill(
     return skill, tuple(finding.at(str(path)) for finding in findings)
 
 
-def read_skill(path: Path, *, doc_id: str, root: Path, known: Skill | None = None) -> Skill:
+def read_skill(
+    path: Path,
+    *,
+    doc_id: str,
+    root: Path,
+    known: Skill | None = None,
+    roots: Iterable[Path | str] = (),
+) -> Skill:
     """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`.
 
-    A stub is not read on.
+    A stub is not read on. A link may lead into the `root`, or into one of the `roots`.
     """
-    data, _ = read_skill_md(path)
+    data, _ = read_skill_md(path, (root, *roots))
     if known and (known.doc_id, known.content_hash) == (doc_id, content_hash(data)):
         return known
     return parse_skill(data, doc_id=doc_id, path=path, root=root)[0]
 
 
-def read_skill_text(path: Path) -> tuple[str, str]:
+def read_skill_text(path: Path, roots: Iterable[Path | str] = ()) -> tuple[str, str]:
     """Return the text and the content hash of a SKILL.md; `ParseError` if it cannot be read."""
-    data, _ = read_skill_md(path)
+    data, _ = read_skill_md(path, roots)
     return decode_skill_md(data)[0], content_hash(data)
 
 
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
-    """Decode a SKILL.md in any encoding, without its byte order mark, and report oddities.
-
-    UTF-16 is recognized by its byte order mark. Other bytes that are not UTF-8 are read as
-    Windows-1252, or as UTF-8 with replacement characters if most of the file is UTF-8.
-    """
+    """Decode a SKILL.md in any encoding, without its byte order mark, and report oddities."""
     if data.startswith(codecs.BOM_UTF8):
         note = Finding("byte-order-mark", "The file starts with a byte order mark.", 1, "note")
         text, findings = decode_skill_md(data[len(codecs.BOM_UTF8) :])
         return text, [note, *findings]
-    if data.startswith(_UTF16_MARKS):
-        message = "The file is UTF-16; save it as UTF-8."
-        return data.decode("utf-16", "replace"), [Finding("not-utf8", message, 1)]
+    text, encoding = decode(data)
+    if not encoding:
+        return text, []
+    line = 1
     try:
-        return data.decode("utf-8"), []
+        data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-    text, encoding = data.decode("utf-8", "replace"), "damaged UTF-8"
-    if 2 * text.count("\ufffd") >= sum(char > "\x7f" for char in text):
-        text, encoding = data.decode("cp1252", "replace"), "Windows-1252"
+        line += data.count(b"\n", 0, error.start)
     message = f"The file is not UTF-8; it was read as {encoding}, save it as UTF-8."
     return text, [Finding("not-utf8", message, line)]
 
 
 def read_sections(text: str) -> _Read:
     """Return the values of the frontmatter, the body as it stands, and the repairs."""
+    written = front.unix_lines(text)
+    text = _without_fence(written)
     sections = front.split_frontmatter(text)
-    is_offset = sections.frontmatter is None or sections.first_line > 2
+    is_offset = text != written or sections.frontmatter is None or sections.first_line > 2
     if sections.frontmatter is None:
-        sections = _find_offset_frontmatter(front.unix_lines(text)) or sections
+        sections = _find_offset_frontmatter(text) or sections
     frontmatter, first_line = sections.frontmatter, sections.first_line
     if frontmatter is None:
-        raise ParseError(
-            "The file does not start with frontmatter; begin it with a '---' line, name and"
-            " description, and another '---' line.",
-            code="frontmatter-missing",
-            line=1,
-        )
+        return _read_toml(text) or _read_bare(text)
     findings = []
     if found := CONTROL_CHARACTERS.search(frontmatter):
         line = first_line + frontmatter.count("\n", 0, found.start())
@@ -137,6 +150,61 @@ def read_sections(text: str) -> _Read:
         values, body, repairs = _repair(frontmatter, sections, error)
     values, mended = mend_fields(values, frontmatter, first_line=first_line)
     return values, body, (*findings, *misread, *repairs, *mended)
+
+
+def _without_fence(text: str) -> str:
+    """Return a text without a code fence around it or its frontmatter; lines keep their places."""
+    if not (opening := _FENCED.match(text)):
+        return text
+    start = opening.end()
+    before = "\n" * text.count("\n", 0, start)
+    fences = list(re.finditer(rf"(?m)^ {{0,3}}{opening[1]}+(.*)$", text[start:]))
+    closing = next((fence for fence in fences if not fence[1].strip()), None)
+    if closing is None:
+        return before + text[start:]
+    inner, after = text[start:][: closing.start()], text[start:][closing.end() :]
+    rules = list(re.finditer(r"(?m)^---[ \t]*$", inner))
+    if len(rules) > 1 and not inner[rules[1].end() :].strip():
+        return before + inner + after
+    end = front.end_of_keys(inner, rules[0].end() + 1 if rules else 0)
+    if len(rules) < 2 and end == len(inner):
+        return f"{before if rules else before[:-1] + '---' + before[-1:]}{inner}---{after}"
+    last = fences[-1]
+    is_whole = len(fences) % 2 and not text[start + last.end() :].strip() and not last[1].strip()
+    return before + (text[start:][: last.start()] if is_whole else text[start:])
+
+
+def _read_toml(text: str) -> _Read | None:
+    """Read frontmatter in TOML, between ``+++`` lines; None if there is none."""
+    if not (found := _TOML.match(text)) or len(found[1]) > front.MAX_FRONTMATTER_BYTES:
+        return None
+    import tomllib
+
+    try:
+        values = json.loads(json.dumps(tomllib.loads(found[1]), default=str))
+    except (ValueError, RecursionError):
+        return None
+    message = "The frontmatter is TOML, which hosts do not read; write YAML between '---' lines."
+    return values, text[found.end() :], (Finding("frontmatter-toml", message, 1),)
+
+
+def _read_bare(text: str) -> _Read:
+    """Take a file without frontmatter for the body; a `ParseError` if it is none."""
+    faults = (what for start, what in _NO_BODY.items() if re.match(start, text, re.IGNORECASE))
+    fault = next(faults, "" if opening_of(text) else "has no paragraph")
+    if fault:
+        raise ParseError(
+            f"The file does not start with frontmatter and {fault}; begin it with a '---' line,"
+            " name and description, and another '---' line.",
+            code="frontmatter-missing",
+            line=1,
+        )
+    message = (
+        "The file does not start with frontmatter: its folder names the skill and its first"
+        " paragraph describes it, but hosts may not see it; begin it with a '---' line, name and"
+        " description, and another '---' line."
+    )
+    return {}, text, (Finding("frontmatter-missing", message, 1),)
 
 
 def _find_offset_frontmatter(text: str) -> Sections | None:
@@ -177,25 +245,25 @@ def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:
     return values, body, (*findings, *more)
 
 
-def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
+def repair_mapping(
+    text: str, *, first_line: int = 1, level: int = 0, anchors: Set[str] | None = None
+) -> Loaded:
     """Read ``key: value`` lines one entry at a time; an entry that is not YAML becomes text.
 
     Returns the mapping, empty if there is no key, and a finding for each entry read as text. Lines
-    above the first key are skipped; every other is read once per nesting level. A text that was
-    written to cost time raises `ParseError`.
+    above the first key are skipped; every other is read once per nesting level. An entry with an
+    alias, or what one stands for, is left out: `anchors` are those of the whole text. A text that
+    was written to cost time raises `ParseError`.
     """
-    if anchors := set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text)):
-        raise ParseError(
-            f"The frontmatter is refused: alias of anchor {min(anchors)!r}; write the value out.",
-            code="yaml-anchor",
-        )
+    if anchors is None:
+        anchors = set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text))
     text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
     if not level and _INDENTED_FIELDS.match(text):  # those of a list, or a first line too deep
         text = textwrap.dedent(re.sub("(?m)^- ", "  ", text)).lstrip(" ")
     values: Fields = {}
     findings: list[Finding] = []
     for key, start, lines in front.entries(text):
-        found, problems = _read_entry(key, lines, first_line + start, level)
+        found, problems = _read_entry(key, lines, first_line + start, level, anchors)
         if key in values:
             message = f"The key {key!r} stands twice; the last value counts, remove one."
             findings.append(Finding("yaml-duplicate-key", message, first_line + start))
@@ -204,8 +272,12 @@ def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
     return values, tuple(findings)
 
 
-def _read_entry(key: str, lines: list[str], first_line: int, level: int) -> Loaded:
+def _read_entry(
+    key: str, lines: list[str], first_line: int, level: int, anchors: Set[str]
+) -> Loaded:
     """Return a top-level key as YAML if it parses, otherwise as text with a finding."""
+    if (mark := _ANCHORED.match(lines[0])) and mark[1] in anchors:
+        lines = [lines[0][: mark.start(1) - 1] + lines[0][mark.end() :], *lines[1:]]
     try:
         return front.load_yaml("\n".join(lines), first_line=first_line)
     except ParseError as error:
@@ -214,8 +286,13 @@ def _read_entry(key: str, lines: list[str], first_line: int, level: int) -> Load
     head = lines[0].partition(":")[2].strip()
     tail = textwrap.dedent("\n".join(lines[1:]))
     if not head and level < _MAX_LEVELS and front.KEY_LINE.match(tail.lstrip()):
-        inner, findings = repair_mapping(tail, first_line=first_line + 1, level=level + 1)
+        below = {"first_line": first_line + 1, "level": level + 1}
+        inner, findings = repair_mapping(tail, anchors=anchors, **below)
         return {key: inner}, findings
+    written = "\n".join(lines)
+    if anchors & {*_ANCHOR.findall(written), *_ALIAS.findall(written)}:
+        message = f"The value of {key!r} has a YAML anchor or alias, it was left out; write it out."
+        return {}, (Finding("yaml-anchor", message, first_line),)
     code, cause = "yaml-salvaged", "is not YAML"
     if indicator := _MISUSED_INDICATOR.match(head):
         head, cause = head[indicator.end() :], f"has text beside the mark {indicator[0].strip()!r}"

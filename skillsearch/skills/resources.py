@@ -1,7 +1,8 @@
 """The only module that opens or lists the files of a skill: bounded, and never through a link.
 
 Links inside a skill are refused even if their target is inside it too; the one concession is a
-SKILL.md that links into its own folder. Of a hard link, the owner decides (`is_foreign_link`).
+SKILL.md that links to a text inside the roots. Of a hard link, its owner decides
+(`is_foreign_link`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pathlib import Path, PurePosixPath
 from skillsearch.errors import ParseError, SkillError, explained
 from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, open_folder, using
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
+from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
-from skillsearch.types import FileContent
+from skillsearch.types import FileContent, Severity
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -42,10 +44,17 @@ _MAX_ENTRIES = 20_000
 _REFUSALS = {
     "file-unreadable": "cannot be read ({}); check that it exists and its permissions",
     "not-a-regular-file": "is not a regular file; put a text file there",
-    "link-leaves-skill": "is a link out of its skill folder; put the file itself there",
+    "link-leaves-skill": "is a link out of all roots, or to what is no Markdown; put a file there",
+    "names-skill": "only names {!r}, a skill that counts there",
+    "names-file": "only names {!r}, where the roots have no skill; put the skill itself there",
     "file-too-large": "is larger than {} bytes; move parts of it to references/",
 }
 """Why a SKILL.md is not read, by the code of the error."""
+_NAMING = re.compile(rb"(?i)\s*+@?(\.{1,2}/[^\n\0]{1,500}?|[^\s\0@][^\s\0]{0,500}\.md)\s*+")
+"""What git leaves of a link where it makes none, and how hosts include a file."""
+_MAX_NAMING_BYTES = 1024
+_TEXTS = frozenset({".md", ".markdown", ".mdc", ".mdx", ".txt"})
+"""Endings of what a SKILL.md may link to beyond its folder: nothing that could hold a key."""
 _SCRIPTS = "scripts"
 _MAX_NAMED_FILES = 40
 _MAX_COMPARED_FILES = 200
@@ -53,14 +62,18 @@ _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
 
 
-def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes, os.stat_result]:
+def read_skill_md(
+    path: Path, roots: Iterable[Path | str] = (), *, limit: int = MAX_SKILL_MD_BYTES
+) -> tuple[bytes, os.stat_result]:
     """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
-    A FIFO or device does not block. A file that is refused raises `ParseError` with a code of
-    `_REFUSALS`; a hard link to another user's file leaves the skill.
+    It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
+    not block. A file that is refused, or that only names another, raises `ParseError` with a code
+    of `_REFUSALS`; a hard link to another user's file leaves the skill.
     """
+    paths = tuple(map(Path, roots))
     try:
-        with using(_open_skill_md(path)) as fd:
+        with using(_open_skill_md(path, paths)) as fd:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise _refused(path, "not-a-regular-file")
@@ -72,11 +85,28 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
         raise _refused(path, code, error.strerror or str(error)) from error
     if data is None:
         raise _refused(path, "file-too-large", limit)
+    named = _NAMING.fullmatch(data) if len(data) <= _MAX_NAMING_BYTES else None
+    if named and (target := os.fsdecode(named[1])) != path.name:
+        code = "names-skill" if _is_skill(path.parent / target, paths) else "names-file"
+        raise _refused(path, code, printable(target))
     return data, status
 
 
-def _open_skill_md(path: Path) -> int:
-    """Open a SKILL.md; through a link only if the target stays inside the folder."""
+def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
+    """Return whether a path leads to a SKILL.md, or the folder of one, that counts in some root."""
+    with suppress(OSError, ValueError):
+        target = Path(os.path.realpath(path))
+        for root in filter(target.is_relative_to, roots):
+            below = ((target / "SKILL.md") if target.is_dir() else target).relative_to(root).parts
+            is_left_out = any(name in SKIPPED_FOLDERS or is_thrown_away(name) for name in below)
+            if below[-1].lower() == "skill.md" and not is_left_out:
+                with using(open_file(root, below)) as fd:
+                    return _NAMING.fullmatch(os.read(fd, _MAX_NAMING_BYTES)) is None
+    return False
+
+
+def _open_skill_md(path: Path, roots: Iterable[Path]) -> int:
+    """Open a SKILL.md; through a link only into the folder, or to a text in a root."""
     try:
         return os.open(path, READ_FLAGS)
     except OSError as error:
@@ -86,9 +116,11 @@ def _open_skill_md(path: Path) -> int:
     target = Path(os.path.realpath(path))
     if target == folder:
         raise _refused(path, "not-a-regular-file")
-    if not target.is_relative_to(folder):
-        raise _refused(path, "link-leaves-skill")
-    return open_file(folder, target.relative_to(folder).parts)
+    around = (folder, *(roots if target.suffix.lower() in _TEXTS else ()))
+    for root in around:
+        if target.is_relative_to(root):
+            return open_file(root, target.relative_to(root).parts)
+    raise _refused(path, "link-leaves-skill")
 
 
 def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
@@ -102,7 +134,9 @@ def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
 
 
 def _refused(path: Path, code: str, detail: object = "") -> ParseError:
-    return ParseError(f"{printable(path)!r} {_REFUSALS[code].format(detail)}.", code=code)
+    severity: Severity = "note" if code == "names-skill" else "error"
+    message = f"{printable(path)!r} {_REFUSALS[code].format(detail)}."
+    return ParseError(message, code=code, severity=severity)
 
 
 def content_hash(data: bytes) -> str:

@@ -43,17 +43,20 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-def validate(path: Path, readers: Readers | None = None) -> tuple[Diagnostic, ...]:
+def validate(
+    path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()
+) -> tuple[Diagnostic, ...]:
     """Check a skill folder, or the SKILL.md in it, and return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
     reference implementation, except where it rejects sound files or accepts broken ones. For the
-    hosts that are `readers` of fields, what they read and the reference refuses is a note.
+    hosts that are `readers` of fields, what they read and the reference refuses is a note. The
+    SKILL.md may link to a text in the `roots`.
     """
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
-    findings = _check_folder(folder, skill_md)
+    findings = _check_folder(folder, skill_md, roots)
     if readers is not None:
         known = {
             _UNKNOWN.format(key): _READ.format(key, ", ".join(readers[key])) for key in readers
@@ -74,7 +77,7 @@ def _error(code: str, message: str, line: int | None = None) -> Finding:
     return Finding(code, message, line, "error")
 
 
-def _check_folder(folder: Path, skill_md: Path | None) -> Iterator[Finding]:
+def _check_folder(folder: Path, skill_md: Path | None, roots: Sequence[Path]) -> Iterator[Finding]:
     if not folder.exists():
         yield _error("path-missing", "The path does not exist; correct it.")
     elif not folder.is_dir():
@@ -85,10 +88,10 @@ def _check_folder(folder: Path, skill_md: Path | None) -> Iterator[Finding]:
     else:
         named = folder.resolve() if folder.name in {"", ".."} else folder
         try:
-            data, _ = read_skill_md(skill_md)
+            data, _ = read_skill_md(skill_md, roots)
             yield from _check_file(data, named)
         except ParseError as error:
-            yield _error(error.code, str(error), error.line)
+            yield Finding(error.code, str(error), error.line, error.severity)
         if skill_md.name != FILE_NAMES[0]:
             message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
             yield Finding("file-name-case", message)

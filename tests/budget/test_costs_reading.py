@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
     """A file without frontmatter, a root that is none, a document that leads out of the skill."""
     good = make_skill(tmp_path / "root", "tea", body="Steep.").parent
     (tmp_path / "root" / "bad").mkdir()
-    (tmp_path / "root" / "bad" / "SKILL.md").write_text("nothing")
+    (tmp_path / "root" / "bad" / "SKILL.md").write_text("# Nothing")
     (good / "large.md").write_text("word " * 5)
     with (good / "huge.txt").open("wb") as file:
         file.truncate(17 * 1024 * 1024)

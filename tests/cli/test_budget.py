@@ -209,7 +209,7 @@ def test_a_person_sees_what_could_not_be_measured(cli, tmp_path, make_skill, ter
 def test_unreadable_skills_are_named_and_counted(cli, drinks):
     """On stderr; the others are measured."""
     (drinks / "bad").mkdir()
-    (drinks / "bad" / "SKILL.md").write_text("no frontmatter")
+    (drinks / "bad" / "SKILL.md").write_text("# Empty")
     result = cli("budget", drinks, "--json")
     record = json.loads(result.stdout)
     assert (result.exit_code, record["skills"]) == (0, 3)
@@ -222,7 +222,7 @@ def test_many_unreadable_skills_are_named_in_part(cli, drinks):
     """Twenty, then how many more."""
     for number in range(22):
         (drinks / f"bad{number}").mkdir()
-        (drinks / f"bad{number}" / "SKILL.md").write_text("no frontmatter")
+        (drinks / f"bad{number}" / "SKILL.md").write_text("# Empty")
     lines = cli("budget", drinks).stderr.splitlines()
     assert sum("frontmatter-missing" in line for line in lines) == 20
     assert lines[-2:] == [

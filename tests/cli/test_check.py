@@ -253,3 +253,18 @@ def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_spec
     for field, readers in fields.items():
         assert ", ".join(readers) in plain[field]["message"]
     assert {one["severity"] for one in found("--for", "spec").values()} == {"error"}
+
+
+def test_validate_begins_with_how_many_skills_are_lost(cli, drinks):
+    """Not with how many break the specification; nothing is said of none."""
+    (drinks / "lost").mkdir()
+    (drinks / "lost" / "SKILL.md").write_text("", encoding="utf-8")
+    (drinks / "bare").mkdir()
+    (drinks / "bare" / "SKILL.md").write_text("Steep tea.", encoding="utf-8")
+    (drinks / "linked").mkdir()
+    (drinks / "linked" / "SKILL.md").symlink_to("../bare/SKILL.md")
+    result = cli("validate", drinks)
+    assert result.stderr.startswith("lost: 1 skill; skills checked: 5; ")
+    assert json.loads(cli("validate", drinks, "--json").stdout)["lost"] == 1
+    (drinks / "lost" / "SKILL.md").unlink()
+    assert cli("validate", drinks).stderr.startswith("skills checked: 4; ")

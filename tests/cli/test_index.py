@@ -95,7 +95,7 @@ def test_a_person_reads_one_line_on_stdout_and_problems_on_stderr(cli, drinks, m
     bad = make_skill(drinks, "no-description", description="")
     result = cli("index", drinks, "--index-dir", "i", "--model", "hashing")
     assert result.exit_code == 0
-    assert result.stdout.startswith("3 skills in the index: 3 read, 0 unchanged, 0 removed, 1 skip")
+    assert result.stdout.startswith("lost: 1 skill; 3 skills in the index: 3 read, 0 unchanged")
     assert f"{bad}: error description-missing" in result.stderr
 
 
@@ -115,7 +115,7 @@ def test_warnings_of_a_kind_are_counted(cli, drinks, make_skill):
     (drinks / "link").symlink_to(drinks.parent)
     args = ("index", drinks, "--index-dir", "i", "--model", "hashing")
     first, second = cli(*args).stderr.splitlines()
-    assert first.startswith(f"{drinks / 'link'}: warning link-leaves-root ")
+    assert first.startswith(f"{drinks / 'link'}: error link-leaves-root ")
     assert second == "warnings: name-differs-from-folder 12 (--json lists all)"
     assert len(json.loads(cli(*args, "--json").stdout)["diagnostics"]) == 13
 

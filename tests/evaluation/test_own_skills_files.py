@@ -118,7 +118,7 @@ def test_a_percent_sign_in_a_file_name_means_itself(root, name):
 
 def test_what_cannot_be_read_is_reported_and_passed_over(root):
     """A broken skill, a broken eval file and one of a hidden name; the rest is there."""
-    write(root / "broken" / "SKILL.md", "no frontmatter")
+    write(root / "broken" / "SKILL.md", "# Empty")
     write(root / "steep-tea" / "evals" / "evals.json", b"\xff\x00{")
     write(root / "steep-tea" / "evals" / "odd\x07.json", "[]")
     collection, diagnostics = read_own_collection([root])

@@ -143,8 +143,8 @@ def touch(root):
 
 
 def spoil(root):
-    """Take the frontmatter off a skill."""
-    (root / "pdf-forms" / "SKILL.md").write_text("no frontmatter\n")
+    """Leave nothing of a skill but a heading."""
+    (root / "pdf-forms" / "SKILL.md").write_text("# Empty\n")
 
 
 def add_chunks(root):

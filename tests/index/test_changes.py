@@ -400,9 +400,9 @@ def test_a_file_that_could_not_be_read_and_cannot_now_is_no_difference(root, bui
     assert index.differences().changed == paths(path)
 
 
-def test_a_file_without_frontmatter_is_known_too(root, build):
+def test_a_file_that_is_no_skill_is_known_too(root, build):
     """Unchanged, it does not count as a change, though it is not a skill."""
-    skill(root, "tea-timer").write_text("no frontmatter")
+    skill(root, "tea-timer").write_text("# Empty")
     index = build(root)
     assert len(index) == 4
     assert len(index.differences()) == 0

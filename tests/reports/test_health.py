@@ -156,7 +156,7 @@ def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
     make_skill(drinks, "Loud-Name")
     SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
     assert verdicts(doctor(index_dir), "skills") == [
-        ("warning", "errors: description-missing 2"),
+        ("warning", "lost: 2 skills; errors: description-missing 2"),
         ("warning", "warnings: name-characters 1"),
     ]
 
@@ -266,6 +266,6 @@ def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
     """A FIFO in the place of a SKILL.md is a finding, not a hang."""
     (drinks / "pipe").mkdir()
     os.mkfifo(drinks / "pipe" / "SKILL.md")
-    checked, found = validate_paths([drinks])
+    checked, _, found = validate_paths([drinks])
     assert checked == 3
     assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]

@@ -59,6 +59,21 @@ def test_an_archive_is_unpacked_into_the_cache(pack):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+def test_what_packagers_of_skills_write_is_an_archive(pack):
+    """A zip that ends in .skill; the ending is no part of the root's name."""
+    archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
+    place = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
+    assert place.name == "Drinks"
+    assert contents(place) == {"tea/SKILL.md": b"tea"}
+
+
+def test_what_is_left_out_of_an_archive_is_told(pack, caplog):
+    """With the archive, the member and why."""
+    local_root(str(pack("drinks.tgz", {"tea/SKILL.md": b"tea", "a:b": b"x"})))
+    assert "Left out of" in caplog.text
+    assert "drinks.tgz: the member 'a:b' has a colon in its name" in caplog.text
+
+
 def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
     """By its stat; or where that is another, by its digest."""
     archive = age(pack("drinks.zip"))

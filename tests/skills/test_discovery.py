@@ -195,7 +195,7 @@ def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
     (tmp_path / "root" / "broken").symlink_to("nowhere")
     found = find(tmp_path / "root")
     assert found.files == ()
-    assert codes(found) == [("link-leaves-root", "warning")]
+    assert codes(found) == [("link-leaves-root", "error")]
     assert str(tmp_path / "elsewhere" / "tea") in found.diagnostics[0].message
 
 
@@ -219,7 +219,93 @@ def test_deep_folders_are_cut_and_reported(tmp_path):
     add_skill(folder / "d")
     found = find(tmp_path / "root")
     assert ids(found) == ["root:" + "/".join("d" * 12)]
-    assert codes(found) == [("folder-too-deep", "warning")]
+    assert codes(found) == [("folder-too-deep", "error")]
+
+
+def test_what_is_left_out_is_an_error_only_if_a_skill_is_lost(tmp_path):
+    """Packages of Java, folders with odd names and links to data cost nothing."""
+    root = tmp_path / "root"
+    add_skill(root / "tea")
+    (root / "tea" / "/".join("src/main/java/com/tea/pot/lid/knob/paint/red/warm".split("/"))).mkdir(
+        parents=True
+    )
+    (root / "a\u202eb" / "inner").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (root / "data").symlink_to(tmp_path / "data")
+    assert find(root).diagnostics == ()
+    add_skill(root / "a\u202eb" / "inner")
+    add_skill(tmp_path / "data" / "coffee")
+    add_skill(root / "tea" / "src/main/java/com/tea/pot/lid/knob/paint/red/warm/deep")
+    assert sorted(codes(find(root))) == [
+        ("folder-too-deep", "error"),
+        ("link-leaves-root", "error"),
+        ("path-hidden-characters", "error"),
+    ]
+
+
+def test_a_look_for_lost_skills_is_bounded(tmp_path, monkeypatch):
+    """All folders that are left out share one bound."""
+    monkeypatch.setattr(discovery, "_MAX_LOOKED_INTO", 3)
+    for n in range(4):
+        add_skill(tmp_path / "root" / f"a\u202e{n}")
+    assert len(codes(find(tmp_path / "root"))) == 3
+
+
+NAMES = {
+    "SKILLS.md": True,
+    "Skill.markdown": True,
+    "SKILL.md.txt": True,
+    "skill": True,
+    "skillset.md": False,
+    "skills.py": False,
+}
+
+
+@pytest.mark.parametrize(("name", "is_told"), NAMES.items())
+def test_a_name_near_to_that_of_a_skill_is_told(tmp_path, name, is_told):
+    """Unless the folder has a SKILL.md."""
+    add_skill(tmp_path / "root" / "tea", name)
+    assert codes(find(tmp_path / "root")) == [("file-name-near", "warning")] * is_told
+    add_skill(tmp_path / "root" / "tea")
+    assert codes(find(tmp_path / "root")) == []
+
+
+def test_a_sample_inside_a_skill_is_no_skill(tmp_path):
+    """It is a document of the skill; elsewhere skills may lie inside each other."""
+    root = tmp_path / "root"
+    for folder in ("maker", "maker/references/deep/tea", "maker/templates", "maker/Assets/tea"):
+        add_skill(root / folder)
+    for folder in ("maker/inner", "references/tea", "templates", "maker/docs/references/tea"):
+        add_skill(root / folder)
+    found = find(root)
+    assert ids(found) == [
+        "root:maker",
+        "root:maker/docs/references/tea",
+        "root:maker/inner",
+        "root:references/tea",
+        "root:templates",
+    ]
+    assert codes(found) == [("skill-in-skill", "note")] * 3
+
+
+def test_a_link_to_another_skill_counts_there(tmp_path):
+    """Whatever its folder; the note says where. A target that no walk finds is a skill here."""
+    root = tmp_path / "root"
+    path = add_skill(root / "tea")
+    for folder, target in (
+        ("linked/tea", path),
+        ("pot", add_skill(root / "node_modules" / "pot")),
+        ("lid", add_skill(root / "tea" / "assets")),
+        ("cup", add_skill(root / "cup", "guide.md")),
+        ("mug", add_skill(tmp_path / "other" / "mug")),
+    ):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / "SKILL.md").symlink_to(target)
+    found = find(root)
+    assert ids(found) == ["root:cup", "root:lid", "root:mug", "root:pot", "root:tea"]
+    assert ("link-to-skill", "note") in codes(found)
+    (note,) = (one for one in found.diagnostics if one.code == "link-to-skill")
+    assert str(path) in note.message
 
 
 def test_too_many_folders_are_cut_and_reported(tmp_path):
@@ -234,7 +320,7 @@ def test_too_many_folders_are_cut_and_reported(tmp_path):
 def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
     """A name that no index could store is left out by name, and stops nothing."""
     add_skill(tmp_path / "root" / "tea")
-    Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")).mkdir()
+    add_skill(Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")))
     found = find(tmp_path / "root")
     assert ids(found) == ["root:tea"]
     assert codes(found) == [("path-not-utf8", "error")]

@@ -25,7 +25,7 @@ REFUSED = {
     "many values": ("a: [" + "1," * 6_000 + "]", "yaml-too-many-values"),
     "many keys": ("".join(f"k{n}: 1\n" for n in range(3_000)), "yaml-too-many-values"),
     "python tag": ("a: !!python/object/apply:os.getcwd []", "yaml-tag"),
-    "binary tag": ("a: !!binary aGVsbG8=", "yaml-tag"),
+    "binary tag": ("a: !!binary aGVsbG8=", "yaml-local-tag"),
     "local tag": ("a: !secret x", "yaml-local-tag"),
     "tag without a name": ("a: ! x", "yaml-local-tag"),
     "100,000 brackets": ("[" * 100_000, "frontmatter-too-large"),

@@ -68,9 +68,115 @@ def test_a_paragraph_that_stands_for_a_description_is_as_short_as_one():
     assert skill.description.startswith("steep steep")
 
 
+BODIES = {
+    "a heading and a paragraph": ("# Tea\n\nTimes tea.\n", "Times tea."),
+    "words alone": ("Times tea.", "Times tea."),
+    "marks for a paragraph": ("# Tea\n\n**Version:** 1\n", "Version:** 1"),
+    "an example of frontmatter": (
+        "# Doc\n\nTimes tea.\n\n```\n---\nname: a\ndescription: b\n---\n```\n",
+        "Times tea.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "description"), BODIES.values(), ids=BODIES.keys())
+def test_without_frontmatter_folder_and_first_paragraph_stand_for_it(text, description):
+    """With one warning, which asks of a strict reader to leave the skill out."""
+    skill, diagnostics = parse(text)
+    assert (skill.name, skill.description, skill.body) == ("tea-timer", description, text.strip())
+    assert [(one.code, one.severity) for one in diagnostics] == [("frontmatter-missing", "warning")]
+    assert skill.lapses == ("frontmatter-missing",)
+
+
+KEYS = "name: tea-timer\ndescription: Times tea.\n"
+CODE = "```sh\nsteep\n```\n"
+FENCED = {
+    "all, in the manner of an editor": (f"```skill\n---\n{KEYS}---\n# Tea\n```\n", "# Tea"),
+    "all, with tildes and blank lines": (f"\n~~~ md\n\n---\n{KEYS}---\n# Tea\n~~~", "# Tea"),
+    "all, by more than inner code": (
+        f"````markdown\n---\n{KEYS}---\n{CODE}````",
+        CODE.strip(),
+    ),
+    "all, by as much as inner code": (f"```md\n---\n{KEYS}---\n{CODE}```", CODE.strip()),
+    "all, never closed": (f"```md\n---\n{KEYS}---\n{CODE}", CODE.strip()),
+    "its frontmatter": (f"```yaml\n---\n{KEYS}---\n```\n\n# Tea\n{CODE}", f"# Tea\n{CODE}".strip()),
+    "its keys": (f"```yaml\n{KEYS}```\n# Tea\n", "# Tea"),
+    "its keys below a line": (f"```yaml\n---\n{KEYS}```\n# Tea\n", "# Tea"),
+}
+
+
+@pytest.mark.parametrize(("text", "body"), FENCED.values(), ids=FENCED.keys())
+def test_a_code_fence_around_a_skill_is_no_part_of_it(text, body):
+    """Whether it encloses the whole file or its frontmatter; lines count as in the file."""
+    skill, diagnostics = parse(text)
+    assert (skill.name, skill.description) == ("tea-timer", "Times tea.")
+    assert skill.body == body
+    assert codes(diagnostics) == ["frontmatter-offset"]
+    _, (_, odd) = parse(text.replace("Times", "Times:"))
+    assert text.split("\n")[odd.line - 1] == "description: Times tea."
+
+
+def test_frontmatter_may_be_toml():
+    """As some generators of sites write it; what is not TOML is a body."""
+    text = '+++\nname = "tea-timer"\ndescription = "Times tea."\ndate = 2026-01-02\n+++\n# Tea\n'
+    skill, diagnostics = parse(text)
+    assert (skill.name, skill.description, skill.body) == ("tea-timer", "Times tea.", "# Tea")
+    assert skill.metadata.frontmatter["date"] == "2026-01-02"
+    assert codes(diagnostics) == ["frontmatter-toml"]
+    for broken in (
+        "+++\nname =\n+++\nTimes tea.",
+        "+++\na = " + "[" * 9_000 + "\n+++\n\nTimes tea.",
+    ):
+        assert codes(parse(broken)[1]) == ["frontmatter-missing"]
+
+
+def test_a_closing_line_may_be_indented():
+    """If none begins its line; a value may hold one that does not close."""
+    skill, _ = parse("  ---\n  name: tea-timer\n  description: Times tea.\n  ---\n  # Tea\n")
+    assert (skill.description, skill.body) == ("Times tea.", "# Tea")
+    skill, _ = parse("---\ndescription: |\n  Times\n  ---\n  tea.\n---\n# Tea\n")
+    assert (skill.description, skill.body) == ("Times\n---\ntea.", "# Tea")
+
+
+ANCHORED = {
+    "a field": ("defaults: &d\n  a: 1\nother: *d", {}),
+    "merged": ("base: &b {a: 1}\nother:\n  <<: *b\n  c: 2", {"base": {"a": 1}}),
+    "inside the metadata": (
+        "metadata:\n  a: &d [1]\n  b: *d\n  version: 1.0",
+        {"metadata": {"a": [1], "version": 1.0}},
+    ),
+    "a list": ("tags: &t [hot]\nkeywords: [*t, *t]", {"tags": ["hot"]}),
+}
+
+
+@pytest.mark.parametrize(("lines", "kept"), ANCHORED.values(), ids=ANCHORED.keys())
+def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, kept):
+    """Nothing is expanded; the field that is lost is named."""
+    skill, diagnostics = parse_fields(f"description: Times tea.\n{lines}")
+    expected = {"name": "tea-timer", "description": "Times tea.", **kept}
+    assert skill.metadata.frontmatter == expected
+    assert "yaml-anchor" in codes(diagnostics)
+
+
+@pytest.mark.timeout(60)
+def test_a_bomb_of_aliases_costs_the_fields_that_hold_it():
+    """However much it would expand to."""
+    bomb = "\n".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 900))
+    skill, _ = parse_fields(f"description: Times tea.\na0: &a0 [x, x]\n{bomb}")
+    assert skill.description == "Times tea."
+    assert set(skill.metadata.frontmatter) == {"name", "description", "a0"}
+
+
 REFUSED = {
     "nothing": (b"", "frontmatter-missing"),
-    "only Markdown": (b"# Tea\n\nSteep.", "frontmatter-missing"),
+    "only a heading": (b"# Tea\n", "frontmatter-missing"),
+    "a web page": (b"<!DOCTYPE html>\n<p>Steep.</p>", "frontmatter-missing"),
+    "a lost page": (b"404: Not Found", "frontmatter-missing"),
+    "bytes": (b"PK\x03\x04\0\0 tea", "frontmatter-missing"),
+    "a pointer of Git LFS": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+        "frontmatter-missing",
+    ),
     "an example in a fence": (
         b"# Doc\n```\n---\nname: a\ndescription: b\n---\n```",
         "frontmatter-missing",
@@ -82,12 +188,12 @@ REFUSED = {
     "empty frontmatter": (b"---\n---\n# Body", "description-missing"),
     "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
     "merge bomb": (
-        b"---\ndescription: x\na: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: {<<: [*b, *b]}\n---\n",
-        "yaml-anchor",
+        b"---\na: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: {<<: [*b, *b]}\n---\n",
+        "description-missing",
     ),
     "alias bomb behind broken YAML": (
-        b"---\ndescription: x: y\na: &a [x]\nb: [*a, *a]\n---\n",
-        "yaml-anchor",
+        b"---\na: &a [x: y: z]\nb: [*a, *a]\n---\n",
+        "description-missing",
     ),
     "brackets": (b"---\ndescription: x\na: " + b"[" * 60_000 + b"\n---\n", "yaml-too-deep"),
     "brackets behind broken YAML": (
@@ -395,3 +501,19 @@ def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
     assert found == hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(ParseError, match="cannot be read"):
         read_skill_text(tmp_path / "none" / "SKILL.md")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_hidden"),
+    [
+        ("metadata:\n  internal: true", True),
+        ("metadata:\n  internal: 'yes'", True),
+        ("metadata:\n  internal: false", False),
+        ("disable-model-invocation: true", True),
+        ("internal: true", False),
+    ],
+)
+def test_an_internal_skill_asks_not_to_be_offered(lines, is_hidden):
+    """As one that no model may invoke."""
+    skill, _ = parse_fields(f"description: Times tea.\n{lines}")
+    assert skill.metadata.hidden is is_hidden

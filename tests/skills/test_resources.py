@@ -125,6 +125,70 @@ LINKS = {
 }
 
 
+def test_skill_md_may_link_to_a_text_inside_the_roots(skill_dir, tmp_path):
+    """In its own root or another; not to what could hold a key, and to nothing outside."""
+    path, root = skill_dir / "SKILL.md", skill_dir.parent
+    path.unlink()
+    for folder in ("root", "other", "outside"):
+        (tmp_path / "links" / folder).mkdir(parents=True)
+    targets = {
+        name: tmp_path / "links" / name for name in ("other/tea.md", "other/.env", "outside/tea.md")
+    }
+    for target in (root / "shared.md", *targets.values()):
+        target.write_text("Pour.", encoding="utf-8")
+    roots = (root, tmp_path / "links" / "other")
+    for target in (root / "shared.md", targets["other/tea.md"]):
+        path.symlink_to(target)
+        assert read_skill_md(path, roots)[0] == b"Pour."
+        assert code_of(path) == "link-leaves-skill"
+        path.unlink()
+    for name in ("other/.env", "outside/tea.md"):
+        path.symlink_to(targets[name])
+        assert code_of(path, roots=roots) == "link-leaves-skill"
+        path.unlink()
+
+
+def test_a_skill_md_that_only_names_another_says_so(skill_dir):
+    """As git leaves a link where it makes none; a note if the skill counts where it is."""
+    root = skill_dir.parent
+    path = root / "links" / "pot" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    below = f"../../{skill_dir.name}"
+    for text in (
+        f"{below}/SKILL.md",
+        f"@{below}/SKILL.md\n",
+        f"{below}/",
+        f"{root}/{skill_dir.name}/SKILL.md",
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ParseError, match="names") as caught:
+            read_skill_md(path, (root,))
+        assert (caught.value.code, caught.value.severity) == ("names-skill", "note")
+        assert code_of(path) == "names-file"
+    for text in (
+        "README.md",
+        "../none/SKILL.md",
+        "/etc/passwd.md",
+        f"{below}/references/guide.md",
+        "../pot",
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ParseError, match="names") as caught:
+            read_skill_md(path, (root,))
+        assert (caught.value.code, caught.value.severity) == ("names-file", "error")
+    for text in ("Pour and/or steep.", "See ../tea/SKILL.md", "# Tea\n../tea/SKILL.md"):
+        path.write_text(text, encoding="utf-8")
+        assert read_skill_md(path, (root,))[0] == text.encode()
+
+
+def test_two_files_that_name_each_other_are_no_skills(skill_dir):
+    """Neither counts for the other."""
+    for name, other in (("one", "two"), ("two", "one")):
+        (skill_dir.parent / name).mkdir()
+        (skill_dir.parent / name / "SKILL.md").write_text(f"../{other}/SKILL.md", encoding="utf-8")
+    assert code_of(skill_dir.parent / "one" / "SKILL.md", roots=(skill_dir.parent,)) == "names-file"
+
+
 @pytest.mark.parametrize(("target", "code"), LINKS.values(), ids=LINKS.keys())
 def test_other_links_named_skill_md_are_refused(skill_dir, target, code):
     """A link out of the skill, a loop, or a link to no file is never read."""

@@ -223,7 +223,7 @@ def test_bombs_and_huge_files_are_errors(make_skill):
     assert errors(validate(make_skill("x" * (1 << 20) + "x"))) == ["file-too-large"]
     assert errors(validate(make_skill("---\njust: [words\n---\n")))[0] == "yaml-invalid"
     bomb = fields("a: &a {x: 1}", "b: {<<: [*a, *a]}")
-    assert errors(validate(make_skill(bomb))) == ["yaml-anchor"]
+    assert errors(validate(make_skill(bomb)))[0] == "yaml-anchor"
 
 
 BODIES = {

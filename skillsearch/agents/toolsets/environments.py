@@ -193,7 +193,8 @@ class SkillChoice:
         """Return the instructions of a skill, found as in `get`, as they are on disk now."""
         if info := self.get(id):
             try:
-                body = read_sections(read_skill_text(Path(info.path))[0])[1]
+                root = Path(info.path).parents[len(Path(info.id).parts)]
+                body = read_sections(read_skill_text(Path(info.path), (root,))[0])[1]
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
             return ToolResult(success=True, output=info.note + visible(body).strip())

@@ -352,7 +352,8 @@ class ChangeDetector:
         scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
         """Compare files with what is known of them; those that could not be indexed are read."""
-        files, reader = discovery.files, FileReader(self.book)
+        files, paths = discovery.files, [root.path for root in self.roots]
+        reader = FileReader(self.book, paths)
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
         for place, file in enumerate(files if known else ()):
@@ -361,7 +362,7 @@ class ChangeDetector:
                 more = beside.get(str(file.path.parent))
                 is_kept[place] = file.root in self.gone or (
                     str(file.path) not in self._with_other_examples
-                    and is_same(file, seen, verify=self.verify)
+                    and is_same(file, seen, verify=self.verify, roots=paths)
                     and (more is not None or reader.continues(file, seen))
                 )
                 reader.continued.setdefault(str(file.path), more or ())

@@ -72,22 +72,24 @@ class ReadFile(NamedTuple):
     files: Sequence[tuple[str, FileStat]] = ()
 
 
-def read_file(file: SkillFile, book: ExampleBook = NO_EXAMPLES) -> ReadFile:
+def read_file(
+    file: SkillFile, book: ExampleBook = NO_EXAMPLES, roots: Iterable[Path] = ()
+) -> ReadFile:
     """Read a SKILL.md, a stub with its continuation, and the examples that a book has for it.
 
-    Problems with it become diagnostics.
+    Problems with it become diagnostics. A link may lead into its root, or into one of the `roots`.
     """
     path = str(file.path)
     seen = SeenFile(file.stat, "", is_indexed=False)
     try:
-        data, status = read_skill_md(file.path)
+        data, status = read_skill_md(file.path, (file.root.path, *roots))
         seen = SeenFile(FileStat.of(status), content_hash(data), is_indexed=False)
         skill, diagnostics, files = parse_file(file, data, book)
     except ParseError as exc:
         if exc.code == "file-unreadable":
             # Permissions do not change the stat, so an unreadable file is tried again each time.
             seen = seen._replace(stat=UNKNOWN_STAT)
-        return ReadFile(seen, None, [Diagnostic(exc.code, "error", str(exc), path, exc.line)])
+        return ReadFile(seen, None, [Diagnostic(exc.code, exc.severity, str(exc), path, exc.line)])
     beside = beside_hash(digest_of(skill.continuation), skill.evals_hash)
     return ReadFile(seen._replace(is_indexed=True, beside_hash=beside), skill, diagnostics, files)
 
@@ -131,14 +133,14 @@ def _hash_of(more: Continuation | None, evals: EvalFiles) -> str:
     return beside_hash(digest_of(more.text if more else None), evals.digest)
 
 
-def is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
+def is_same(file: SkillFile, seen: SeenFile, *, verify: bool, roots: Iterable[Path] = ()) -> bool:
     """Return whether a file has the bytes it had; `verify` hashes it whatever its stat."""
     if seen.stat == file.stat and not verify:
         return True
     if seen.stat != UNKNOWN_STAT and seen.stat.size != file.stat.size:
         return False
     try:
-        data, _ = read_skill_md(file.path)
+        data, _ = read_skill_md(file.path, (file.root.path, *roots))
     except ParseError:
         return False
     return content_hash(data) == seen.content_hash
@@ -150,9 +152,9 @@ class FileReader:
     The `continued` are the other files that were read with a SKILL.md, by its path.
     """
 
-    def __init__(self, book: ExampleBook = NO_EXAMPLES) -> None:
-        """Take the examples that skills get."""
-        self._book = book
+    def __init__(self, book: ExampleBook = NO_EXAMPLES, roots: Sequence[Path] = ()) -> None:
+        """Take the examples that skills get, and the folders that links may lead into."""
+        self._book, self._roots = book, roots
         self.files: dict[str, ReadFile] = {}
         self.continued: dict[str, Sequence[tuple[str, FileStat]]] = {}
 
@@ -161,7 +163,7 @@ class FileReader:
         path = str(file.path)
         found = self.files.get(path)
         if found is None or (found.skill is None and found.seen.is_indexed):
-            found = read_file(file, self._book)
+            found = read_file(file, self._book, self._roots)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = found if is_kept else found._replace(skill=None)
             self.continued[path] = found.files
@@ -185,9 +187,9 @@ def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
-    """Count the SKILL.md files that could not be indexed."""
-    errors = {d.path for d in diagnostics if d.severity == "error"}
-    return sum(Path(path).name.casefold() == "skill.md" for path in errors)
+    """Count the skills that are lost: SKILL.md files and folders that could not be indexed."""
+    errors = (d for d in diagnostics if d.severity == "error")
+    return len({d.path for d in errors if not d.code.startswith("root-")})
 
 
 class SeenFiles(Mapping[str, SeenFile]):

@@ -267,7 +267,7 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
 def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
     """The others are loaded; it is logged once."""
     (skills / "broken").mkdir()
-    (skills / "broken" / "SKILL.md").write_text("no frontmatter")
+    (skills / "broken" / "SKILL.md").write_text("# Empty")
     manager = SkillManager()
     manager.load_from_directory(skills)
     assert manager.get_skills_prompt() == PROMPT
@@ -334,7 +334,7 @@ def test_a_registered_skill_replaces_one_of_a_folder(manager):
     ("content", "code"),
     [
         ("", "frontmatter-missing"),
-        ("just text", "frontmatter-missing"),
+        ("# Just a title", "frontmatter-missing"),
         ("---\nname: x\n---\n", "description-missing"),
         (skill_md("x", "x" * (1 << 20)), "file-too-large"),
     ],
@@ -447,7 +447,7 @@ def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skil
 def test_a_skill_that_breaks_is_logged_and_leaves_the_prompt(manager, skills, caplog):
     """Until it is mended."""
     text = (skills / "tea" / "SKILL.md").read_text()
-    (skills / "tea" / "SKILL.md").write_text("broken")
+    (skills / "tea" / "SKILL.md").write_text("")
     assert "## tea" not in manager.get_skills_prompt()
     assert "tea/SKILL.md" in caplog.text
     with pytest.raises(SkillNotFoundError):

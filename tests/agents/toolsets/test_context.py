@@ -245,7 +245,7 @@ def test_an_empty_folder_makes_an_empty_manager(tmp_path, make_manager):
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"# Only text\n", b"---\nname: [\n---\n", b"---\nname: a\n---\n", b"\xff\xfe\0---"],
+    [b"", b"# Only text\n", b"---\nname: [\n---\n", b"---\nname: a\n---\n", b"\xff\xfe\0\0---"],
 )
 def test_a_broken_skill_is_skipped_and_logged_once(root, make_manager, caplog, data):
     """All others are loaded."""
@@ -261,7 +261,7 @@ def test_a_broken_skill_is_skipped_and_logged_once(root, make_manager, caplog, d
 
 def test_what_breaks_later_is_logged_then(manager, root, caplog):
     """And goes from the list."""
-    (root / "steep-tea" / "SKILL.md").write_text("no frontmatter")
+    (root / "steep-tea" / "SKILL.md").write_text("# Empty")
     assert names(manager.metadata_list) == ["add-uint-support"]
     assert "Skipped" in caplog.text
 

@@ -107,7 +107,7 @@ def test_a_missing_name_is_that_of_the_folder(skills):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("just text", "No frontmatter found in {path}: "),
+        ("# Just a title", "No frontmatter found in {path}: "),
         ("---\nname: A\n---\n", "Missing name or description in {path}: "),
         ("---\nname: A\ndescription: ''\n---\n", "Missing name or description in {path}: "),
         ("---\n- a: [\n---\n", "Failed to parse frontmatter in {path}: "),
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_read_has_no_skills(tmp_path, caplog, name):
 def test_what_is_broken_is_logged_once(skills, caplog):
     """Not at every request; again after it was mended and broke anew."""
     loader = SkillLoader(skills)
-    for text in ("no frontmatter", "no frontmatter", None, "no frontmatter"):
+    for text in ("# Empty", "# Empty", None, "# Empty"):
         write_skill(skills, "broken", text)
         loader.load_all()
     assert len(caplog.records) == 2
@@ -159,7 +159,7 @@ def test_what_is_broken_is_logged_once(skills, caplog):
 
 def test_a_log_line_is_one_line(skills, caplog):
     """Whatever the name of a folder holds."""
-    write_skill(skills, "x\nFailed: \u202e", "no frontmatter")
+    write_skill(skills, "x\nFailed: \u202e", "# Empty")
     SkillLoader(skills).load_all()
     assert "\n" not in caplog.records[0].getMessage()
     assert "\u202e" not in caplog.records[0].getMessage()
@@ -525,7 +525,7 @@ def test_loading_makes_a_new_tool_looking_does_not(environment):
 
 def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
     """The others stay all the while."""
-    write_skill(skills, "test-skill", "no frontmatter")
+    write_skill(skills, "test-skill", "# Empty")
     assert enum(tool(environment)) == ["another-skill"]
     assert "No frontmatter found in" in caplog.text
     write_skill(skills, "test-skill")

@@ -83,7 +83,7 @@ def test_a_skill_is_found_by_its_folder_too(manager, root):
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     """It is in no list, but asking for it says what is wrong."""
     (root / "broken").mkdir()
-    (root / "broken" / "SKILL.md").write_text("no frontmatter")
+    (root / "broken" / "SKILL.md").write_text("# Empty")
     assert manager.list_skills() == ["data-analysis", "file-diff"]
     answer = manager.get_skill_content("Broken")
     assert answer.startswith("broken/SKILL.md cannot be read as a skill: The file does not start")

@@ -468,7 +468,7 @@ def test_skills_that_come_and_go_are_in_the_next_definitions(workspace, root, ma
 def test_a_skill_that_cannot_be_read_is_not_loaded(workspace, root):
     """The model is told why, and not where, if it breaks after the tools were made."""
     toolset = Toolset(workspace.toolset().tools())
-    (root / "git-log" / "SKILL.md").write_text("no frontmatter")
+    (root / "git-log" / "SKILL.md").write_text("# Empty")
     error = toolset.call("skill_load", {"skill": "git-log"})["error"]
     assert error["code"] == "parse-error"
     assert str(root) not in error["message"]

@@ -192,9 +192,9 @@ def test_a_skill_that_is_gone_is_an_error(library, drinks):
 
 def test_a_skill_that_cannot_be_read_is_told_in_its_place(library, tea, drinks):
     """Without where on the host it lies."""
-    (tea / "SKILL.md").write_text("no frontmatter")
+    (tea / "SKILL.md").write_text("# Empty")
     loaded = read_loaded(library, entry("a.md"))
-    assert loaded.body.startswith("[not shown: The file does not start with frontmatter;")
+    assert loaded.body.startswith("[not shown: The file does not start with frontmatter and")
     assert loaded.docs == ()
     shutil.rmtree(tea)
     with pytest.raises(SkillNotFoundError):
