@@ -159,7 +159,6 @@ LEFT_OUT = {
     "../evil": "climbs with '..'",
     "top/../../evil": "climbs with '..'",
     "/abs": "is absolute",
-    "a\\b": "has a backslash in its name",
     "a:b": "has a colon in its name",
     "a\x1bb": "has hidden or undecodable characters in its name",
     "TOP/tea/SKILL.md": "differs from 'top' only in case or accents",
