@@ -160,9 +160,9 @@ ENDLESS = ("ui", "watch")
 PAIRS = [(state, command) for state in STATES for command in COMMANDS]
 FAST = [
     *((state, "query") for state in STATES),
-    *((state, "index") for state in list(STATES)[::5]),
+    *((state, "index") for state in list(STATES)[::11]),
 ]
-STRIDE = int(os.environ.get("SKILLSEARCH_TEST_STRIDE", "7"))
+SOME = PAIRS[::11]  # each command in some states, and each state with some commands
 
 
 @pytest.fixture(scope="module")
@@ -278,9 +278,11 @@ def walk(template, place, state, arguments, stdin, *, is_endless=False):
             os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(f"{stdin}\n".encode(), timeout=120)
     for path, mode in forbidden:
-        path.chmod(mode)
+        with suppress(FileNotFoundError):  # the command was to remove it
+            path.chmod(mode)
     told = (output + errors).decode("utf-8", "replace")
-    codes = (*DOCUMENTED, 130) if is_endless else DOCUMENTED
+    codes = (*DOCUMENTED, 125) if arguments[0] == "run" else DOCUMENTED
+    codes = (*codes, 130, -signal.SIGINT) if is_endless else codes
     assert process.returncode in codes, (process.returncode, told)
     for word in ("Traceback", "is a bug", "damaged", "building it anew"):
         assert word not in told
@@ -304,7 +306,7 @@ def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("state", "command"), PAIRS[::STRIDE])
+@pytest.mark.parametrize(("state", "command"), SOME)
 def test_every_command_ends_so_in_every_state(template, place, state, command):
     """None of them hangs, either."""
     stdin = {"hook": EVENT, "mcp": INITIALIZE}.get(command, "")
