@@ -175,13 +175,16 @@ def _pairs(text: str) -> set[tuple[str, str]]:
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
-def skill_of(document: Document) -> Skill:
-    """Read a document's skill as it is on disk now; raises ParseError if it is not one any more."""
+def skill_of(document: Document, roots: Iterable[Path] = ()) -> Skill:
+    """Read a document's skill as it is on disk now; raises ParseError if it is not one any more.
+
+    Its SKILL.md may link into its root, or into one of the `roots`.
+    """
     # A search reads no skill unless it explains: the parser and its YAML are imported only here.
     from skillsearch.skills.parser import read_skill
 
     path, root = Path(document.path), Path(document.root)
-    return read_skill(path, doc_id=document.doc_id, root=root)
+    return read_skill(path, doc_id=document.doc_id, root=root, roots=roots)
 
 
 @dataclass(frozen=True, slots=True)

@@ -438,10 +438,9 @@ class SkillIndex:
         """
         return self.read(self.find(name))
 
-    @staticmethod
-    def read(document: Document) -> Skill:
+    def read(self, document: Document) -> Skill:
         """Read the skill of a document as it is on disk now; a ParseError if it is none now."""
-        return skill_of(document)
+        return skill_of(document, [root.path for root in self.opened.settings.roots])
 
     def find(self, name: str, selection: Selection = ()) -> Document:
         """Find the document of a selection that a name means, without reading its file.

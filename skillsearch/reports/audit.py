@@ -14,7 +14,7 @@ from skillsearch.embedders.embedder import PACKAGED, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import KNOWN, Document, name_hash
-from skillsearch.index.names import name_problems, skill_of
+from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text
@@ -74,7 +74,7 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
     for done, document in enumerate(index.documents(), 1):
         tell("read", done, len(index))
         try:
-            skill = skill_of(document)
+            skill = index.read(document)
         except (SkillError, OSError) as exc:
             found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue

@@ -724,3 +724,19 @@ def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_
     assert [text.partition(" is ")[2] for text in asked] == [
         "more than 3 skills, which takes minutes. Go on?"
     ]
+
+
+def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
+    """When it is indexed, shown, and indexed again since what it leads to has changed."""
+    one, other = tmp_path / "one" / "tea", tmp_path / "other"
+    one.mkdir(parents=True)
+    other.mkdir()
+    text = "---\nname: tea\ndescription: Brew {} tea.\n---\nSteep.\n"
+    (other / "tea.md").write_text(text.format("black"), encoding="utf-8")
+    (one / "SKILL.md").symlink_to(other / "tea.md")
+    result = cli("index", one.parent, other, "--index-dir", "i", "--model", "hashing")
+    assert result.stdout.startswith("1 skills in the index")
+    assert "Steep." in cli("show", "tea", "--body", "--index-dir", "i").stdout
+    (other / "tea.md").write_text(text.format("some very green"), encoding="utf-8")
+    assert "1 read" in cli("index", "--index-dir", "i", "--model", "hashing").stdout
+    assert "green" in cli("show", "tea", "--index-dir", "i").stdout
