@@ -203,6 +203,7 @@ def test_errors_have_the_exit_codes_of_the_contract():
         "RootError": 2,
         "CacheError": 4,
         "IndexNotFoundError": 4,
+        "UnreadableError": 4,
     }
     assert set(EXIT_CODES) < all_errors()
 
