@@ -27,7 +27,7 @@ def objects(drinks, tmp_path):
     return [index, SkillLibrary.of_index(index), SkillSession()]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
     """In every public method, in each of its places; never as an error of Python's inside."""
     tried = set()
