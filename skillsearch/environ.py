@@ -163,7 +163,7 @@ def _requirement(extras: set[str]) -> list[str]:
             return [f"skillsearch{names} @ {url}"]
     except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         pass  # Nothing says where it came from.
-    return [f"skillsearch{names}"]
+    return [f"path/to/skillsearch{names}"]  # no registry has it, so a bare name could be anyone's
 
 
 def forbid_telemetry() -> None:

@@ -85,6 +85,13 @@ def test_every_option_in_the_pages_exists():
 
 
 @NEEDS_README
+def test_nothing_tells_to_install_a_name_that_nobody_has_registered():
+    """Whoever registers it would be run by all who follow us."""
+    by_name = re.compile(r"install(?: -\S+)* [\"']?skillsearch\b(?![/@])")
+    texts = [*PAGES, *CHECKOUT.glob("skillsearch/**/*.py"), *CHECKOUT.glob("skillsearch/**/*.md")]
+    assert [path for path in texts if by_name.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_links_to_files_lead_somewhere():
     """Every relative link is a file or folder of the repository."""
     links = [(page, link) for page in PAGES for link in LOCAL_LINK.findall(page.read_text("utf-8"))]

@@ -57,10 +57,10 @@ def typed(command):
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (None, "skillsearch[mcp]"),
-        ("{broken", "skillsearch[mcp]"),
-        ("[]", "skillsearch[mcp]"),
-        ({"url": "file:///no/such/checkout", "dir_info": {}}, "skillsearch[mcp]"),
+        (None, "path/to/skillsearch[mcp]"),
+        ("{broken", "path/to/skillsearch[mcp]"),
+        ("[]", "path/to/skillsearch[mcp]"),
+        ({"url": "file:///no/such/checkout", "dir_info": {}}, "path/to/skillsearch[mcp]"),
         (
             {
                 "url": "https://git.example/us/skillsearch.git",
@@ -109,19 +109,24 @@ def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
     """Uv rebuilds the environment from the packages it is given."""
     receipt = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
     copy = installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
-    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp,watch]"]
+    assert typed(copy.install_extra("mcp")) == [
+        "uv",
+        "tool",
+        "install",
+        "path/to/skillsearch[mcp,watch]",
+    ]
 
 
 def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):
     """The extra is what counts."""
     copy = installed(beside={"uv-receipt.toml": "["})
-    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp]"]
+    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "path/to/skillsearch[mcp]"]
 
 
 def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
     """Packages that were added before stay."""
     copy = installed(beside={"pipx_metadata.json": "{}"})
-    expected = ["pipx", "runpip", "an env", "install", "skillsearch[mcp]"]
+    expected = ["pipx", "runpip", "an env", "install", "path/to/skillsearch[mcp]"]
     assert typed(copy.install_extra("mcp")) == expected
 
 
@@ -130,7 +135,7 @@ def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
     copy = installed()
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    expected = ["uv", "pip", "install", "--python", sys.executable, "skillsearch[mcp]"]
+    expected = ["uv", "pip", "install", "--python", sys.executable, "path/to/skillsearch[mcp]"]
     assert typed(copy.install_extra("mcp")) == expected
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,14 @@ def options_of(name):
     """Return the options of a command."""
     command = app.get_command(click.Context(app), name)
     return {option for item in command.params for option in item.opts}
+
+
+def test_the_action_uses_others_by_their_commit():
+    """A tag can be moved to other code."""
+    steps = yaml.safe_load(ACTION.read_text("utf-8"))["runs"]["steps"]
+    used = [step["uses"].partition("@")[2] for step in steps if "uses" in step]
+    assert used
+    assert all(re.fullmatch("[0-9a-f]{40}", commit) for commit in used)
 
 
 def test_hooks_run_commands_and_options_that_exist():

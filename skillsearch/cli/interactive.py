@@ -109,6 +109,7 @@ def ui_command(asked: Asked) -> int:
     require_installed("ui", "The page", "starlette", "uvicorn", "jinja2")
     count = len(open_index(asked.settings))
     import secrets
+    import tempfile
     import webbrowser
 
     from skillsearch.mcp_server.connections import serve_app
@@ -119,13 +120,18 @@ def ui_command(asked: Asked) -> int:
     listener, secret = listen("127.0.0.1", asked.port), secrets.token_urlsafe()
     pages = Pages(asked.settings, asked.reports)
 
-    async def serve(stop: anyio.Event) -> None:
-        await serve_app(make_app(pages, secret), listener, stop)
-
     url = f"{listener.origin}/{secret}/"
+
+    async def serve(stop: anyio.Event) -> None:
+        # What a browser is started with is there for all users to read: this file is not.
+        with tempfile.NamedTemporaryFile("w", prefix="skillsearch-", suffix=".html") as page:
+            page.write(f'<meta http-equiv="refresh" content="0; url={url}">')
+            page.flush()
+            if asked.opens:
+                webbrowser.open(Path(page.name).as_uri())
+            await serve_app(make_app(pages, secret), listener, stop)
+
     say(f"{count:,} skills at {url}")
-    if asked.opens:
-        webbrowser.open(url)
     return run_server(serve)
 
 

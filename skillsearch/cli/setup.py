@@ -42,7 +42,7 @@ from skillsearch.types import JsonValue
 
 _KINDS = ("server", "hook")
 _ON_PATH = (
-    "note: whoever uses it needs skillsearch on the PATH, such as by: pipx install skillsearch"
+    "note: whoever uses it needs skillsearch on the PATH, by: pipx install path/to/skillsearch"
 )
 
 

