@@ -290,9 +290,10 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
     say(
-        f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-        f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
-        f"{report.embedded:,} texts embedded, {report.seconds:.2f} s",
+        f"{counted(report.indexed, 'skill')} in the index: "
+        f"{report.indexed - report.reused:,} read, {report.reused:,} unchanged, "
+        f"{report.removed:,} removed, {report.skipped:,} skipped; "
+        f"{counted(report.embedded, 'text')} embedded, {report.seconds:.2f} s",
         err=False,
     )
     for root, count in report.left.items():
@@ -362,8 +363,9 @@ def _show_again(report: IndexReport, *, as_json: bool) -> None:
         emit_json(report.to_dict())
     else:
         say(
-            f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-            f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
+            f"{counted(report.indexed, 'skill')} in the index: "
+            f"{report.indexed - report.reused:,} read, {report.removed:,} removed, "
+            f"{report.skipped:,} skipped, {report.seconds:.2f} s"
         )
 
 
