@@ -6,7 +6,7 @@ follows ("Token 优化总结").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path, PurePosixPath
@@ -14,13 +14,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skillsearch.agents.prompt import CONCISE_CHARS, PromptSkill, render_available, render_overview
-from skillsearch.budget.hosts import HOSTS, ListedSkill, Listing, list_in
+from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill, Listing, list_in
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import UNKNOWN_STAT
+from skillsearch.hosts.table import title_of
 from skillsearch.index.build.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root, Selection, Skill, SkillFile
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 Counter = Callable[[str], int]  # counts the tokens of a text
 DOCUMENT_SUFFIXES = frozenset({".md", ".txt"})
 """Files that an agent reads into its prompt; scripts are run, assets are copied."""
+
+
+_CUTS: Mapping[Fate, str] = {
+    "shortened": "shorten {}",
+    "name only": "show {} by name alone",
+    "omitted": "leave {} out",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,15 @@ class BudgetReport:
     search: SearchCost
     claims: tuple[Claim, ...]
     listings: tuple[Listing, ...]
+
+    def headline(self) -> str:
+        """Return a sentence about what hosts would cut."""
+        all_of_them, cuts = counted(self.skills, "skill"), []
+        for each in self.listings:
+            counts = {fate: len(each.fates[fate]) for fate in _CUTS if each.fates[fate]}
+            told = [_CUTS[fate].format(f"{count:,}") for fate, count in counts.items()]
+            cuts += [f"{title_of(each.host)} would {' and '.join(told)}"] if told else []
+        return f"Of {all_of_them}, {'; '.join(cuts)}." if cuts else f"No host cuts {all_of_them}."
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
@@ -294,7 +311,7 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     savings = (
         ("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
         ("on demand", "overview and one body (median), not all bodies", 0.8, one, bodies),
-        ("relevant", f"overview of {n} hits, not of all", 0.7, hits, overview),
+        ("relevant", f"overview of {counted(n, 'hit')}, not of all", 0.7, hits, overview),
         ("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
     )
     metadata, *others = (

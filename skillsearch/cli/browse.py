@@ -80,7 +80,7 @@ def list_command(asked: Asked) -> None:
         said = "of other projects or paths left out; to see all: --all-projects"
         say(f"note: {counted(elsewhere, 'skill')} {said}")
     if left_out := seen - len(documents):
-        say(f"note: {left_out:,} more skills are left out by options or settings")
+        say(f"note: {counted(left_out, 'more skill')} left out by options or settings")
     if not documents:
         say("The index holds no skills.")
 
@@ -184,9 +184,9 @@ def _show_part(skill: Skill, root: Root, asked: Asked) -> None:
         say(body_warning(root.trust, root.origin))
         click.echo(visible(record["text"]), nl=not record["text"].endswith("\n"))
     else:
+        size = counted(record["bytes"], "byte")
         raise SkillError(
-            f"The file {asked.file!r} is not text ({record['bytes']:,} bytes); --json prints it "
-            "as base64."
+            f"The file {asked.file!r} is not text ({size}); --json prints it as base64."
         )
 
 
@@ -236,7 +236,7 @@ def _skill_rows(
     rows += [("id", document.doc_id), ("path", str(skill.path)), ("trust", root.trust)]
     rows += [("origin", root.origin)] if root.origin else []
     rows += [(f"example ({one.source})", one.text) for one in document.examples]
-    rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
+    rows += [("body", f"{counted(len(skill.body), 'character')} (--body prints it)")]
     return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
 
 
@@ -295,6 +295,7 @@ def budget_command(asked: Asked) -> None:
     elif not skills:
         say("There are no skills to measure.")
     else:
+        say(report.headline())
         _show_budget(report)
     if problems:
         _show_unmeasured(problems)
@@ -321,7 +322,7 @@ def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
     if len(problems) > _SHOWN:
         say(f"and {len(problems) - _SHOWN:,} more (--json lists all)")
     unread = sum(item.severity == "error" for item in problems)
-    say(f"not measured: {unread:,} skills or folders, {len(problems) - unread:,} documents")
+    say(f"not measured: skills or folders: {unread:,}, documents: {len(problems) - unread:,}")
 
 
 def _show_budget(report: BudgetReport) -> None:
@@ -367,7 +368,7 @@ def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
         yield level.name, total.characters, total.tokens, level.share, median, most, name
     search = report.search
     everything = report.levels[-1].total.tokens
-    for part, size in ((f"{search.n} hits", search.listing), ("one body", search.body)):
+    for part, size in ((counted(search.n, "hit"), search.listing), ("one body", search.body)):
         share = size.tokens / everything if everything else None
         yield f"search: {part}", size.characters, size.tokens, share, "", "", ""
 

@@ -17,6 +17,7 @@ from skillsearch.config import Settings, cache_dir, load_settings
 from skillsearch.errors import require_installed
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
+from skillsearch.text.safe_text import counted
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
@@ -305,7 +306,8 @@ def _show_tuned(tuned: Tuned, use: str) -> None:
         if output.is_terminal():
             from skillsearch.cli.eval_tables import gain_blocks, print_blocks
 
-            click.echo(f"{measured.queries:,} {_NAMES[name]}, among {measured.documents:,} skills")
+            skills = counted(measured.documents, "skill")
+            click.echo(f"{measured.queries:,} {_NAMES[name]}, among {skills}")
             print_blocks(gain_blocks(measured))
         else:
             output.emit_rows(
@@ -315,7 +317,8 @@ def _show_tuned(tuned: Tuned, use: str) -> None:
             )
     for note in tuned.notes:
         output.say(f"note: {note}")
-    how = f"{tuned.steps:,} steps on {tuned.skills:,} skills, {tuned.seconds / 60:.0f} minutes"
+    how = f"{counted(tuned.steps, 'step')} on {counted(tuned.skills, 'skill')}"
+    how += f", {counted(round(tuned.seconds / 60), 'minute')}"
     if tuned.is_better:
         click.echo(f"Better ({how}). Use it: skillsearch {use} {tuned.folder}")
     else:

@@ -15,7 +15,7 @@ from skillsearch.cli.tables import make_console, print_rows
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, percent, score_digits
 from skillsearch.evaluation.types import ANSWERABLE, QueryExample, Report, States
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
@@ -93,7 +93,8 @@ def report_blocks(report: Report) -> Blocks:
     """Yield the measurements on a collection."""
     sources = [f"{count:,} {source}" for source, count in report.unanswerable.items()]
     nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
-    counts = f": {report.documents:,} skills, {report.queries:,} judged queries{nothing}"
+    skills, queries = counted(report.documents, "skill"), counted(report.queries, "judged query")
+    counts = f": {skills}, {queries}{nothing}"
     found = one_line(words.headline(report))
     title = Text(one_line(report.collection), style="bold")
     yield Text.assemble(title, one_line(counts), "\n" if found else "", found)
@@ -321,7 +322,7 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
         return
     yield Text(f"Skills that lose queries to others under {_name(system)}", style="bold")
     for one in confusions[:_MAX_PAIRS]:
-        said = f": {one.queries:,} queries, {percent(one.share)} % of its own"
+        said = f": {counted(one.queries, 'query')}, {percent(one.share)} % of its own"
         said += "" if one.lead is None else f", lead {score_digits(one.lead)}"
         said += f", not found at all for {one.unranked:,}" if one.unranked else ""
         said += ", and the other way round" if one.is_mutual else ""
@@ -331,7 +332,7 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
             line = Text.assemble((f"{label}: ", "dim"), one_line(text))
             yield Padding(line, (0, 0, 0, 2))
     if len(confusions) > _MAX_PAIRS:
-        yield Text(f"and {len(confusions) - _MAX_PAIRS:,} more pairs (--json lists all)")
+        yield Text(f"and {counted(len(confusions) - _MAX_PAIRS, 'more pair')} (--json lists all)")
 
 
 def _reasons(one: Confusion) -> Iterator[tuple[str, str]]:

@@ -42,10 +42,11 @@ MAX_EVENT_BYTES = 8 << 20
 MAX_PROMPT_CHARS = 4096
 """The rest is pasted material that would cost time and blur the request."""
 INTRODUCTION = (
-    "Skills on this machine that may fit the user's request. If one does, read the SKILL.md at "
-    "its location before you begin; if none does, go on without. This is not a request by itself."
+    "Skills on this machine that {} the user's request. If one does, read the SKILL.md at its "
+    "location before you begin; if none does, go on without. This is not a request by itself."
 )
 """Hosts append our text to the prompt, so a model may take it for the task (openai/codex#40680)."""
+_FIT = {(True,): "fit", (False,): "may fit", (False, True): "fit, or may fit,"}
 _SILENT_SECONDS = 86_400
 """How long a user is not told again that there is no index."""
 _OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
@@ -86,7 +87,7 @@ def run(
     clock = _Clock(seconds)
     event = None
     try:
-        event = _read_event(clock)
+        event = _read_event(clock, is_text=client == "text")
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
         if needs_nothing(prompt):
             return
@@ -155,17 +156,21 @@ def _mark_of(folder: Path) -> Path:
     return cache_dir() / "told" / digest[:16]
 
 
-def _read_event(clock: _Clock) -> dict[str, JsonValue]:
+def _read_event(clock: _Clock, *, is_text: bool) -> dict[str, JsonValue]:
+    """Return the event on stdin, or one of what stands there if that may be the mere prompt."""
     data = _read_stdin(clock)
     if len(data) > MAX_EVENT_BYTES:
         raise SkillSearchError(f"the event on stdin has more than {MAX_EVENT_BYTES:,} bytes")
+    text, problem = data.decode("utf-8", "replace"), 'stdin is not an object with a text "prompt"'
     try:
-        event = json.loads(data.decode("utf-8", "replace"))
+        event = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise SkillSearchError(f"stdin is not JSON: {exc}") from exc
-    if not isinstance(event, dict) or not isinstance(event.get("prompt"), str):
-        raise SkillSearchError('stdin is not an object with a text "prompt"')
-    return event
+        event, problem = None, f"stdin is not JSON: {exc}"
+    if isinstance(event, dict) and isinstance(event.get("prompt"), str):
+        return event
+    if not is_text:
+        raise SkillSearchError(problem)
+    return {"prompt": text}
 
 
 def _read_stdin(clock: _Clock) -> bytes:
@@ -204,18 +209,19 @@ def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dic
     If none fits a prompt that leans on what was said before, they are searched together instead.
     What that alone would be offered is not what the prompt asks for.
     """
-    answer = _overview(asked, clock)
+    answer, known = _overview(asked, clock), {*session.offered}
     if not answer["fits"] and (before := session.last_turns()):
         both = {"prompt": f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]}
         answer = _overview(asked | both, clock)
         alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, clock)
-        for key in alone["offers"]:
-            answer["offers"].pop(key, None)
-    new = {key: text for key, text in answer["offers"].items() if key not in session.offered}
+        known |= alone["offers"].keys()
+    fits = [*answer["offers"]][: answer["fits"]]
+    new = {key: text for key, text in answer["offers"].items() if key not in known}
     told = dict.fromkeys(new, "")
     if new:
         skills = "\n".join(["<available_skills>", *new.values(), "</available_skills>"])
-        told[next(iter(new))] = f"{INTRODUCTION}\n{skills}"
+        fit = _FIT[tuple(sorted({key in fits for key in new}))]
+        told[next(iter(new))] = f"{INTRODUCTION.format(fit)}\n{skills}"
     if answer["unvetted"]:
         from skillsearch.text.provenance import left_out_for_model
 

@@ -290,9 +290,10 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
     say(
-        f"{lost(report.skipped)}{report.indexed:,} skills in the index: "
+        f"{lost(report.skipped)}{counted(report.indexed, 'skill')} in the index: "
         f"{report.indexed - report.reused:,} read, {report.reused:,} unchanged, "
-        f"{report.removed:,} removed; {report.embedded:,} texts embedded, {report.seconds:.2f} s",
+        f"{report.removed:,} removed; {counted(report.embedded, 'text')} embedded, "
+        f"{report.seconds:.2f} s",
         err=False,
     )
     for root, count in report.left.items():
@@ -362,7 +363,7 @@ def _show_again(report: IndexReport, *, as_json: bool) -> None:
         emit_json(report.to_dict())
     else:
         say(
-            f"{lost(report.skipped)}{report.indexed:,} skills in the index: "
+            f"{lost(report.skipped)}{counted(report.indexed, 'skill')} in the index: "
             f"{report.indexed - report.reused:,} read, {report.removed:,} removed, "
             f"{report.seconds:.2f} s"
         )

@@ -17,7 +17,7 @@ from skillsearch.cli.output import is_terminal, say
 from skillsearch.cli.selecting import selecting
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh, open_index
-from skillsearch.text.safe_text import visible
+from skillsearch.text.safe_text import counted, visible
 from skillsearch.types import Hit
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def find_command(asked: Asked) -> int:
     quick = partial(index.search, explain=True, face="terminal", **how)
     readers = dict.fromkeys(("off", settings.reader))
     searches = [partial(quick, reader=reader) for reader in readers]
-    chooser = picker.Picker(searches, partial(_read_body, index), f"{len(index):,} skills.")
+    head = f"{counted(len(index), 'skill')}."
+    chooser = picker.Picker(searches, partial(_read_body, index), head)
     try:
         with picker.terminal() as (keys, screen):
             hit = chooser.pick(request_text(asked.words), keys, screen)
@@ -131,7 +132,7 @@ def ui_command(asked: Asked) -> int:
                 webbrowser.open(Path(page.name).as_uri())
             await serve_app(make_app(pages, secret), listener, stop)
 
-    say(f"{count:,} skills at {url}")
+    say(f"{counted(count, 'skill')} at {url}")
     return run_server(serve)
 
 

@@ -56,7 +56,7 @@ _SWITCHES = tuple(with_key("switch"))
 @flag("--yes", "Do it without asking.")
 @app.as_json
 def library_command(asked: Asked) -> int:
-    """Take skills out of the listing of hosts; search still finds them.
+    """Take skills out of the listing of hosts, still found.
 
     "move" moves your own skills out of the folders of hosts into your library, which is indexed;
     with --switch it leaves them and writes the host's own switch. "restore" undoes that, "list"

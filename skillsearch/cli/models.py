@@ -139,7 +139,7 @@ MODELS: dict[str, Any] = {
     "cache": {"folder": str, "bytes": int} | _each(_ENTRIES, "entries removed"),
     "env": _each(str, "folder active")
     | {"environments": [str], "skills?": [_each(str, "id name description")]},
-    "prompt": _each(str, "query prompt") | {"skills": [str], "fits": bool} | _OFFERED,
+    "prompt": _each(str, "query prompt") | {"skills": [str], "fits": int} | _OFFERED,
     "library": {"folder": str, "moves": [Move], "done": bool},
     "enrich": _ENRICH,
     "budget": _BUDGET | {"diagnostics": [Diagnostic]},

@@ -18,7 +18,7 @@ from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import answer_queries, near_names, open_fresh, open_index
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, Hit, JsonValue, SearchResult
 
@@ -110,7 +110,7 @@ def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
     if not queries:
         say(f"warning: {name} holds no queries")
     if len(problems) > _SHOWN_PROBLEMS:
-        say(f"warning: {len(problems) - _SHOWN_PROBLEMS:,} more lines were not asked")
+        say(f"warning: not asked: {counted(len(problems) - _SHOWN_PROBLEMS, 'more line')}")
     return queries, len(problems)
 
 
@@ -270,8 +270,8 @@ def prompt_command(asked: Asked) -> None:
 
 def _offer(
     index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[Document | Hit], bool, int]:
-    """Return the skills to offer, if any fits, and how many were left out as not vouched for."""
+) -> tuple[SkillLibrary, Sequence[Document | Hit], int, int]:
+    """Return the skills to offer, how many fit, and how many were left out as not vouched for."""
     from skillsearch.library.skill_library import SkillLibrary
 
     keys = ("n", "threshold", "reader", "selection")
@@ -287,7 +287,7 @@ def _offer(
         is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
         is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
         found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
-    return library, found, any(answers), unvetted
+    return library, found, sum(len(answer.hits) for answer in answers), unvetted
 
 
 def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:
@@ -332,11 +332,11 @@ def _body(library: SkillLibrary, name: str) -> str:
 def hook_command(asked: Asked) -> None:
     """Answer a host's prompt hook with fitting skills.
 
-    Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the
-    form that the host adds to the prompt; nothing if none fits. It offers those of vetted roots,
-    and says how many others fit. Errors are a line on stderr: a
-    prompt waits two seconds at most and is never blocked. Starts the daemon, so that the next
-    prompt waits only a tenth of a second.
+    Reads the host's event from stdin, JSON with a "prompt", or for the client text the mere prompt,
+    and prints up to three skills in the form that the host adds to the prompt; nothing if none
+    fits. It offers those of vetted roots, and says how many others fit. Errors are a line on
+    stderr: a prompt waits two seconds at most and is never blocked. Starts the daemon, so that the
+    next prompt waits less.
     """
     folder = asked.flags["index_dir"]
     # A caller that runs us in its own process may grant more time, or less.

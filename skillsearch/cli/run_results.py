@@ -21,7 +21,7 @@ from skillsearch.execution.files import replacing
 from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 
 _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)
@@ -76,7 +76,7 @@ def _files(result: RunResult, kept: list[Path] | None) -> list[str]:
         none = "warning: No file matches --output; the files below a folder are 'FOLDER/**'."
         return [f"kept: {path}" for path in kept] + ([] if result.output_files else [none])
     lines = [
-        f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)"
+        f"not kept: {file.name} ({file.mime_type}, {counted(file.size_bytes, 'byte')})"
         for file in result.output_files
         if "/." not in file.name
     ]

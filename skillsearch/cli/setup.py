@@ -37,7 +37,7 @@ from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.roots.sources import shown, source_of
-from skillsearch.text.safe_text import listed, visible
+from skillsearch.text.safe_text import counted, listed, visible
 from skillsearch.types import JsonValue
 
 _KINDS = ("server", "hook")
@@ -123,7 +123,7 @@ def _index(change: RootChange, index_dir: Path) -> None:
     forget_told(index_dir)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
-    say(f"{report.indexed:,} skills in the index {index_dir}; roots: {roots}")
+    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
     show_places(report_places(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 

@@ -92,7 +92,10 @@ def _pin(entry: LockedSource) -> None:
 @app.index_dir
 @app.as_json
 def remove_command(asked: Asked) -> None:
-    """Take a source out of the index and the lock file, as it was added or by its root."""
+    """Take a source out of the index and the lock file.
+
+    It is named as it was added, or by its root.
+    """
     known, settings = lock.read_lock(), _settings(asked)
     held = held_roots(settings)
     sources = {_named(text, known, held): text for text in asked.given}
@@ -155,7 +158,7 @@ def _remove(asked: Asked, roots: Sequence[Path | str]) -> int:
 @app.index_dir
 @app.as_json
 def update_command(asked: Asked) -> int:
-    """Fetch what was added again, show what changed, and take it once you agree.
+    """Fetch what was added anew, and take it once you agree.
 
     Without SOURCE all of them. Without a terminal nothing is taken unless --yes is given; then it
     exits with 1 if there is something to take.

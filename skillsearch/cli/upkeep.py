@@ -97,7 +97,7 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
         ("generation", record["generation"]),
         ("model", "{model}, fields {fields}, languages {languages}".format(**record)),
     ]
-    form = "{model} ({name}), {dimensions} dimensions, {vectors:,} vectors, for {asked_about}"
+    form = "{model} ({name}), {dimensions} dimensions, vectors: {vectors:,}, for {asked_about}"
     for channel in record["channels"]:
         lack = "" if channel["usable"] else f"; not usable: {install_line()}"
         rows.append(("channel", form.format(**channel) + lack))
@@ -164,7 +164,7 @@ def validate_command(asked: Asked) -> int:
 @app.index_dir
 @app.as_json
 def audit_command(asked: Asked) -> int:
-    """Look for skills that are written for the search, or against the agent.
+    """Look for skills written for the search or against the agent.
 
     Looks at the skills below the ROOTs, which get an index of their own, or else at those of the
     index. No finding changes what a search finds. Exits with 3 if there are errors.
@@ -342,7 +342,7 @@ def daemon_command(asked: Asked) -> int:
 @app.header
 @app.as_json
 def env_command(asked: Asked) -> None:
-    """List named environments, show the skills of one, or switch to it.
+    """List or show named environments, or switch to one.
 
     An environment is a folder NAME/skills below the setting "environments". Without NAME, "show"
     takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc beside
@@ -403,7 +403,7 @@ def _start(idle: float) -> None:
         status = _ask("status")
         if status is None:
             raise DaemonError("The previous daemon is still stopping; try again in a moment.")
-        say(f"The daemon runs (pid {status['pid']}); it stops after {idle / 60:g} idle minutes.")
+        say(f"The daemon runs (pid {status['pid']}); it stops when idle for {idle / 60:g} min.")
     elif status["version"] != __version__:
         raise DaemonError(
             f"A daemon of version {status['version']} runs; to stop it: skillsearch daemon stop"

@@ -148,7 +148,7 @@ class Answers:
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
         from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
-        ``offers`` as `render_offers` does; whether any of them ``fits``; how many ``unvetted``
+        ``offers`` as `render_offers` does; how many, the first, ``fits``; how many ``unvetted``
         skills were left out; and ``notes`` for the user.
         """
         asked = _check(arguments, _OVERVIEW)
@@ -179,7 +179,7 @@ class Answers:
                 face="prompt",
             )
             offers = render_offers(warm.library, found.shown)
-        told = {"offers": offers, "fits": bool(found), "unvetted": found.unvetted}
+        told = {"offers": offers, "fits": len(found.hits), "unvetted": found.unvetted}
         return told | {"notes": notes}
 
     def status(self) -> dict[str, JsonValue]:

@@ -26,6 +26,7 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.text.languages import language_of
 from skillsearch.text.requests import fold_blanks
+from skillsearch.text.safe_text import counted
 from skillsearch.types import JsonValue
 
 EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with the package
@@ -121,7 +122,7 @@ def _load(folder: Path, split: str) -> Collection:
     notes: tuple[str, ...] = ()
     if unjudged := frozenset(queries.keys() - judged):
         has, is_ = ("has", "is") if len(unjudged) == 1 else ("have", "are")
-        of_all = f"{len(unjudged):,} of {len(queries):,} queries"
+        of_all = f"{len(unjudged):,} of {counted(len(queries), 'query')}"
         notes = (f"{of_all} {has} no relevant document and {is_} not measured",)
     asked = {key: query for key, query in queries.items() if key in judged}
     return Collection(
@@ -214,7 +215,9 @@ def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, l
     for number, line in lines:
         cells = line.split("\t")
         if len(cells) != len(header):
-            problem = f"{shown(line)} has {len(cells)} columns between tabs, not {len(header)}"
+            problem = (
+                f"{shown(line)} has {counted(len(cells), 'column')} between tabs, not {len(header)}"
+            )
             raise line_error(path, number, f"{problem}: {', '.join(header)}")
         for known, cell, name in zip(ids, cells, ("queries.jsonl", "corpus.jsonl"), strict=False):
             if cell not in known:
@@ -287,15 +290,16 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
                 new[texts].append(doc_id)
             places[doc_id] = held.get(texts, (doc_id,))
         held |= new
-    asked = f"Asked among the {len(documents):,} documents of {len(collections):,} collections"
+    size = counted(len(documents), "document")
+    asked = f"Asked among the {size} of {counted(len(collections), 'collection')}"
     pooled = (_pooled(one, places, f"{asked} together.") for one in collections)
     return tuple(replace(one, documents=tuple(documents), pool="pool") for one in pooled)
 
 
 def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: str) -> Collection:
     if collection.negatives:
-        left = f"Its {len(collection.negatives):,} negatives were not asked"
-        note += f" {left}: another collection may answer them."
+        left = counted(len(collection.negatives), "negative")
+        note += f" Not asked: its {left}, which another collection may answer."
     qrels: dict[str, dict[str, int]] = {}
     for query_id, grades in collection.qrels.items():
         moved = qrels.setdefault(query_id, {})

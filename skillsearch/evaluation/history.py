@@ -16,7 +16,7 @@ from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.lines import numbered_lines, shown
 from skillsearch.evaluation.report import FALSE_ANSWERS, KEPT
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
 _PROBLEM_CHARS = 200
@@ -99,7 +99,8 @@ def _join(reports: Sequence[Report]) -> Report:
     same = [run for run, keys in zip(runs, asked, strict=True) if is_known and keys == asked[0]]
     notes = [f"No test: {run.name} has other queries." for run in runs[1:] if run not in same]
     notes += (
-        f"{run.name} searched {report.documents:,} skills, {runs[0].name} {reports[0].documents:,}."
+        f"{run.name} searched {counted(report.documents, 'skill')},"
+        f" {runs[0].name} {reports[0].documents:,}."
         for run, report in zip(runs, reports, strict=True)
         if report.documents != reports[0].documents
     )

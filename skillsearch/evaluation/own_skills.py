@@ -31,6 +31,7 @@ from skillsearch.skills.discovery import discover
 from skillsearch.skills.eval_files import is_eval_file, read_eval_files
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text import requests
+from skillsearch.text.safe_text import counted
 from skillsearch.text.tables import read_tables
 from skillsearch.types import Diagnostic, Skill
 
@@ -152,7 +153,7 @@ def own_collection(
     negatives = _merge(denied, numbers)
     if not queries:
         raise EvaluationError(
-            f"No query can be made from {len(skills)} skills and kinds"
+            f"No query can be made from {counted(len(skills), 'skill')} and kinds"
             f" {', '.join(sorted(kinds)) or 'none'}: write evals/trigger-evals.json into a skill,"
             ' such as [{"query": "what a user says", "should_trigger": true}], or choose more'
             " kinds."

@@ -23,7 +23,7 @@ from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, Outcome, percent
 from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, States, SystemReport
 from skillsearch.files.templates import Templates, load_templates
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import counted, listed, one_line
 
 Plot: TypeAlias = tuple[str | None, str]
 """An SVG element, if there is anything to show, and its caption as HTML."""
@@ -72,7 +72,13 @@ def page_templates() -> Templates:
     templates = load_templates(Path(__file__).parent, text=text, dashed=_dashed)
     used = (findings, measures, settings, differences, language_groups, report_plots, system_plots)
     templates.globals |= {one.__name__: one for one in (*used, states, abstention, missing)}
-    templates.globals |= {"words": words, "said": _SAID, "FEW": FEW, "QUERY_CHARS": _QUERY_CHARS}
+    templates.globals |= {
+        "counted": counted,
+        "words": words,
+        "said": _SAID,
+        "FEW": FEW,
+        "QUERY_CHARS": _QUERY_CHARS,
+    }
     return templates
 
 
@@ -120,7 +126,7 @@ def language_groups(report: Report) -> tuple[list[str], list[Group], list[Group]
         rows = words.mean_rows(part, names)
         for system, cells in rows if is_compared else ():
             cells.append(Cell(words.against_baseline(part, system)))
-        title = f"{name}, {words.counted(part.queries)}"
+        title = f"{name}, {counted(part.queries, 'query')}"
         groups[part.queries < FEW].append((title, rows))
     heads = ["system", *names, *([f"from {report.systems[0].name}"] if is_compared else [])]
     return heads, groups[False], groups[True]

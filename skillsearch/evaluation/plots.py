@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import importing
-from skillsearch.evaluation.report import counted, score_digits
+from skillsearch.evaluation.report import score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +137,7 @@ def plot_queries(
         axes.scatter(xs, ys, areas, color=_COLOURS[0], alpha=0.6, zorder=3, **edge)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
         axes.set(xlabel=names[0], ylabel=names[1])
-        axes.set_title(f"{counts}\nlargest dot: {counted(largest)}")
+        axes.set_title(f"{counts}\nlargest dot: {counted(largest, 'query')}")
         return _svg(figure, prefix, "Values by query of two systems")
 
 
@@ -155,7 +155,7 @@ def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
             axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
             axes.set_yticks([])
             axes.spines["left"].set_visible(False)
-            title = f"{_name(name)}, {counted(len(scores))}"
+            title = f"{_name(name)}, {counted(len(scores), 'query')}"
             if name in system.abstention.auroc:
                 title += f", AUROC {system.abstention.auroc[name]:.3f}"
             axes.set_title(title)

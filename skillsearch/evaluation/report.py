@@ -32,6 +32,7 @@ VERDICTS = {
     "better": "better, beyond chance",
     "worse": "worse, beyond chance",
     "may be chance": "no difference can be told from chance",
+    "undecided": "undecided by its interval and its corrected test",
     "equal": "the same on every query",
 }
 """Verdicts in full."""
@@ -269,16 +270,15 @@ def score_digits(score: float | None) -> str:
     return f"{score:.2f}" if score == 0 or 0.1 <= abs(score) < 1000 else f"{score:.3g}"
 
 
-def counted(queries: int) -> str:
-    """Return a number of queries with its noun."""
-    return f"{queries:,} {'query' if queries == 1 else 'queries'}"
-
-
 def verdict(comparison: Comparison) -> str:
-    """Return one of `VERDICTS`: ``may be chance`` unless the corrected p-value is significant."""
+    """Return one of `VERDICTS`: what the corrected p-value and the interval both say."""
     if not comparison.wins and not comparison.losses:
         return "equal"
-    if comparison.p_holm >= SIGNIFICANT:
+    low, high = comparison.interval
+    is_far = not low <= 0 <= high
+    if is_far != (comparison.p_holm < SIGNIFICANT):
+        return "undecided"
+    if not is_far:
         return "may be chance"
     return "better" if comparison.difference > 0 else "worse"
 

@@ -21,6 +21,7 @@ from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
+from skillsearch.text.safe_text import counted
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 """Names as in ir_measures, with whose values ours are tested. Judged@10 is of the judgments."""
@@ -131,7 +132,7 @@ def _read_line(
     words = line.split()
     if len(words) != 6:
         expected = "not 6; write: query Q0 document rank score tag"
-        raise ValueError(f"{lines.shown(line)} has {len(words)} columns, {expected}")
+        raise ValueError(f"{lines.shown(line)} has {counted(len(words), 'column')}, {expected}")
     query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
     doc_id = _meant(words[2], documents, "corpus.jsonl")
     with suppress(ValueError), np.errstate(over="ignore"):

@@ -19,7 +19,7 @@ from typing import IO, cast
 
 from skillsearch.errors import ExecutorError, explained
 from skillsearch.execution.types import Finished, Program
-from skillsearch.text.safe_text import visible
+from skillsearch.text.safe_text import counted, visible
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 CHUNK = 64 << 10
@@ -77,7 +77,8 @@ def stream_text(data: bytes, dropped: int) -> str:
     head, tail = whole_characters(data[:middle]), data[middle:]
     tail = tail[:3].lstrip(_CONTINUATION) + tail[3:]  # from the first whole character on
     left_out = dropped + len(data) - len(head) - len(tail)
-    return f"{visible_text(head)}\n[... {left_out:,} bytes left out ...]\n{visible_text(tail)}"
+    gap = f"[... {counted(left_out, 'byte')} left out ...]"
+    return f"{visible_text(head)}\n{gap}\n{visible_text(tail)}"
 
 
 def visible_text(data: bytes) -> str:

@@ -101,6 +101,8 @@ def answer_queries(
     """
     from skillsearch.index.languages import take_notice
 
+    if not len(index) and options.get("include_hidden", True):
+        tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
         some = queries[begin : begin + _TOGETHER]
         for query in some if options.get("include_hidden", True) else ():

@@ -22,7 +22,7 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, digest_
 from skillsearch.skills.parser import read_skill
 from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
-from skillsearch.text.safe_text import all_visible, one_line, visible
+from skillsearch.text.safe_text import all_visible, counted, one_line, visible
 from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.types import JsonValue
 
@@ -253,7 +253,7 @@ class Review:
             return "no word of it tells what it is about"
         others = self.index.count_holding(own, besides=document)
         most = max(_LEAST_OTHERS, min(_MOST_OTHERS, int(_SHARE_OF_OTHERS * len(self.index))))
-        return f"it fits {others:,} other skills as well" if others > most else ""
+        return f"it fits {counted(others, 'other skill')} as well" if others > most else ""
 
 
 def _language(document: Document) -> str:
@@ -270,7 +270,7 @@ def _reason(text: str, language: str, words: int) -> str:
     if not text:
         return "it is no text"
     if not MIN_CHARS <= len(text) <= MAX_CHARS:
-        return f"it has {len(text)} characters, not {MIN_CHARS} to {MAX_CHARS}"
+        return f"it has {counted(len(text), 'character')}, not {MIN_CHARS} to {MAX_CHARS}"
     if _NO_REQUEST.search(text):
         return "it has an address, code or markup"
     if command := next(find_commands(text), None):

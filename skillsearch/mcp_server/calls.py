@@ -27,7 +27,7 @@ from skillsearch.execution.capture import STOP
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.provenance import body_warning
-from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.text.states import note_for_model
 from skillsearch.types import IndexProgress
 
@@ -274,7 +274,7 @@ def _run_text(record: Record) -> str:
     lines += ["[stderr]", visible(record["stderr"])] if record["stderr"] else []
     for file in record["output_files"]:
         cut = ", cut" if file["truncated"] else ""
-        about = f"{file['mime_type']}, {file['size_bytes']} bytes{cut}"
+        about = f"{file['mime_type']}, {counted(file['size_bytes'], 'byte')}{cut}"
         lines.append(f"[file {one_line(file['name'])}: {about}]")
         lines += [visible(file["content"])] if "content" in file else []
     lines += [f"[warning: {one_line(warning)}]" for warning in record.get("warnings", [])]

@@ -24,7 +24,7 @@ from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, check_name
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
-from skillsearch.text.safe_text import all_visible
+from skillsearch.text.safe_text import all_visible, counted
 from skillsearch.types import Diagnostic, FileStat, JsonValue
 
 SKILL_MD = "SKILL.md"
@@ -322,7 +322,7 @@ def describe(library: SkillLibrary) -> tuple[str, list[str]]:
     """Sum up which skills are published; also return those that could be, and what to fix."""
     problems = Publisher(library).problems()
     total = len(library.list(include_hidden=True)) + len(library.shadowed())
-    summary = f"{total - len(problems):,} of {total:,} skills are published"
+    summary = f"published: {total - len(problems):,} of {counted(total, 'skill')}"
     if problems:
         counts = Counter(problem.code for problem in problems).most_common()
         summary += f"; not published: {', '.join(f'{code} {count:,}' for code, count in counts)}"

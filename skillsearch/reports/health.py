@@ -198,7 +198,8 @@ def check_index(settings: Settings) -> Iterator[Check]:
         yield from _check_places(None)
         return
     index = SkillIndex(folder, opened)
-    yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
+    size = counted(len(index), "skill")
+    yield Check("index", "ok", f"{size}, checksums good, generation {opened.name}")
     exampled = count_exampled(one.examples for one in index.documents())
     yield Check("example requests", "ok", exampled_in_words(exampled, len(index)))
     yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)

@@ -16,7 +16,7 @@ from html import unescape
 from skillsearch.errors import ChunkNotFoundError
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.text.markdown import paragraphs
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Skill
 
 MAX_ID_CHARS = 200
@@ -99,7 +99,7 @@ def parse_chunks(body: str) -> ChunkedBody:
     problems.sort(key=lambda problem: problem[0])
     if left_out := len(problems[_MAX_FINDINGS:]):
         start, message, code = problems[_MAX_FINDINGS - 1]
-        message = f"{message} {left_out:,} more problems with chunks are not listed."
+        message = f"{message} Not listed: {counted(left_out, 'more problem')} with chunks."
         problems[_MAX_FINDINGS - 1 :] = [(start, message, code)]
     findings = [Finding(code, text, body.count("\n", 0, at) + 1) for at, text, code in problems]
     return ChunkedBody(texts[0] if chunks else body, chunks, tuple(findings))

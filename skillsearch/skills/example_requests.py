@@ -30,7 +30,7 @@ from skillsearch.errors import SkillError
 from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.files.own_folder import other_owner
 from skillsearch.skills.resources import list_files, read_file, without_inner
-from skillsearch.text.safe_text import visible
+from skillsearch.text.safe_text import counted, visible
 from skillsearch.types import Example, ExampleSource, FileStat, JsonValue, SkillMetadata
 
 PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
@@ -264,4 +264,5 @@ def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
     """Say how many of some skills have examples, and whose."""
     told = {"user": "yours", "package": "of the package", "skill": "their own"}
     whose = [f"{counts[source]:,} {words}" for source, words in told.items() if counts[source]]
-    return f"{counts['skills']:,} of {skills:,} skills" + (f": {', '.join(whose)}" if whose else "")
+    said = f"{counts['skills']:,} of {counted(skills, 'skill')}"
+    return said + (f": {', '.join(whose)}" if whose else "")

@@ -18,6 +18,7 @@ from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION
 from skillsearch.skills.parser import decode_skill_md, repair_mapping
 from skillsearch.skills.resources import list_files, read_skill_md
 from skillsearch.text import markdown
+from skillsearch.text.safe_text import counted
 from skillsearch.types import Diagnostic
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")
@@ -196,8 +197,9 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
     length, tokens = body.count("\n") + 1, len(body) // _CHARS_PER_TOKEN
     if length > MAX_BODY_LINES or tokens > MAX_BODY_TOKENS:
         message = (
-            f"The body has {length} lines, about {tokens} tokens; keep it below {MAX_BODY_LINES}"
-            f" lines and {MAX_BODY_TOKENS} tokens, and move the rest to references/."
+            f"The body has {counted(length, 'line')}, about {tokens} tokens; keep it"
+            f" below {MAX_BODY_LINES} lines and {MAX_BODY_TOKENS} tokens, and move the rest to"
+            " references/."
         )
         yield Finding("body-too-long", message, sections.body_line)
     try:

@@ -153,5 +153,6 @@ def _joins(base: str, joiner: str, after: str) -> bool:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things in words, as in ``1 skill`` and ``1,200 skills``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Return a number of things in words, as in ``1 skill``, ``1,200 skills``, ``2 queries``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith(("ry", "ly", "py")) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -28,7 +28,7 @@ from skillsearch import evaluation
 from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
 from skillsearch.files.templates import load_templates
 from skillsearch.text.provenance import shown_name, source_tag
-from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,12 @@ class _Site:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._templates = load_templates(
-            _HERE / "templates", finalize=_shown, line=_line, tag=source_tag, shown=shown_name
+            _HERE / "templates",
+            finalize=_shown,
+            line=_line,
+            tag=source_tag,
+            shown=shown_name,
+            counted=counted,
         )
 
     def routes(self) -> list[BaseRoute]:

@@ -155,6 +155,26 @@ def test_wrong_usage_exits_with_2(cli, drinks, args):
     assert (result.exit_code, result.stdout) == (2, "")
 
 
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ("3000", "Of 3 skills, Claude Code would {}."),
+        ("200000", "No host cuts 3 skills."),
+    ],
+)
+def test_the_first_line_says_what_would_be_cut(cli, drinks, context, said):
+    """In the numbers of the table, on stderr."""
+    given = ("budget", drinks, "--context", context, "--host", "claude-code")
+    counts = json.loads(cli(*given, "--json").stdout)["hosts"][0]["counts"]
+    told = {
+        "shortened": "shorten {}",
+        "name_only": "show {} by name alone",
+        "omitted": "leave {} out",
+    }
+    parts = [words.format(counts[fate]) for fate, words in told.items() if counts[fate]]
+    assert cli(*given).stderr.splitlines()[0] == said.format(" and ".join(parts))
+
+
 def test_rows_for_programs_name_their_table_first(cli, drinks):
     """Bare numbers, shares as fractions, and one row of names for each host and fate."""
     result = cli("budget", drinks, "--context", "3000", "--host", "claude-code")
@@ -215,7 +235,7 @@ def test_unreadable_skills_are_named_and_counted(cli, drinks):
     assert (result.exit_code, record["skills"]) == (0, 3)
     assert [item["code"] for item in record["diagnostics"]] == ["frontmatter-missing"]
     assert f"{drinks / 'bad' / 'SKILL.md'}:1: error frontmatter-missing" in result.stderr
-    assert result.stderr.endswith("not measured: 1 skills or folders, 0 documents\n")
+    assert result.stderr.endswith("not measured: skills or folders: 1, documents: 0\n")
 
 
 def test_many_unreadable_skills_are_named_in_part(cli, drinks):
@@ -227,7 +247,7 @@ def test_many_unreadable_skills_are_named_in_part(cli, drinks):
     assert sum("frontmatter-missing" in line for line in lines) == 20
     assert lines[-2:] == [
         "and 2 more (--json lists all)",
-        "not measured: 22 skills or folders, 0 documents",
+        "not measured: skills or folders: 22, documents: 0",
     ]
 
 

@@ -172,10 +172,13 @@ def test_help_lists_the_exit_codes(cli, flag):
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_every_help_page_fits_a_terminal(cli, monkeypatch, name):
-    """One of 80 columns wraps nothing by itself."""
+    """One of 80 columns wraps nothing by itself, and nothing is cut."""
     monkeypatch.setenv("COLUMNS", "80")
     text = cli(*filter(None, [name]), "--help").stdout
     assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert [
+        line for line in text.splitlines() if line.startswith("  ") and line.endswith("...")
+    ] == []
 
 
 @pytest.mark.parametrize(

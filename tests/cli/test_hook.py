@@ -13,6 +13,8 @@ import pytest
 
 from skillsearch.cli import hook as prompt_hook
 from skillsearch.daemon import client
+from skillsearch.daemon.answers import Answers
+from skillsearch.environ import variables
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 SLOW_MACHINE = 120
@@ -87,7 +89,7 @@ def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
     name, text = context_of(result)
     assert name == expected
     introduction, _, overview = text.partition("\n")
-    assert introduction == prompt_hook.INTRODUCTION
+    assert introduction == prompt_hook.INTRODUCTION.format("fit")
     assert overview.startswith("<available_skills>\n<skill>\n<name>\nbrew-coffee\n</name>")
     assert str(drinks / "brew-coffee" / "SKILL.md") in overview
     assert result.stderr == ""
@@ -96,7 +98,7 @@ def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
 def test_any_other_host_gets_plain_text(hook):
     """The same, without JSON around it."""
     text = hook("brew filter coffee", "--client", "text").stdout
-    assert text.startswith(prompt_hook.INTRODUCTION)
+    assert text.startswith(prompt_hook.INTRODUCTION.format("fit"))
     assert text.endswith("</available_skills>\n")
 
 
@@ -105,6 +107,30 @@ def test_where_nothing_fits_nothing_is_said(hook, prompt):
     """Neither on stdout nor on stderr."""
     result = hook(prompt)
     assert (result.stdout, result.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"), [(0.0, "fit"), (1.0, "may fit"), (0.5, "fit, or may fit,")]
+)
+def test_a_model_is_told_whether_what_is_offered_fits(
+    hook, fits_from, monkeypatch, threshold, said
+):
+    """All of it, none of it, or a part, as the answer says."""
+    fits_from(threshold)
+    answers = Answers()
+    overview = lambda asked, _clock: answers.overview({**asked, "variables": variables()})  # noqa: E731
+    monkeypatch.setattr(prompt_hook, "_overview", overview)
+    _, text = context_of(hook("brew filter coffee"))
+    assert text.startswith(prompt_hook.INTRODUCTION.format(said))
+    assert text.count("<skill>") > 1
+
+
+@pytest.mark.parametrize("given", ["brew filter coffee\n", '"brew filter coffee"', "{brew coffee"])
+def test_the_client_text_may_give_the_mere_prompt(cli, here, given):
+    """Any other says what it expects."""
+    assert "brew-coffee" in cli("hook", "--client", "text", stdin=given, obj=SLOW_MACHINE).stdout
+    told = cli("hook", stdin=given, obj=SLOW_MACHINE)
+    assert (told.stdout, "stdin is not" in told.stderr) == ("", True)
 
 
 def test_what_only_may_fit_is_not_offered(hook, monkeypatch):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.evaluation.report import (
+    VERDICTS,
     against_baseline,
     answers_said,
     best_systems,
@@ -64,15 +65,17 @@ def test_scores_show_what_tells_them_apart(score, shown):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "better"),
-        ({"difference": -0.1}, "worse"),
+        ({"difference": 0.2}, "better"),
+        ({"difference": -0.2}, "worse"),
+        ({"difference": 0.2, "p_holm": 0.05}, "undecided"),
+        ({"difference": 0.1}, "undecided"),
         ({"p_holm": 0.05}, "may be chance"),
         ({"difference": -0.1, "p_holm": 0.3}, "may be chance"),
         ({"difference": 0.0, "p_holm": 1.0, "wins": 0, "losses": 0}, "equal"),
     ],
 )
 def test_only_what_chance_does_not_explain_is_a_verdict(fields, said):
-    """The corrected p-value decides, not the difference."""
+    """The corrected p-value and the interval decide, not the difference."""
     assert verdict(compared(**fields)) == said
 
 
@@ -125,7 +128,19 @@ def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(ranked):
         "(95 % interval +10.0 to +30.0): beyond chance."
     )
     told = headline(ranked({"bm25": 0.5, "dense": 0.7}, p_holm=0.2))
-    assert told.endswith("(95 % interval +10.0 to +30.0): no difference can be told from chance.")
+    undecided = "undecided by its interval and its corrected test"
+    assert told.endswith(f"(95 % interval +10.0 to +30.0): {undecided}.")
+
+
+@pytest.mark.parametrize("p_holm", [0.01, 0.2])
+@pytest.mark.parametrize("interval", [(0.002, 0.026), (-0.026, -0.002), (-0.01, 0.02), (0.0, 0.03)])
+def test_no_verdict_contradicts_its_interval_or_its_test(p_holm, interval):
+    """Chance is named only where zero is in the interval, and a winner only where it is not."""
+    found = verdict(replace(compared(sum(interval) / 2, p_holm), interval=interval))
+    is_far = not interval[0] <= 0 <= interval[1]
+    assert (found == "may be chance") == (not is_far and p_holm > 0.05)
+    assert (found in ("better", "worse")) == (is_far and p_holm < 0.05)
+    assert found in VERDICTS
 
 
 def test_if_the_baseline_is_the_best_the_headline_tells_its_lead_over_the_next(ranked):
@@ -147,13 +162,13 @@ def test_of_a_single_system_the_headline_says_only_what_it_reached(ranked):
 
 def test_of_runs_the_headline_is_about_the_last(ranked):
     """Even if it is worse than the first, or a run between them is better."""
-    made = ranked({"old": 0.5, "middle": 0.9, "new": 0.4}, unit="run")
+    made = ranked({"old": 0.5, "middle": 0.9, "new": 0.3}, unit="run")
     assert headline(made) == (
-        "new has an nDCG@10 of 40.0 (95 % interval 30.0-45.0), 10.0 points below old "
-        "(95 % interval -20.0 to +0.0): beyond chance."
+        "new has an nDCG@10 of 30.0 (95 % interval 20.0-35.0), 20.0 points below old "
+        "(95 % interval -30.0 to -10.0): beyond chance."
     )
     untested = replace(made, comparisons=made.comparisons[:1])
-    assert headline(untested) == "new has an nDCG@10 of 40.0 (95 % interval 30.0-45.0)."
+    assert headline(untested) == "new has an nDCG@10 of 30.0 (95 % interval 20.0-35.0)."
 
 
 def test_what_answers_say_is_told_in_a_sentence(report):
@@ -180,10 +195,7 @@ def test_a_system_is_told_against_the_first_in_a_few_words(report):
     made = report()
     names = [system.name for system in made.systems]
     known = {one.system: one for one in made.comparisons if one.measure == "nDCG@10"}
-    assert [against_baseline(made, name) for name in names] == [
-        "",
-        f"{points(known['dense'].difference)}, may be chance",
-        f"{points(known['hybrid'].difference)}, better",
-    ]
+    told = {name: f"{points(one.difference)}, {verdict(one)}" for name, one in known.items()}
+    assert [against_baseline(made, name) for name in names] == ["", told["dense"], told["hybrid"]]
     few = replace(made, comparisons=())
     assert [against_baseline(few, name) for name in names[:2]] == ["", "too few queries"]

@@ -1,10 +1,18 @@
 """Tests of making text safe to show."""
 
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.text.safe_text import hidden_runs, one_line, shorten, visible
+import skillsearch
+from skillsearch.text.safe_text import counted, hidden_runs, one_line, shorten, visible
+
+PACKAGE = Path(skillsearch.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -97,3 +105,60 @@ def test_nothing_harmful_is_left_of_any_text(text):
 def test_hidden_runs_are_what_is_removed(text, expected):
     """But for breaks and controls; marks that a script or an emoji needs are not hidden."""
     assert list(hidden_runs(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [
+        (0, "skill", "0 skills"),
+        (1, "skill", "1 skill"),
+        (1200, "skill", "1,200 skills"),
+        (1, "judged query", "1 judged query"),
+        (2, "judged query", "2 judged queries"),
+        (2, "family", "2 families"),
+        (2, "near-copy", "2 near-copies"),
+        (2, "day", "2 days"),
+    ],
+)
+def test_a_number_of_things_has_its_plural(count, noun, said):
+    """Also of nouns on y."""
+    assert counted(count, noun) == said
+
+
+COUNTED = (
+    "skill collection query file hit document line column pair step text request finding family "
+    "folder root vector note warning error example entry minute negative copy"
+)
+TWO_OR_MORE = {
+    "agents/toolsets/workspace.py": "a part of the skills is shown",
+    "errors.py": "a name is ambiguous",
+    "evaluation/page.py": "a title for more collections than are named",
+    "index/build/reading.py": "two numbers that differ, for a developer",
+    "index/languages.py": "the branch for more than one",
+    "index/names.py": "a name stands twice",
+    "reports/audit.py": "a skill that heads many",
+    "training/material.py": "so few that they are refused",
+    "training/reader_tuning.py": "numbers of thousands, or so few that they are refused",
+    "training/tuning.py": "numbers of thousands",
+}
+"""Where a count is never one, and why."""
+
+
+def counts_by_hand(path):
+    """Yield the values of a module's messages before which a plural is written."""
+    nouns = "|".join(counted(2, noun).removeprefix("2 ") for noun in COUNTED.split())
+    plural = re.compile(rf" (?:\w+ )?(?:{nouns})\b")
+    for text in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for value, after in pairwise(getattr(text, "values", [])):
+            if isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant):
+                said = ast.unparse(value.value)
+                is_number = value.format_spec or said.startswith(("len(", "count("))
+                is_limit = said.rpartition(".")[2].isupper() or "max" in said or "counted(" in said
+                if plural.match(after.value) and is_number and not is_limit:
+                    yield said
+
+
+def test_no_message_writes_a_plural_behind_a_count_by_hand():
+    """`counted` does, so that nothing says "1 skills"; a limit is no count."""
+    found = {path for path in PACKAGE.rglob("*.py") if list(counts_by_hand(path))}
+    assert {path.relative_to(PACKAGE).as_posix() for path in found} == TWO_OR_MORE.keys()

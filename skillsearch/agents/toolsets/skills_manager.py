@@ -30,7 +30,7 @@ from skillsearch.errors import (
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Hit
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
@@ -141,7 +141,7 @@ class SkillsManager:
             found = self.library.read(doc_id, relative_path, folders=ASSET_FOLDERS)
             if found.encoding == "text":
                 return found.content
-            what = f"The file {relative_path!r} is not text ({found.size:,} bytes)"
+            what = f"The file {relative_path!r} is not text ({counted(found.size, 'byte')})"
             return f"{what}; use get_skill_script_path or a tool that reads such files."
 
         return self._answer(skill_name, read)

@@ -30,7 +30,7 @@ from skillsearch.execution.types import EXECUTORS, RunResult
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue
 
@@ -404,7 +404,7 @@ def _content(library: SkillLibrary, name: str, path: str, limit: int) -> tuple[s
         return note, len(note)
     content = page.content
     if page.encoding == "base64":
-        content = f"[not shown: {page.size:,} bytes that are not UTF-8 text]"
+        content = f"[not shown: {counted(page.size, 'byte')}, not UTF-8 text]"
     elif page.next_offset is not None:
         content += f"\n[truncated: only the first {page.next_offset:,} of {page.size:,} bytes]"
     return content, min(page.size, limit)
