@@ -158,10 +158,11 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
     `UnsafePathError` is raised; for a missing file, a `SkillError` that names similar ones.
     """
     relative = _without_folder(skill_dir, relative)
-    if "\\" in relative and relative in list_files(skill_dir)[0]:
+    exact = PurePosixPath(relative)
+    is_within = not folders or exact.parts[:1] in {(folder,) for folder in folders}
+    if "\\" in relative and is_within and relative in list_files(skill_dir)[0]:
         # A list of files gives names as they are on disk, where that may be a letter as any other.
-        if not folders or PurePosixPath(relative).parts[0] in folders:
-            return _open_confined(skill_dir, PurePosixPath(relative), relative)
+        return _open_confined(skill_dir, exact, relative)
     if "%" in relative:
         # Likewise.
         as_listed = confine(relative.replace("%", "%25"), folders)
