@@ -4,10 +4,13 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
+
+import skillsearch
 
 MAX_START_BYTES = 8_000
 MANY = 3_000
@@ -168,6 +171,9 @@ def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args,
         names = {tool["name"] for tool in json.loads(answer)["result"]["tools"]}
         assert {"search_skills", "load_skill", "read_skill_file", "list_skills"} <= names
         assert len(answer) < most
+    tools = json.dumps(json.loads(sent[0])["result"]["tools"], separators=(",", ":"))
+    page = Path(skillsearch.__file__).parent / "mcp_server" / "README.md"
+    assert f"{len(tools):,} characters" in page.read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -1,0 +1,158 @@
+"""Tests that numbers in prose are those of the code, and sample outputs those of a run."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.cli import enrich, enriching, hook, hook_session
+from skillsearch.daemon import answers, client
+from skillsearch.execution.types import DEFAULT_TIMEOUT
+from skillsearch.hosts.table import hosts, with_key
+from skillsearch.index import opening
+from skillsearch.index.relatives import MOST_LISTED
+from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.search.calibration import FEATURES, default_calibration
+from skillsearch.library import enrich as requests
+from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
+from skillsearch.mcp_server.session_tools import TOOLSETS
+from skillsearch.reports.cache import KEPT_SECONDS
+from skillsearch.roots.archives import LIMITS as ARCHIVES
+from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
+from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
+from skillsearch.text.states import BOUNDS
+
+PACKAGE = Path(skillsearch.__file__).parent
+README = PACKAGE.parent / "README.md"
+NEEDS_README = pytest.mark.skipif(not README.exists(), reason="an installed copy has no README")
+WORDS = dict(
+    enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen".split()
+    )
+)
+CUT = default_calibration().threshold
+WRITTEN = PACKAGE / "evaluation" / "written"
+
+
+def lines_of(path):
+    """Count the lines of a file that may be compressed."""
+    data = path.read_bytes()
+    return len((gzip.decompress(data) if path.suffix == ".gz" else data).splitlines())
+
+
+def score(value):
+    """Return a score as the pages write it."""
+    return f"{value:g}".lstrip("0")
+
+
+def mb(*names):
+    """Return the size of files of the packaged model."""
+    sizes = [(PACKAGE / "models" / "minilm" / name).stat().st_size for name in names]
+    return round(sum(sizes) / 1e6)
+
+
+SERVED = len(with_key("servers"))
+SAID = {
+    "README.md": [
+        f"{WORDS[len(FEATURES)]} features order them",
+        f"[{len(hosts())} hosts]",
+        f"ours for {lines_of(PACKAGED):,} public skills",
+        f"At the default threshold of {CUT}",
+        f"{lines_of(WRITTEN / 'corpus.jsonl')} skills, "
+        f"{lines_of(WRITTEN / 'queries.jsonl')} requests",
+        f"It also holds {lines_of(WRITTEN / 'negatives.jsonl')} twins",
+        f"{mb('model.onnx', 'model.onnx_data', 'words.onnx_data')} MB to embed, "
+        f"{mb('reader.onnx', 'reader.onnx_data')} MB to read",
+    ],
+    "skillsearch/index/README.md": [
+        f"sum of {WORDS[len(FEATURES)]} features",
+        f"fewer than {_STUB_WORDS} words",
+        f"more than {_LEAST_WORDS})",
+        f"{lines_of(PACKAGED):,} skills of",
+        f"up to {WORDS[MAX_EXAMPLES]} from each",
+        f"list: `SkillIndex.search`, every `search_skills`, MCP | {score(BOUNDS['list'])},",
+        f"prompt: `hook`, `prompt` | {score(BOUNDS['prompt'])},",
+        f"terminal: `query`, `find` | {score(BOUNDS['terminal'])},",
+        f"page: `ui` | {score(BOUNDS['page'])},",
+        f"Up to {opening.MAX_REFRESHED_FILES} new and changed files",
+        f"Above {opening.MAX_CHECKED_SKILLS:,} skills it, too",
+        f"at once up to {opening.MAX_FOUND_SKILLS} skills",
+        f"within {WORDS[opening.MAX_AGE].replace('one', 'a')} second",
+    ],
+    "skillsearch/cli/README.md": [
+        f"up to {opening.MAX_CHECKED_SKILLS:,} skills",
+        f"the first {MOST_LISTED} members",
+        f"for {KEPT_SECONDS // 86_400} days",
+        f"prints {WORDS[requests.BATCH]} skills without examples",
+        f"`--seconds` ({enrich._SECONDS:g}), and {enriching.MAX_ANSWER_BYTES >> 20} MiB",
+        f"{WORDS[requests.MIN_EXAMPLES]} to {WORDS[MAX_EXAMPLES]} requests a skill, of "
+        f"{requests.MIN_CHARS} to {MAX_CHARS} characters",
+        f"{ARCHIVES.file_bytes >> 20} MiB per download and file, {ARCHIVES.total_bytes >> 20} MiB",
+        f'"threshold": {CUT}',
+    ],
+    "skillsearch/daemon/README.md": [
+        f"prints up to {WORDS[hook.N]} skills",
+        f"after {WORDS[hook.SECONDS]} seconds",
+        f"each of the {hook_session.MAX_SESSIONS} latest sessions",
+        f"after {hook_session.MAX_GROWTH >> 20} MB of transcript",
+        f"most {hook_session.TAIL_BYTES >> 10} KiB at the end",
+        f"from a score of {score(BOUNDS['prompt'])} on",
+        f"{client.IDLE_SECONDS / 60:g} by default",
+        f"up to {WORDS[answers.MAX_INDEXES]} indexes",
+    ],
+    "skillsearch/mcp_server/README.md": [
+        f"{CONNECTIONS.seconds:g} seconds for each request",
+        f"At {CONNECTIONS.connections} connections ({CONNECTIONS.of_machine}",
+        f"{CONNECTIONS.sessions:,} sessions",
+        f"all {WORDS[SERVED]}\nfind the user's",
+    ],
+    "skillsearch/agents/README.md": [
+        f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]",
+    ],
+    "skillsearch/execution/README.md": [f"it times out ({DEFAULT_TIMEOUT:g} s)"],
+}
+
+
+@NEEDS_README
+@pytest.mark.parametrize(("page", "said"), [(page, one) for page in SAID for one in SAID[page]])
+def test_a_number_of_a_page_is_that_of_the_code(page, said):
+    """Whoever changes the constant is told which page to change."""
+    assert said in (PACKAGE.parent / page).read_text("utf-8")
+
+
+@NEEDS_README
+def test_the_means_of_the_readme_are_those_of_its_table():
+    """And the first claim is one of them, over as many collections as it says."""
+    text = README.read_text("utf-8")
+    table = text.partition("| collection | hybrid |")[2].partition("\n\n")[0]
+    lines = [line.replace("*", "").strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    rows = {name: list(map(float, cells)) for name, *cells in lines}
+    means = rows.pop("mean")
+    found = [sum(column) / len(rows) for column in zip(*rows.values(), strict=True)]
+    assert means == pytest.approx(found, abs=0.051)
+    assert f"nDCG@10 of {means[0]} on average over {WORDS[len(rows)]} judged collections" in text
+    assert f"reaches {means[1]}, its embeddings alone {means[2]}" in text
+
+
+def test_texts_for_agents_name_no_score():
+    """What fits is said by the answer; a number in a text would be another threshold."""
+    for path in [*PACKAGE.glob("plugin/skills/*/SKILL.md"), EXAMPLES / "find-skills" / "SKILL.md"]:
+        assert re.findall(r"(?<![\d.])0?\.[2-9]\d*", path.read_text("utf-8")) == []
+
+
+@NEEDS_README
+@pytest.mark.usefixtures("default_reader")
+@pytest.mark.slow
+def test_the_answer_in_the_page_is_that_of_a_run(cli, index_dir):
+    """All but the seconds, over the example skills."""
+    page = (PACKAGE / "cli" / "README.md").read_text("utf-8")
+    command, output = re.search(r"\$ skillsearch (query .*)\n(\{.*\})", page).groups()
+    assert cli("index", EXAMPLES, "--index-dir", index_dir).exit_code == 0
+    words = re.search(r'"(.*)"', command)[1]
+    run = json.loads(cli("query", words, "--json", "--index-dir", index_dir).stdout)
+    told = json.loads(output)
+    assert {**run, "seconds": 0} == {**told, "seconds": 0}
