@@ -181,7 +181,7 @@ def test_notes_speak_only_of_what_is_there():
 
 def test_no_query_is_an_error_with_a_cure():
     """It shows the file to write."""
-    with pytest.raises(EvaluationError, match=r"from 1 skills.*trigger-evals\.json.*query"):
+    with pytest.raises(EvaluationError, match=r"from 1 skill .*trigger-evals\.json.*query"):
         collect([make("coffee")])
     with pytest.raises(EvaluationError, match="none"):
         collect([make("coffee", body=BODY)], kinds=[])
