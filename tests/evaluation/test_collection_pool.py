@@ -88,7 +88,7 @@ def test_negatives_are_left_out_and_that_is_said():
     first, second = pool_collections([FIRST, SECOND])
     assert (first.negatives, second.negatives) == ((), ())
     pooled = "Asked among the 5 documents of 2 collections together."
-    left = "Its 2 negatives were not asked: another collection may answer them."
+    left = "Not asked: its 2 negatives, which another collection may answer."
     assert first.notes == ("a note", f"{pooled} {left}")
     assert second.notes == (pooled,)
 
