@@ -110,7 +110,7 @@ def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
     if not queries:
         say(f"warning: {name} holds no queries")
     if len(problems) > _SHOWN_PROBLEMS:
-        say(f"warning: not asked: {counted(len(problems) - _SHOWN_PROBLEMS, 'more line')}")
+        say(f"warning: and {counted(len(problems) - _SHOWN_PROBLEMS, 'more line')}")
     return queries, len(problems)
 
 

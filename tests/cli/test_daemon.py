@@ -42,7 +42,7 @@ def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     started = cli("daemon", "start", "--idle", "3")
     assert (started.exit_code, started.stdout) == (0, "")
     pid = client.ask("status", seconds=120)["pid"]
-    assert started.stderr == f"The daemon runs (pid {pid}); it stops after 3 idle minutes.\n"
+    assert started.stderr == f"The daemon runs (pid {pid}); it stops when idle for 3 min.\n"
     assert cli("daemon", "start").stderr == f"The daemon already runs (pid {pid}).\n"
     status = cli("daemon", "status")
     rows = dict(line.split("\t") for line in status.stdout.splitlines())

@@ -539,7 +539,7 @@ def test_of_many_bad_lines_ten_are_named(indexed):
     data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
     stderr = indexed("query", "--batch", "-", stdin=data).stderr
     assert stderr.count("not asked: ") == 10
-    assert "5 more lines were not asked" in stderr
+    assert "warning: and 5 more lines" in stderr
 
 
 def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):

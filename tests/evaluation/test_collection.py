@@ -88,10 +88,10 @@ def test_ignored_documents_and_negatives_are_optional(write):
 
 
 def test_a_folder_of_beir_is_read_as_it_is(write):
-    """Title and text are name and description, and the split is a file; examples may be added."""
+    """Title and text are name and description, and the split is a file."""
     folder = write(
         corpus_jsonl='{"_id": "1", "title": "T", "text": "long", "metadata": {}}\n'
-        '{"_id": "2", "title": " ", "text": "x"}\n{"_id": "3", "text": "y", "examples": ["z"]}\n',
+        '{"_id": "2", "title": " ", "text": "x"}\n{"_id": "3", "text": "y"}\n',
         queries_jsonl='{"_id": "7", "text": "what?", "metadata": {}}\n',
         qrels_tsv=None,
         ignore_tsv=None,
@@ -105,7 +105,7 @@ def test_a_folder_of_beir_is_read_as_it_is(write):
     assert found.documents == (
         JudgedDocument("1", "T", "long"),
         JudgedDocument("2", "2", "x"),
-        JudgedDocument("3", "3", "y", examples=("z",)),
+        JudgedDocument("3", "3", "y"),
     )
     assert found.qrels == {"7": {"1": 1}}
     assert load_collection(folder, "dev").qrels == {"7": {"2": 1}}
@@ -273,7 +273,7 @@ LINES = {
     ),
     "header of another file": ("ignore.tsv", FILES["qrels.tsv"], 1, ["query-id<TAB>corpus-id."]),
     "empty judgments": ("qrels.tsv", "", 1, ["is not the header"]),
-    "blanks for tabs": ("qrels.tsv", FILES["qrels.tsv"] + "q1 csv 1", 5, ["1 column", "not 3"]),
+    "blanks for tabs": ("qrels.tsv", FILES["qrels.tsv"] + "q1 csv 1", 5, ["1 column ", "not 3"]),
     "a column more": ("ignore.tsv", FILES["ignore.tsv"] + "q1\tpdf\t1", 3, ["3 columns", "not 2"]),
     "unknown query": ("qrels.tsv", FILES["qrels.tsv"] + "q9\tpdf\t1", 5, ["'q9'", "queries.jsonl"]),
     "unknown document": (

@@ -387,14 +387,14 @@ def test_a_library_without_skills_publishes_none(tmp_path):
     publisher = Publisher(library)
     assert publisher.page(None, 10) == ((), None)
     assert publisher.problems() == ()
-    assert describe(library) == ("0 of 0 skills are published", [])
+    assert describe(library) == ("published: 0 of 0 skills", [])
 
 
 def test_the_summary_counts_by_reason(root):
     """Only what can be mended is named."""
     told, unfit = describe(SkillLibrary.from_roots(root))
     assert told == (
-        "4 of 9 skills are published; not published: name-characters 1, frontmatter-unreadable 1,"
+        "published: 4 of 9 skills; not published: name-characters 1, frontmatter-unreadable 1,"
         " hidden 1, file-name-case 1, name-not-ascii 1"
     )
     colon = (

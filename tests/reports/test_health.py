@@ -188,7 +188,7 @@ def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeyp
     bad = (f"{root}/Bad {n}/SKILL.md (The name 'Bad {n}' {rule})" for n in range(10, 20))
     assert verdict == "warning"
     assert detail == (
-        "1 of 15 skills are published; not published: name-characters 12, hidden 1,"
+        "published: 1 of 15 skills; not published: name-characters 12, hidden 1,"
         " description-too-long 1. To publish more (`skillsearch validate FOLDER` lists all): "
         f"{', '.join(bad)} and 3 more"
     )
@@ -201,7 +201,7 @@ def test_skills_that_are_published_as_meant_are_well(tmp_path, make_skill, monke
     make_skill(tmp_path / "skills", "for-people", **{"disable-model-invocation": True})
     index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
     assert verdicts(doctor(index.folder), "skills over MCP") == [
-        ("ok", "1 of 2 skills are published; not published: hidden 1")
+        ("ok", "published: 1 of 2 skills; not published: hidden 1")
     ]
 
 

@@ -242,7 +242,7 @@ def test_of_very_many_findings_the_first_are_listed():
     """The last one tells how many more there are."""
     found = parse_chunks("</chunk>\n" * 60).findings
     assert [finding.line for finding in found] == list(range(1, 51))
-    assert found[-1].message.endswith("10 more problems with chunks are not listed.")
+    assert found[-1].message.endswith("Not listed: 10 more problems with chunks.")
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_what_is_no_text_takes_room_too(library, tea):
     for number in range(6):
         (tea / f"{number}.txt").write_bytes(b"\xff" * (MAX_DOC_BYTES + 1))
     shown = contents(library)
-    assert shown["0.txt"] == "[not shown: 262,145 bytes that are not UTF-8 text]"
+    assert shown["0.txt"] == "[not shown: 262,145 bytes, not UTF-8 text]"
     assert shown["4.txt"] == "[not shown: no room for this and 1 more]"
 
 
