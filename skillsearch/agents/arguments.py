@@ -131,6 +131,7 @@ def _meant(kind: str, value: Any) -> Any:
         with suppress(ValueError, RecursionError):
             if not isinstance(read := json.loads(value), str):
                 return read
+            value = read
     if wants_many and isinstance(value, str | int | float | dict):
         return [value]
     if isinstance(value, list) and len(value) == 1 and not wants_many:

@@ -118,7 +118,7 @@ def test_an_index_is_opened_once_for_all_generations(configured, drinks, index_d
         ({"query": ""}, "query = ''"),
         ({"query": " \n"}, "query is empty"),
         ({"query": "x" * 65_537}, "at most 65536 characters"),
-        ({"query": None}, "query = 'None'"),
+        ({"query": None}, "query: Field required"),
         ({"query": "tea", "n": 0}, "n = '0'"),
         ({"query": "tea", "n": 10**9}, "n = '1000000000'"),
         ({"query": "tea", "n": "many"}, "n = 'many'"),

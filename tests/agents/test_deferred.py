@@ -43,7 +43,7 @@ def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
     """So are mistakes."""
     toolset = toolset_of()
     assert toolset.begin("quick") == {"result": "done"}
-    assert toolset.begin("slow", {"x": 1})["error"]["code"] == "invalid-arguments"
+    assert toolset.begin("slow", "[1]")["error"]["code"] == "invalid-arguments"
 
 
 def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):

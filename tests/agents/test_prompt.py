@@ -428,7 +428,7 @@ def test_a_body_cannot_write_tags_of_ours(body, shown_as):
     assert render_body("x", body) == f'<skill_content name="x">\n{shown_as}\n</skill_content>'
 
 
-@given(TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3), st.booleans())
+@given(TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3, unique=True), st.booleans())
 @example("".join(HOSTILE), "".join(HOSTILE), "".join(HOSTILE), list(HOSTILE), True)
 def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
     """One tag of ours each, in order; the files read back; nothing is hidden."""

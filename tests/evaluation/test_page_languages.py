@@ -39,7 +39,13 @@ def part(report, system_report):
             for place, name in enumerate(names)
         ]
         made = report(*systems, unanswerable={}, queries=queries)
-        given = {"difference": 0.1, "p_holm": 0.01, "wins": 9, "losses": 2, "interval": (0.02, 0.18)}
+        given = {
+            "difference": 0.1,
+            "p_holm": 0.01,
+            "wins": 9,
+            "losses": 2,
+            "interval": (0.02, 0.18),
+        }
         known = tuple(replace(one, **given) for one in made.comparisons)
         return replace(made, comparisons=known if queries >= 10 else ())
 

@@ -119,14 +119,6 @@ def names(skills):
     return [metadata.name for metadata in skills]
 
 
-def replace_unseen(path, old, new):
-    """Change a file so that its stat stays the same."""
-    status = path.stat()
-    path.write_text(path.read_text().replace(old, new))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert (path.stat().st_size, path.stat().st_ino) == (status.st_size, status.st_ino)
-
-
 def make_old(root):
     """Date all files back, so that their stat is known to be theirs."""
     for path in root.rglob("*"):
@@ -349,14 +341,15 @@ def test_only_the_newest_version_is_listed(versions, make_manager):
     assert [m.description for m in make_manager(versions).metadata_list] == ["Fills forms, 2.0."]
 
 
-def test_an_unchanged_skill_is_not_read_again(root, make_manager):
-    """It is the same object; a file that only seems unchanged shows that none was opened."""
+def test_an_unchanged_skill_is_not_read_again(root, make_manager, opened):
+    """It is the same object, and its file is not opened."""
     make_old(root)
     loader = make_manager(root).loader
     skill = loader.load_skill("steep-tea")
-    replace_unseen(root / "steep-tea" / "SKILL.md", "80 C", "90 C")
+    opened.clear()
     assert loader.load_skill("STEEP-TEA") is skill
     assert "80 C" in loader.load_skill_content("steep-tea")
+    assert opened == []
 
 
 def test_a_changed_skill_is_read_again(manager, root):
@@ -381,14 +374,15 @@ def test_a_skill_that_changes_while_it_is_read_is_not_kept(manager, root):
     assert manager.loader.load_skill("steep-tea").content == text
 
 
-def test_skills_are_loaded_ahead(root, make_manager, make_skill):
+def test_skills_are_loaded_ahead(root, make_manager, make_skill, opened):
     """A preloaded skill is not read again; an unknown name does not stop the rest."""
     loader = make_manager(root).loader
     make_skill(root, "new")
     make_old(root)
     assert loader.preload(["steep-tea", "coffee", "new"]) == ("steep-tea", "new")
-    replace_unseen(root / "steep-tea" / "SKILL.md", "80 C", "90 C")
+    opened.clear()
     assert "80 C" in loader.load_skill_content("steep-tea")
+    assert opened == []
 
 
 def test_the_skills_kept_are_limited(root, make_skill, tmp_path):
@@ -422,7 +416,6 @@ def test_a_manager_reads_metadata_alone(root, make_manager, opened):
     assert sorted(opened) == sorted(root.glob("*/SKILL.md"))
     manager.search_skills("build the index")
     opened.clear()
-    replace_unseen(root / "steep-tea" / "SKILL.md", "Steep", "STEEP")
     assert manager.metadata_list[1].description == TEA
     assert SUMMARY in skills_prompt(manager)
     assert manager.search_skills("steep green tea")
