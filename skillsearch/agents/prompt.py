@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
-from skillsearch.text.safe_text import one_line, shorten, visible
+from skillsearch.text.safe_text import counted, one_line, shorten, visible
 from skillsearch.types import Hit
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def fold_files(files: Sequence[str]) -> list[str]:
             place = folder if folder and inside[folder] == fullest else path
             folded[place] = folded.get(place, 0) + count
         counts = folded
-    return [f"{path} ({n:,} files)" if path[-1:] == "/" else path for path, n in counts.items()]
+    return [
+        f"{path} ({counted(n, 'file')})" if path[-1:] == "/" else path for path, n in counts.items()
+    ]
 
 
 def _folder(path: str) -> str:

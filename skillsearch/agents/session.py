@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 
 from skillsearch.callers import public
 from skillsearch.execution.types import ArtifactRef
+from skillsearch.text.safe_text import counted
 from skillsearch.types import JsonValue
 
 Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
@@ -132,7 +133,7 @@ class SkillSession:
         self.opening = StateDelta(adopted | self._drop(evicted), evicted)
 
     def __repr__(self) -> str:
-        return f"<SkillSession with {len(self._order())} loaded skills>"
+        return f"<SkillSession with {counted(len(self._order()), 'loaded skill')}>"
 
     @classmethod
     def from_json(cls, text: str, **options: Unpack[SessionOptions]) -> SkillSession:

@@ -43,7 +43,7 @@ from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.text.safe_text import listed
+from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import (
     Diagnostic,
     Family,
@@ -203,7 +203,7 @@ class SkillIndex:
         return len(self.opened.corpus.documents)
 
     def __repr__(self) -> str:
-        return f"<SkillIndex of {len(self):,} skills in {self.folder}>"
+        return f"<SkillIndex of {counted(len(self), 'skill')} in {self.folder}>"
 
     def documents(self, selection: Selection = ()) -> Iterator[Document]:
         """Yield all documents, or those of a selection, in order of their ids."""

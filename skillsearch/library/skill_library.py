@@ -28,6 +28,7 @@ from skillsearch.library.source import IndexSource, ScannedSource, differences
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
+from skillsearch.text.safe_text import counted
 from skillsearch.types import (
     SELECTING,
     STRICT,
@@ -130,7 +131,7 @@ class SkillLibrary:
         return len(self._documents)
 
     def __repr__(self) -> str:
-        return f"<SkillLibrary of {len(self):,} skills>"
+        return f"<SkillLibrary of {counted(len(self), 'skill')}>"
 
     @property
     def roots(self) -> tuple[Root, ...]:

@@ -158,13 +158,12 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
     `UnsafePathError` is raised; for a missing file, a `SkillError` that names similar ones.
     """
     relative = _without_folder(skill_dir, relative)
-    exact = PurePosixPath(relative)
-    is_within = not folders or exact.parts[:1] in {(folder,) for folder in folders}
-    if "\\" in relative and is_within and relative in list_files(skill_dir)[0]:
-        # A list of files gives names as they are on disk, where that may be a letter as any other.
+    # A list of files gives names as they are on disk, where these may be letters as any other.
+    if "\\" in relative and confine(relative) and relative in list_files(skill_dir)[0]:
+        exact = PurePosixPath(relative)
+        confine(exact.parts[0] + "/x", folders)
         return _open_confined(skill_dir, exact, relative)
     if "%" in relative:
-        # Likewise.
         as_listed = confine(relative.replace("%", "%25"), folders)
         if os.path.lexists(skill_dir / as_listed):
             return _open_confined(skill_dir, as_listed, relative)

@@ -735,7 +735,7 @@ def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
     (other / "tea.md").write_text(text.format("black"), encoding="utf-8")
     (one / "SKILL.md").symlink_to(other / "tea.md")
     result = cli("index", one.parent, other, "--index-dir", "i", "--model", "hashing")
-    assert result.stdout.startswith("1 skills in the index")
+    assert result.stdout.startswith("1 skill in the index")
     assert "Steep." in cli("show", "tea", "--body", "--index-dir", "i").stdout
     (other / "tea.md").write_text(text.format("some very green"), encoding="utf-8")
     assert "1 read" in cli("index", "--index-dir", "i", "--model", "hashing").stdout

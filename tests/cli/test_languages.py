@@ -155,7 +155,7 @@ def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli
     assert second["asked_about"] == "all other languages"
     plain = cli("status", "--index-dir", index_dir).stdout
     assert "languages\ten 2, ko 1, unknown 1, zh 1\n" in plain
-    assert "channel\thashing (hashing), 512 dimensions, 5 vectors, for English\n" in plain
+    assert "channel\thashing (hashing), 512 dimensions, vectors: 5, for English\n" in plain
 
 
 def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):

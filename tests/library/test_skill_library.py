@@ -256,7 +256,7 @@ def test_preloaded_skills_are_kept(tmp_path, make_skill):
 
 def test_preloading_passes_over_what_cannot_be_read(library, project):
     """One bad skill stops nothing."""
-    (project / "steep-tea" / "SKILL.md").write_text("no frontmatter")
+    (project / "steep-tea" / "SKILL.md").write_text("# No frontmatter")
     assert library.preload(["fill-pdf", "steep-tea"]) == ("project:fill-pdf",)
 
 
@@ -393,7 +393,7 @@ def test_no_skill_takes_the_id_of_another_as_its_name(library, project, make_ski
 def test_a_broken_skill_stops_no_other(library, project):
     """It is reported, with its path."""
     (project / "broken").mkdir()
-    (project / "broken" / "SKILL.md").write_text("no frontmatter")
+    (project / "broken" / "SKILL.md").write_text("# No frontmatter")
     library.refresh()
     assert names(library.list()) == ["fill-pdf", "rotate-keys", "steep-tea"]
     (found,) = [d for d in library.diagnostics if d.severity == "error"]
@@ -429,7 +429,7 @@ def test_registering_what_is_no_skill_changes_nothing(library):
     """The error says what is missing."""
     before = library.list()
     with pytest.raises(ParseError, match="frontmatter"):
-        library.register("just text")
+        library.register("# Just a title")
     assert library.list() == before
 
 

@@ -217,10 +217,11 @@ def break_frontmatter(folder):
 
 
 def lead_out(folder):
-    """Make the SKILL.md a link out of the skill."""
-    (folder.parent / "other.md").write_bytes((folder / "SKILL.md").read_bytes())
+    """Make the SKILL.md a link out of the root."""
+    other = folder.parent.parent / "other.md"
+    other.write_bytes((folder / "SKILL.md").read_bytes())
     (folder / "SKILL.md").unlink()
-    (folder / "SKILL.md").symlink_to(folder.parent / "other.md")
+    (folder / "SKILL.md").symlink_to(other)
 
 
 @pytest.mark.parametrize(

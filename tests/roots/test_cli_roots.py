@@ -182,7 +182,7 @@ def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack,
     result = cli("index", url, "--index-dir", index_dir, "--model", "hashing")
     assert result.exit_code == 0
     assert "Using the copy that was unpacked before" in result.stderr
-    assert "1 skills in the index" in result.stdout
+    assert "1 skill in the index" in result.stdout
 
 
 def test_skills_root_is_indexed_where_nothing_else_is_named(index, query, pack, monkeypatch):

@@ -57,8 +57,9 @@ _CUT = "(showing {shown} of {total} skills; find the others with search_skills)"
 _NEAREST = 5
 _MAX_ASKED_CHARS = 200
 _LISTING_CODES = frozenset({"folder-unreadable", "too-many-folders"})
-_WARNINGS = {  # by what the code of an error begins with
-    "frontmatter-missing": "No frontmatter found in",
+_NOT_LOADED = "frontmatter-missing"
+_WARNINGS = {  # by what the code begins with
+    _NOT_LOADED: "No frontmatter found in",
     "description-missing": "Missing name or description in",
     "frontmatter-": "Failed to parse frontmatter in",
     "yaml-": "Failed to parse frontmatter in",
@@ -122,13 +123,14 @@ class SkillLoader:
     def library(self) -> SkillLibrary:
         """The library of the skills that were last loaded."""
         library = SkillLibrary.from_roots(self.skills_dir, **self._options)
-        if self._options.get("strict"):  # a name is free here, since the folder is the id
-            library.selection = (("strict", STRICT_METADATA),)
+        # A name is free here, since the folder is the id.
+        codes = STRICT_METADATA if self._options.get("strict") else (_NOT_LOADED,)
+        library.selection = (("strict", codes),)
         return library
 
     def _warning(self, found: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
-        is_error = found.severity == "error"
+        is_error = found.severity == "error" or found.code == _NOT_LOADED
         if found.path == printable(self.skills_dir) or (is_error and found.code in _LISTING_CODES):
             return f"Failed to read skills directory: {found.path}: {found.message}"
         if not is_error:

@@ -94,7 +94,7 @@ class SearchRequest:
             )
         if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
-        if not all(isinstance(one, tuple) and len(one) > 1 for one in self.selection):
+        if not all(isinstance(one, list | tuple) and len(one) > 1 for one in self.selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
         if self.system not in SYSTEMS:
             raise QueryError(f"system is {self.system!r}; use one of: {', '.join(SYSTEMS)}.")
