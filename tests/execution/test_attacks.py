@@ -836,22 +836,25 @@ HOSTILE_ZIPS = {
 
 
 @pytest.mark.parametrize("how", HOSTILE_ZIPS)
-def test_a_hostile_archive_is_no_root(cli, tmp_path, home, how):
-    """Nothing of it is unpacked, and nothing is run."""
+def test_what_a_hostile_archive_plants_is_not_unpacked(cli, tmp_path, home, how):
+    """What costs too much refuses all of it, so that nothing is run; what leads out is left out."""
     members = {"tea/SKILL.md": "---\nname: tea\ndescription: Tea.\n---\n", **HOSTILE_ZIPS[how]}
     path = _zip(tmp_path / "evil.zip", members)
     result = cli("run", "--root", path, "tea", "--", "echo", PLANTED)
-    assert (result.exit_code, result.stdout) == (125, ""), result
     assert "evil.zip" in result.stderr
-    left = [p.name for top in (tmp_path, home) for p in top.rglob("*") if p.is_file()]
-    assert not {"evil.txt", "bomb", "link", "7", "SKILL.md"} & set(left)
+    left = {p.name for top in (tmp_path, home) for p in top.rglob("*") if p.is_file()}
+    assert not {"evil.txt", "bomb", "link", "7"} & left
+    assert not Path("/tmp/evil.txt").exists()
+    if how in {"bomb", "many"}:
+        assert (result.exit_code, result.stdout) == (125, ""), result
+        assert "SKILL.md" not in left
 
 
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
 )
-def test_a_tar_with_more_than_files_is_no_root(cli, tmp_path, kind):
-    """Links lead out, and the rest is nothing for a skill."""
+def test_of_a_tar_files_alone_are_unpacked(cli, tmp_path, home, kind):
+    """Links lead out, and the rest is nothing for a skill; it is left out, and told."""
     text = b"---\nname: tea\ndescription: Tea.\n---\n"
     with tarfile.open(tmp_path / "evil.tar", "w") as archive:
         info = tarfile.TarInfo("tea/SKILL.md")
@@ -861,8 +864,8 @@ def test_a_tar_with_more_than_files_is_no_root(cli, tmp_path, kind):
         info.type, info.linkname = kind, "/etc/passwd"
         archive.addfile(info)
     result = cli("run", "--root", tmp_path / "evil.tar", "tea", "--", "echo", PLANTED)
-    assert (result.exit_code, result.stdout) == (125, ""), result
     assert "tea/other" in result.stderr
+    assert not [*home.rglob("other"), *tmp_path.rglob("other")]
 
 
 # Code that is planted to be started by what looks harmless.
