@@ -159,10 +159,11 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
     """
     relative = _without_folder(skill_dir, relative)
     # A list of files gives names as they are on disk, where these may be letters as any other.
-    if "\\" in relative and confine(relative) and relative in list_files(skill_dir)[0]:
-        exact = PurePosixPath(relative)
-        confine(exact.parts[0] + "/x", folders)
-        return _open_confined(skill_dir, exact, relative)
+    if "\\" in relative:
+        exact, path = PurePosixPath(relative), confine(relative, folders)
+        is_within = not folders or exact.parts[0] == path.parts[0]
+        if is_within and relative in list_files(skill_dir)[0]:
+            return _open_confined(skill_dir, exact, relative)
     if "%" in relative:
         as_listed = confine(relative.replace("%", "%25"), folders)
         if os.path.lexists(skill_dir / as_listed):
