@@ -221,7 +221,7 @@ def test_what_cannot_be_parsed_is_reported_and_skipped(build, root):
     """The others are indexed."""
     broken = root / "broken" / "SKILL.md"
     broken.parent.mkdir()
-    broken.write_bytes(b"no frontmatter")
+    broken.write_bytes(b"")
     index, report = build()
     assert (report.indexed, report.skipped, index.skipped) == (5, 1, 1)
     assert str(broken) in [item.path for item in report.diagnostics]
