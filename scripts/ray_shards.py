@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ray_fleet import POLL_S, Channel, Fleet, Shard, tell
 
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
 from skillsearch.index.documents import KNOWN, field_texts
+from skillsearch.index.indexing.reading import read_file
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover

@@ -5,6 +5,7 @@ The quickest way in: ``SkillIndex.from_roots("~/.claude/skills").search("fill in
 
 import importlib
 
+from skillsearch._version import __version__
 from skillsearch.errors import SkillSearchError
 
 TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
@@ -17,10 +18,20 @@ if TYPE_CHECKING:
     from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
 
 __all__ = [
-    "Diagnostic", "Hit", "IndexReport", "RemoteIndex", "SearchResult", "Skill", "SkillIndex",
-    "SkillLibrary", "SkillMetadata", "SkillSearchError", "SkillSession", "search_skills",
+    "Diagnostic",
+    "Hit",
+    "IndexReport",
+    "RemoteIndex",
+    "SearchResult",
+    "Skill",
+    "SkillIndex",
+    "SkillLibrary",
+    "SkillMetadata",
+    "SkillSearchError",
+    "SkillSession",
+    "__version__",
+    "search_skills",
 ]  # fmt: skip
-__version__ = "0.1.0"
 
 _HOMES = {
     "RemoteIndex": "remote.remote_index", "SkillIndex": "index.skill_index",

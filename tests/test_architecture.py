@@ -10,7 +10,7 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"callers", "environ", "errors", "types"},
+    {"_version", "callers", "environ", "errors", "types"},
     {"text"},
     {
         "config",
@@ -39,7 +39,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "index.selecting",
     },
     {"index.search"},
-    {"index.build"},
+    {"index.indexing"},
     {"index"},
     {"library"},
     {"agents", "budget", "evaluation", "remote", "training"},

@@ -492,7 +492,7 @@ def stats(monkeypatch):
             seen.append(path)
         return look(path, *args, **options)
 
-    monkeypatch.setattr("skillsearch.index.build.reading.os.stat", count)
+    monkeypatch.setattr("skillsearch.index.indexing.reading.os.stat", count)
     return seen
 
 

@@ -18,7 +18,7 @@ from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill, Listing, list_in
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.hosts.table import title_of
-from skillsearch.index.build.reading import read_file as read_skill
+from skillsearch.index.indexing.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import counted, one_line

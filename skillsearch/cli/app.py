@@ -19,7 +19,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from skillsearch import __version__, errors
+from skillsearch import errors
+from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.output import StderrHandler, emit_json, prepare_streams, say
 from skillsearch.config import Settings, home_dir, load_settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.cli import app, output
 from skillsearch.cli.app import Asked, Root, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.index import planned

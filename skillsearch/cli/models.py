@@ -22,8 +22,8 @@ from skillsearch.evaluation import types as evaluation
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.execution.types import OutputFile, RunResult, StagedInput
 from skillsearch.hosts.moved import Move
-from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import Kept, Wanted
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.cli import app, output
 from skillsearch.cli.app import Asked, command, flag, option
 from skillsearch.cli.output import say

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skillsearch import __version__, errors
+from skillsearch import errors
+from skillsearch._version import __version__
 from skillsearch.agents.prompt import render_offers
 from skillsearch.config import Settings, load_settings
 from skillsearch.embedders.embedder import model_identity, multilingual_is_installed

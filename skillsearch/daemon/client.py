@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.environ import runtime_dir
 from skillsearch.errors import DaemonError
 

@@ -210,7 +210,7 @@ class Freshness:
 
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
-        from skillsearch.index.build.changes import ChangeDetector
+        from skillsearch.index.indexing.changes import ChangeDetector
         from skillsearch.index.request import IndexRequest
         from skillsearch.skills.discovery import make_roots
         from skillsearch.skills.example_requests import ExampleBook
@@ -265,7 +265,7 @@ class Freshness:
         is_of_before = request.follows is None and folder == user_index_dir().absolute()
         if not is_of_before and is_followed(request, folders):
             return ""
-        from skillsearch.index.build.writers import SegmentLimits
+        from skillsearch.index.indexing.writers import SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 

@@ -18,11 +18,11 @@ from skillsearch.callers import public
 from skillsearch.config import Settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
-from skillsearch.index.build.changes import ChangeDetector, Changes
-from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
+from skillsearch.index.indexing.changes import ChangeDetector, Changes
+from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.names import (
     find_by_name,
     handle_of,
@@ -57,7 +57,7 @@ from skillsearch.types import (
 )
 
 if TYPE_CHECKING:
-    from skillsearch.index.build.builder import IndexOptions
+    from skillsearch.index.indexing.builder import IndexOptions
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class SkillIndex:
         options of a `Builder`; fails as `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
-        from skillsearch.index.build.builder import Builder
+        from skillsearch.index.indexing.builder import Builder
 
         folder = IndexFolder(index_dir)
         builder = Builder(folder, change, **options)

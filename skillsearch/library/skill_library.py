@@ -13,8 +13,8 @@ from typing import TypeVar, Unpack
 from skillsearch.callers import public
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
-from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest, how_made, trust_by_root

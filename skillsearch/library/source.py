@@ -15,9 +15,9 @@ from pathlib import Path
 
 from skillsearch import config
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.index.build.changes import ChangeDetector, Changes
-from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, about_text, name_hash
+from skillsearch.index.indexing.changes import ChangeDetector, Changes
+from skillsearch.index.indexing.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.opening import (
     MAX_REFRESHED_FILES,
     Freshness,

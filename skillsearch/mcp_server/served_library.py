@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 from skillsearch.config import Settings, index_dir_for, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.hosts.places import has_places
-from skillsearch.index.build.changes import Changes
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex

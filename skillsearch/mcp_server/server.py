@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
 from mcp_types import INVALID_PARAMS, TextContent
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.mcp_server import calls

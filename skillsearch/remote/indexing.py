@@ -17,16 +17,16 @@ from typing import NamedTuple
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
 from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependencyError, ParseError
-from skillsearch.index.build.reading import (
+from skillsearch.index.corpus import IndexSettings
+from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
+from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
+from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     hash_beside,
     in_order,
     parse_file,
     read_file,
 )
-from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
-from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.root_change import RootChange

@@ -13,7 +13,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
 
-from skillsearch import __version__, config
+from skillsearch import config
+from skillsearch._version import __version__
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import PACKAGED, TUNED, load_embedder, multilingual_is_installed
 from skillsearch.embedders.multilingual import source as weights
@@ -26,12 +27,12 @@ from skillsearch.errors import (
     ParseError,
 )
 from skillsearch.execution.executors import executor_statuses
-from skillsearch.index.build.changes import Changes
-from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import embeds_body
 from skillsearch.index.followed import usual_places
+from skillsearch.index.indexing.changes import Changes
+from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex

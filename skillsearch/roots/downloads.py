@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.errors import DISK_FULL, RootError
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line

@@ -17,8 +17,8 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import documents
-from skillsearch.index.build.builder import Builder
-from skillsearch.index.build.embedding import FLUSHED
+from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.embedding import FLUSHED
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -385,7 +385,7 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
-from skillsearch.index.build.builder import Builder
+from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.request import IndexRequest

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from skillsearch.index.build.changes import ChangeDetector
-from skillsearch.index.build.reading import SeenFiles, Snapshot
-from skillsearch.index.build.writers import SegmentLimits
+from skillsearch.index.indexing.changes import ChangeDetector
+from skillsearch.index.indexing.reading import SeenFiles, Snapshot
+from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic

@@ -8,9 +8,9 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import embedding as building
-from skillsearch.index.build.embedding import Channel, EmbeddingQueue, NewVectors
 from skillsearch.index.documents import field_texts
+from skillsearch.index.indexing import embedding as building
+from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue, NewVectors
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 120

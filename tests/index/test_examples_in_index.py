@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.build.builder import Builder
-from skillsearch.index.build.reading import Snapshot
-from skillsearch.index.build.writers import SegmentLimits
 from skillsearch.index.hubness import TABLE
+from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.reading import Snapshot
+from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.opening import MAX_REFRESHED_FILES, Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange

@@ -6,7 +6,7 @@ import time
 import pytest
 import xxhash
 
-from skillsearch.index.build.reading import SeenFile, SeenFiles, Snapshot
+from skillsearch.index.indexing.reading import SeenFile, SeenFiles, Snapshot
 from skillsearch.types import FileStat
 
 NOTHING = SeenFiles.of([], [])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError, StorageError
-from skillsearch.index.build.builder import Builder
 from skillsearch.index.corpus import last_request
+from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import EXAMPLES, RootChange
 from skillsearch.index.skill_index import SkillIndex

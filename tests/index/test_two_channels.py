@@ -11,8 +11,8 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
-from skillsearch.index.build.builder import Builder
 from skillsearch.index.documents import field_texts
+from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES, default_calibration

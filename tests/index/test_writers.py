@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skillsearch.config import cache_dir
-from skillsearch.index.build.writers import SegmentLimits
+from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 

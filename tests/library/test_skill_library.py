@@ -14,7 +14,7 @@ from skillsearch.errors import (
     SkillNotFoundError,
     UnsafePathError,
 )
-from skillsearch.index.build.changes import Changes
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import Missing, SkillLibrary
 

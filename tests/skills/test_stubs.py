@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from skillsearch.index.build.reading import read_file
+from skillsearch.index.indexing.reading import read_file
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.stubs import continuation_in, continuation_of, digest_of

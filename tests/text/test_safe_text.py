@@ -133,7 +133,7 @@ TWO_OR_MORE = {
     "agents/toolsets/workspace.py": "a part of the skills is shown",
     "errors.py": "a name is ambiguous",
     "evaluation/page.py": "a title for more collections than are named",
-    "index/build/reading.py": "two numbers that differ, for a developer",
+    "index/indexing/reading.py": "two numbers that differ, for a developer",
     "index/languages.py": "the branch for more than one",
     "index/names.py": "a name stands twice",
     "reports/audit.py": "a skill that heads many",

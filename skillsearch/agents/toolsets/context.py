@@ -22,8 +22,8 @@ from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failur
 from skillsearch.agents.prompt import CONCISE_CHARS, fit_lines
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
-from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_skill_text

@@ -29,7 +29,7 @@ from skillsearch.agents.toolsets.context import (
     toolset,
 )
 from skillsearch.errors import QueryError
-from skillsearch.index.build.changes import Changes
+from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.text.states import NO_HIT, PERHAPS
 

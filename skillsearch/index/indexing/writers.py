@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import KEY_BYTES
 from skillsearch.errors import CacheError
-from skillsearch.index.build.changes import FileChanges
-from skillsearch.index.build.embedding import Channel, EmbeddingQueue
-from skillsearch.index.build.standing import Standing
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import (
     DELTA,
@@ -30,6 +27,9 @@ from skillsearch.index.corpus import (
 )
 from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter, mean_vector
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
+from skillsearch.index.indexing.changes import FileChanges
+from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue
+from skillsearch.index.indexing.standing import Standing
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
 from skillsearch.index.storage.document_store import DocumentWriter

@@ -23,16 +23,6 @@ from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError, StorageError
-from skillsearch.index.build.changes import ChangeDetector, FileChanges
-from skillsearch.index.build.embedding import Channel
-from skillsearch.index.build.reading import count_skipped, in_order
-from skillsearch.index.build.writers import (
-    DeltaWriter,
-    SegmentLimits,
-    Update,
-    Written,
-    write_full,
-)
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
@@ -48,6 +38,16 @@ from skillsearch.index.dense.channels import (
     possible_models,
 )
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
+from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
+from skillsearch.index.indexing.embedding import Channel
+from skillsearch.index.indexing.reading import count_skipped, in_order
+from skillsearch.index.indexing.writers import (
+    DeltaWriter,
+    SegmentLimits,
+    Update,
+    Written,
+    write_full,
+)
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
-from skillsearch.index.build.reading import (
+from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.documents import Document
+from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     FileReader,
     SeenFile,
@@ -24,8 +26,6 @@ from skillsearch.index.build.reading import (
     Snapshot,
     is_same,
 )
-from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import (
     MAX_DEPTH,
