@@ -1,28 +1,19 @@
-"""Tell what ``scripts/bench.py`` measured: the table of the READMEs, and the plot beside it.
+"""Print what ``scripts/bench.py`` measured as a table; ``scripts/pages.py`` puts it into pages.
 
-Usage: python scripts/bench_report.py [--results FILE] [--write]
-
-``--write`` puts table and plot where they belong; without, the table is printed. The results are
-the one source of both: a test compares the pages with them.
+Usage: python scripts/bench_report.py [--results FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench_plots import plot_growth
-
 SCRIPTS = Path(__file__).resolve().parent
 RESULTS = SCRIPTS / "bench.json"
 PLOT = SCRIPTS / "growth.png"
-PAGES = {SCRIPTS.parent / "README.md": True, SCRIPTS / "README.md": False}
-"""The pages that show the table, and whether they show its first rows alone."""
-BEGIN, END = "<!-- speed -->", "<!-- end of speed -->"
 Record = dict[str, Any]
 
 
@@ -185,39 +176,16 @@ def throughput(report: Record) -> str:
 
 
 def section(report: Record, *, is_short: bool) -> str:
-    """Return what a page shows between its marks."""
+    """Return what a page shows, and what it was measured on."""
     prose = conditions(report) if is_short else f"{conditions(report)} {throughput(report)}"
-    return f"{BEGIN}\n{table(report, is_short=is_short)}\n{prose}\n{END}"
-
-
-def page_with(report: Record, text: str, *, is_short: bool) -> str:
-    """Return the text of a page with the figures of a report between its marks."""
-    shown = section(report, is_short=is_short)
-    changed, count = re.subn(f"{BEGIN}.*?{END}", lambda _: shown, text, flags=re.DOTALL)
-    if count != 1:
-        raise SystemExit(f"A page needs {BEGIN} and {END} once; it has them {count} times.")
-    return changed
-
-
-def write_pages(report: Record, pages: dict[Path, bool], plot: Path) -> None:
-    """Put the figures of a report into pages, and draw the plot."""
-    for path, is_short in pages.items():
-        text = page_with(report, path.read_text(encoding="utf-8"), is_short=is_short)
-        path.write_text(text, encoding="utf-8")
-    plot_growth(report["sizes"], plot)
+    return f"{table(report, is_short=is_short)}\n{prose}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table or write the pages."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=RESULTS, help="what bench.py wrote")
-    parser.add_argument("--write", action="store_true", help="write READMEs and plot")
-    args = parser.parse_args(arguments)
-    report = json.loads(args.results.read_bytes())
-    if args.write:
-        write_pages(report, PAGES, PLOT)
-    else:
-        print_report(report)
+    print_report(json.loads(parser.parse_args(arguments).results.read_bytes()))
 
 
 if __name__ == "__main__":

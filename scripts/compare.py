@@ -352,10 +352,14 @@ def show(report: Record) -> None:
     for name, rows in report["collections"].items():
         skills, requests, none = report["sizes"][name]
         print(f"\n**{name}**: {skills} skills, {requests} requests, {none} that nothing answers\n")
-        print("| system |", " | ".join(COLUMNS), "|")
-        print("|---" * (len(COLUMNS) + 1) + "|")
-        for system, row in in_order(rows):
-            print("|", system, "|", " | ".join(cells(row)), "|")
+        print(*table(rows), sep="\n")
+
+
+def table(rows: Mapping[str, Record]) -> list[str]:
+    """Return the lines of a table, a row for each system."""
+    lines = [f"| system | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += [f"| {system} | {' | '.join(cells(row))} |" for system, row in in_order(rows)]
+    return lines
 
 
 def cells(row: Record) -> list[str]:

@@ -12,7 +12,6 @@ import pytest
 
 from skillsearch import config
 from skillsearch.cli.app import app
-from skillsearch.hosts.table import hosts
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 
@@ -177,13 +176,3 @@ def test_every_setting_stands_in_the_list_of_settings():
     settings = page.read_text(encoding="utf-8").partition("## Settings")[2]
     (line,) = [part for part in settings.split("\n\n") if part.startswith("`roots`")]
     assert sorted(re.findall(r"`(\w+)`", line)) == sorted(config._PARSERS)
-
-
-@NEEDS_README
-def test_the_page_of_hosts_is_made_from_their_table():
-    """``python scripts/host_pages.py`` writes it."""
-    made = runpy.run_path(str(CHECKOUT / "scripts" / "host_pages.py"))
-    text = made["PAGE"].read_text(encoding="utf-8")
-    assert made["with_table"](text) == text
-    count = len(hosts())
-    assert f"[{count} hosts]" in README.read_text(encoding="utf-8")

@@ -57,7 +57,6 @@ ELSEWHERE = {
     ),
     "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
     "hosts_tour": ("test_scope.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
-    "host_pages": ("test_docs.py", "test_the_page_of_hosts_is_made_from_their_table"),
     "soak_index": (
         "test_soak_index.py",
         "test_killed_writers_leave_a_whole_index_and_nothing_else",
@@ -187,32 +186,44 @@ def test_the_benchmark_measures_all_that_its_table_shows(
 
 
 @runs("bench_report")
-def test_the_pages_say_what_was_measured(import_script, capsys):
-    """Table and plot of the READMEs are those of the results."""
+def test_the_table_of_speed_is_printed(import_script, capsys):
+    """As the pages have it."""
     report = import_script("bench_report")
-    results = json.loads(report.RESULTS.read_bytes())
-    for path, is_short in report.PAGES.items():
-        text = path.read_text(encoding="utf-8")
-        assert report.page_with(results, text, is_short=is_short) == text, path
-    digest = import_script("bench_plots").digest(results["sizes"])
-    assert digest.encode() in report.PLOT.read_bytes()
     report.main([])
-    assert report.table(results) in capsys.readouterr().out
+    assert report.table(json.loads(report.RESULTS.read_bytes())) in capsys.readouterr().out
 
 
-def test_pages_and_plot_are_written(import_script, tmp_path):
-    """Between the marks; a page without them is refused."""
-    report = import_script("bench_report")
-    results = json.loads(report.RESULTS.read_bytes())
-    page = tmp_path / "README.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", encoding="utf-8")
-    report.write_pages(results, {page: True}, tmp_path / "growth.png")
-    text = page.read_text(encoding="utf-8")
-    assert text == f"before\n{report.section(results, is_short=True)}\nafter\n"
+@runs("pages")
+def test_pages_have_what_tables_and_results_say(import_script, capsys):
+    """``python scripts/pages.py`` writes every part of a page that is made."""
+    with pytest.raises(SystemExit) as caught:
+        import_script("pages").main(["--check"])
+    assert (caught.value.code, capsys.readouterr().out) == (
+        False,
+        "All parts of the pages are as they should be.\n",
+    )
+
+
+def test_an_old_part_is_named_and_then_written(import_script, tmp_path, monkeypatch, capsys):
+    """Text around the marks stays; a page without the marks is refused."""
+    pages = import_script("pages")
+    monkeypatch.setattr(pages, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(pages, "PARTS", [pages.Part("page.md", "tea", lambda: "green")])
+    monkeypatch.setattr(pages.bench_report, "PLOT", tmp_path / "growth.png")
+    page, old = tmp_path / "page.md", "a\n<!-- tea -->\nblack\n<!-- end of tea -->\nb\n"
+    page.write_text(old, encoding="utf-8")
+    (tmp_path / "growth.png").touch()
+    with pytest.raises(SystemExit) as caught:
+        pages.main(["--check"])
+    assert (caught.value.code, page.read_text(encoding="utf-8")) == (True, old)
+    assert capsys.readouterr().out == "page.md: tea\ngrowth.png\n"
+    with pytest.raises(SystemExit):
+        pages.main([])
+    assert page.read_text(encoding="utf-8") == old.replace("black", "green")
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     page.write_text("no marks", encoding="utf-8")
-    with pytest.raises(SystemExit, match="once; it has them 0 times"):
-        report.write_pages(results, {page: True}, tmp_path / "growth.png")
+    with pytest.raises(SystemExit, match="needs the marks of tea once; it has them 0 times"):
+        pages.main([])
 
 
 def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):

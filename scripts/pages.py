@@ -1,0 +1,113 @@
+"""Writes what pages take from tables of the code and from measured results.
+
+Usage: python scripts/pages.py [--check]
+
+Such a part of a page stands between ``<!-- NAME -->`` and ``<!-- end of NAME -->``. A test fails if
+one is old; ``--check`` names those and exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import bench_plots
+import bench_report
+import compare
+
+from skillsearch.hosts.table import hosts
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+README = "README.md"
+MEASURED = "scripts/README.md"
+_FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
+
+
+class Part(NamedTuple):
+    """A part of a page: the page, the name between the marks, and what makes its text."""
+
+    page: str
+    name: str
+    make: Callable[[], str]
+
+
+def hosts_table() -> str:
+    """Return a row for each host: where it looks, whose skill wins, what we can do for it."""
+    rows = ["| host | skills of the user | of a project | first | plugins | server | hook |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    for name, row in hosts().items():
+        cells = [f"{row['title']} (`{name}`)", _paths(row["skills"]), _paths(row["project"])]
+        cells += [row.get("first", ""), "yes" if "plugins" in row else ""]
+        cells += ["yes" if key in row else "" for key in ("servers", "hook")]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _paths(templates: Sequence[str]) -> str:
+    """Return folders as code, by the usual name of one that a variable may move."""
+    usual = (_FOLDER.sub(r"\2", template) for template in templates)
+    return ", ".join(f"`{path}`" for path in usual)
+
+
+def speed(*, is_short: bool) -> str:
+    """Return what ``bench.py`` measured; a short table has the first rows alone."""
+    report = json.loads(bench_report.RESULTS.read_bytes())
+    return bench_report.section(report, is_short=is_short)
+
+
+def peers() -> str:
+    """Return the table of what ``compare.py`` measured on the written collection."""
+    report = json.loads((CHECKOUT / "scripts" / "compare.json").read_bytes())
+    return "\n".join(compare.table(report["collections"]["written"]))
+
+
+PARTS = (
+    Part(README, "speed", partial(speed, is_short=True)),
+    Part(MEASURED, "speed", partial(speed, is_short=False)),
+    Part(MEASURED, "peers", peers),
+    Part("skillsearch/hosts/README.md", "hosts", hosts_table),
+)
+
+
+def with_part(text: str, part: Part) -> str:
+    """Return the text of a page with one of its parts as it should be; it needs its marks once."""
+    begin, end = f"<!-- {part.name} -->\n", f"<!-- end of {part.name} -->\n"
+    made = f"{begin}{part.make()}\n{end}"
+    changed, count = re.subn(f"{begin}.*?{end}", lambda _: made, text, flags=re.DOTALL)
+    if count != 1:
+        marks = f"the marks of {part.name} once; it has them {count} times"
+        raise SystemExit(f"{part.page} needs {marks}.")
+    return changed
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write all parts and the plot of the growth, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="name what is old, write nothing")
+    is_check = parser.parse_args(arguments).check
+    old = []
+    for part in PARTS:
+        page = CHECKOUT / part.page
+        text = page.read_text(encoding="utf-8")
+        changed = with_part(text, part)
+        if changed != text:
+            old.append(f"{part.page}: {part.name}")
+            if not is_check:
+                page.write_text(changed, encoding="utf-8")
+    sizes = json.loads(bench_report.RESULTS.read_bytes())["sizes"]
+    if bench_plots.digest(sizes).encode() not in bench_report.PLOT.read_bytes():
+        old.append(str(bench_report.PLOT.relative_to(CHECKOUT)))
+        if not is_check:
+            bench_plots.plot_growth(sizes, bench_report.PLOT)
+    print("\n".join(old) or "All parts of the pages are as they should be.")
+    sys.exit(bool(old) and is_check)
+
+
+if __name__ == "__main__":
+    main()
