@@ -80,6 +80,8 @@ def runs(name):
 
 
 HERE = {}
+MOST_VAGUE_NAMES = 192
+"""Of 10,000 names, how many may say nothing; it only falls."""
 
 
 def run_script(name, *words, code=0, **variables):
@@ -183,6 +185,28 @@ def test_the_benchmark_measures_all_that_its_table_shows(
     shown = capsys.readouterr().out
     for row in import_script("bench_report").ROWS:
         assert f"| {row.name} |" in shown
+
+
+@runs("vague_names")
+def test_names_say_what_they_stand_for(import_script, capsys, tmp_path):
+    """`one`, `found`, `asked` and `place` are rare in the code."""
+    counting = import_script("vague_names")
+    counting.main(["--list"])
+    lines = capsys.readouterr().out.splitlines()
+    shares = counting.per_ten_thousand(counting.PACKAGE)
+    assert lines[-1].startswith(f"{sum(shares.values()):.1f} of 10,000 names say nothing: one ")
+    assert sum(shares.values()) <= MOST_VAGUE_NAMES
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "skill.py").write_text("one = found = 1", encoding="utf-8")
+    (tmp_path / "a.py").write_text(
+        "# one\none = [1, 'found']\nhit = one[0]\nx = y", encoding="utf-8"
+    )
+    assert counting.per_ten_thousand(tmp_path) == {
+        "one": 4000.0,
+        "found": 0,
+        "asked": 0,
+        "place": 0,
+    }
 
 
 @runs("bench_report")
