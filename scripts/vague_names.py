@@ -1,8 +1,8 @@
 """Counts names that say nothing: ``python scripts/vague_names.py [--list]``.
 
 ``one``, ``found``, ``asked`` and ``place`` fit anything, so they name nothing; the field has a word
-for each thing: hit, match, request, folder. What is counted are the names in the package's code, per
-10,000, not those in comments, docstrings and texts. ``--list`` names the lines.
+for each thing: hit, match, request, folder. The names in the package's code count, not words in
+comments, docstrings and texts. ``--list`` prints the lines.
 """
 
 from __future__ import annotations
