@@ -24,7 +24,8 @@ import skillsearch
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.outputs import MAX_ENTRIES
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
@@ -285,8 +286,8 @@ def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill,
 CALLER = """if True:
     import ctypes, json, os, sys
     from pathlib import Path
-    from skillsearch.execution.executors import LocalExecutor
-    from skillsearch.execution.executors import NamespaceExecutor
+    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.namespace import NamespaceExecutor
     from skillsearch.execution.types import RunRequest
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.execution.workspace import Workspaces

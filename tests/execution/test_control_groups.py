@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution import executors, supervise
-from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
+from skillsearch.execution import local, supervise
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.types import Limits, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
@@ -116,13 +117,13 @@ def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
 )
 def test_what_is_limited_together_is_told(monkeypatch, events, said):
     """By both executors alike."""
-    executors._sizes.cache_clear()
-    monkeypatch.setattr(executors, "memory_events", lambda groups: events)
+    local.size_limits.cache_clear()
+    monkeypatch.setattr(local, "memory_events", lambda groups: events)
     try:
         for executor in (LocalExecutor(), NamespaceExecutor()):
             assert any(said in text for text in executor.capabilities().not_isolated)
     finally:
-        executors._sizes.cache_clear()
+        local.size_limits.cache_clear()
 
 
 def ours():
@@ -217,7 +218,7 @@ def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import LocalExecutor
+        from skillsearch.execution.local import LocalExecutor
         from skillsearch.execution.types import Program
         folder = Path(sys.argv[1])
         program = Program(("sh", "-c", "cat /proc/self/cgroup > in; mv in groups; exec sleep 60"),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.container import memory_file
-from skillsearch.execution.executors import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
+from skillsearch.execution.container import NOBODY, TMP_BYTES, memory_file
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor, enclosed
 from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 
@@ -282,7 +282,7 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Program
         backend, folder, mark = sys.argv[1:]
         script = f"setsid sleep {mark} & touch started; wait"
@@ -638,7 +638,7 @@ def in_a_new_process(text, **env):
 def test_a_backend_that_is_not_there_is_named(tmp_path):
     """And what to do."""
     text = """if True:
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         executor = NamespaceExecutor(backend="bwrap")
         print(not executor.reason(), executor.reason())
     """
@@ -653,7 +653,7 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.errors import ExecutorError
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         try:
@@ -689,7 +689,7 @@ def as_nobody(request, tmp_path_factory):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Limits, Program
         backend, folder, path, script = sys.argv[1:]
         folder, limits = Path(folder), Limits(timeout=20.0, processes=64)

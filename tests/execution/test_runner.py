@@ -13,7 +13,8 @@ import skillsearch
 from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.executors import LocalExecutor, executor_statuses, select_executor
+from skillsearch.execution.executors import executor_statuses, select_executor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.outputs import CollectedFile, output_file, primary_output, without_empty
 from skillsearch.execution.runner import SkillRunner, run_warnings
 from skillsearch.execution.types import (

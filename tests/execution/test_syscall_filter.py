@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.execution import executors
+from skillsearch.execution import namespace
 from skillsearch.execution import syscall_filter as module
-from skillsearch.execution.executors import BACKENDS, NamespaceExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 from skillsearch.text.tables import read_tables
@@ -388,7 +388,7 @@ def test_where_there_is_no_filter_it_is_told(monkeypatch):
         )
 
     assert told() == (not syscall_filter(os.uname().machine))
-    monkeypatch.setattr(executors, "syscall_filter", lambda machine: b"")
+    monkeypatch.setattr(namespace, "syscall_filter", lambda machine: b"")
     assert told()
 
 
@@ -397,7 +397,7 @@ def test_without_a_filter_programs_are_enclosed_all_the_same(monkeypatch, tmp_pa
     executor = NamespaceExecutor()
     if executor.reason():
         pytest.skip(executor.reason())
-    monkeypatch.setattr(executors, "syscall_filter", lambda machine: b"")
+    monkeypatch.setattr(namespace, "syscall_filter", lambda machine: b"")
     program = Program(
         ("grep", "Seccomp:", "/proc/self/status"), tmp_path, tmp_path, {"PATH": os.defpath}
     )

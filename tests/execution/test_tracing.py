@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import skillsearch
-from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.types import InputSpec, RunRequest
