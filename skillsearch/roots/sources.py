@@ -189,7 +189,7 @@ def added_source(text: str) -> str:
     That is a folder or an archive that is there; a repository as for `archive_url`; the URL of an
     archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.
     """
-    if Path(text).expanduser().exists():
+    if not is_url(text) and Path(source_of(text)).exists():
         return plain_source(text)
     if url := archive_url(text):
         return source_of(url)
