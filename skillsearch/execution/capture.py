@@ -242,7 +242,7 @@ def _finished(name: str, program: Program, report: str, streams: tuple[Kept, Kep
         return _not_started(f"{text}: {os.strerror(int(number))}.")
     word, reason, killed, milliseconds = lines.get("ended", ("-9", "lost", "0", "0"))
     code = int(word)
-    (stdout, stdout_dropped), (stderr, stderr_dropped) = (kept.result() for kept in streams)
+    (stdout, stdout_dropped), (stderr, stderr_dropped) = (stream.result() for stream in streams)
     problem = _REASONS.get(reason) or (_LEFT if int(killed) else "")
     return Finished(
         stdout,

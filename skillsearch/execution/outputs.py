@@ -134,11 +134,13 @@ class Gathering:
             for file in files:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES
-                told = output_file(file, inline=inline or is_candidate)
-                if told.content is not None and file.is_new:
-                    self.texts.append(told)
+                described = output_file(file, inline=inline or is_candidate)
+                if described.content is not None and file.is_new:
+                    self.texts.append(described)
                 if inline or file.name not in self.files:
-                    self.files[file.name] = told if inline else replace(told, content=None)
+                    self.files[file.name] = (
+                        described if inline else replace(described, content=None)
+                    )
 
 
 def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
@@ -149,8 +151,8 @@ def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
         save=request.save_as_artifacts,
         name_template=request.artifact_prefix,
     )
-    given = (older, request.outputs)
-    return tuple(spec for spec in given if spec is not None and spec.globs) or (_AUTOMATIC,)
+    specs = (older, request.outputs)
+    return tuple(spec for spec in specs if spec is not None and spec.globs) or (_AUTOMATIC,)
 
 
 def primary_output(files: Sequence[types.OutputFile]) -> types.OutputFile | None:
@@ -205,7 +207,7 @@ class _Collection:
     max_seconds: float
     started: float = field(default_factory=time.monotonic)
     entries: int = 0
-    found: list[types.Parts] = field(default_factory=list)
+    matching: list[types.Parts] = field(default_factory=list)
     inodes: dict[tuple[int, int], str] = field(default_factory=dict)
     files: list[CollectedFile] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
@@ -247,7 +249,7 @@ class _Collection:
                 with using(open_folder(folder, parts[-1:])) as inner:
                     self.add_folder(inner, parts, patterns)
             else:
-                self.found.append(parts)
+                self.matching.append(parts)
         except OSError as error:
             self._leave_out(parts, reason(error))
 
@@ -255,7 +257,7 @@ class _Collection:
         """Read the files that were found, by name, until a limit is reached."""
         owner = os.fstat(top).st_uid
         left = self.spec.max_total_bytes
-        waiting = sorted(self.found, key="/".join, reverse=True)
+        waiting = sorted(self.matching, key="/".join, reverse=True)
         while waiting and left > 0 and len(self.files) < self.spec.max_files:
             parts = waiting.pop()
             try:

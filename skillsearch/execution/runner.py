@@ -184,9 +184,9 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
 
 
 def _record(spec: types.InputSpec, staged: types.StagedInput) -> dict[str, JsonValue]:
-    found = staged.artifact
-    resolved = {"resolved": found.ref if found else spec.source}
-    version = {"version": found.version if found else None}
+    artifact = staged.artifact
+    resolved = {"resolved": artifact.ref if artifact else spec.source}
+    version = {"version": artifact.version if artifact else None}
     return {"from": spec.source, "to": staged.name, "mode": spec.mode, **resolved, **version}
 
 

@@ -227,8 +227,12 @@ class Workspaces(AbstractContextManager["Workspaces"]):
     def close(self, *sessions: str) -> None:
         """Remove the workspaces of some sessions, by default of all; `of` makes new ones."""
         with self._guard:
-            found = [self._of.pop(one) for one in sessions or tuple(self._of) if one in self._of]
-        for workspace in found:
+            closing = [
+                self._of.pop(session)
+                for session in sessions or tuple(self._of)
+                if session in self._of
+            ]
+        for workspace in closing:
             workspace.close()
 
     def __exit__(self, *_exception: object) -> None:

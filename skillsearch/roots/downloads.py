@@ -41,7 +41,7 @@ def fetch(
     url: str,
     into: BinaryIO,
     *,
-    known: Downloaded | None = None,
+    cached: Downloaded | None = None,
     max_bytes: int = 64 << 20,
     seconds: float = 60.0,
     read_seconds: float = 15.0,
@@ -55,14 +55,14 @@ def fetch(
     """
     headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
     headers["User-Agent"] = f"skillsearch/{__version__}"
-    headers |= known.condition if known else {}
+    headers |= cached.condition if cached else {}
     proxies = urllib.request.getproxies().values()
-    named = {urlsplit(one).hostname or "" for one in (around or url, *proxies)}
+    named = {urlsplit(address).hostname or "" for address in (around or url, *proxies)}
     with (
         _Deadline(url, seconds, named) as deadline,
         follow(_opener(deadline), url, headers, read_seconds) as response,
     ):
-        if response.status == http.client.NOT_MODIFIED and known:
+        if response.status == http.client.NOT_MODIFIED and cached:
             return None
         _check_status(url, response.status)
         digest, size = hashlib.sha256(), 0
@@ -77,7 +77,7 @@ def fetch(
             raise http.client.IncompleteRead(b"", response.length)
         # To be sent back later, unless missing or odd.
         validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
-        etag, modified = (one if _VALIDATOR.fullmatch(one) else "" for one in validators)
+        etag, modified = (value if _VALIDATOR.fullmatch(value) else "" for value in validators)
         return Downloaded(digest.hexdigest(), etag, modified)
 
 

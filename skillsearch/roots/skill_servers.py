@@ -58,9 +58,9 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     digest = hashlib.sha256()
     folder.mkdir()
     for parts, data in sorted(files.items()):
-        place = folder.joinpath(*parts)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
         digest.update("/".join(parts).encode() + b"\0" + hashlib.sha256(data).digest())
     return Downloaded(digest.hexdigest())
 
@@ -147,8 +147,8 @@ async def _list_skills(client: Client, url: str) -> list[Any]:
     cursor: str | None = ""
     while cursor is not None and len(skills) < MAX_SKILLS:
         params = {"cursor": cursor} if cursor else {}
-        asked = mt.Request[dict[str, Any], str](method="skills/list", params=params)
-        page = (await client.session.send_request(asked, Page)).model_dump()
+        request = mt.Request[dict[str, Any], str](method="skills/list", params=params)
+        page = (await client.session.send_request(request, Page)).model_dump()
         skills += page["skills"]
         cursor = page.get("nextCursor") if page["skills"] else None
     if len(skills) > MAX_SKILLS or cursor:

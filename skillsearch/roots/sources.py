@@ -155,8 +155,8 @@ def archive_url(name: str) -> str:
     That is ``OWNER/REPO``, maybe with ``@REF`` and a folder; what git can clone; or a page of a
     forge. A URL of a file there stays as it is.
     """
-    if found := _FORGE.fullmatch(name):
-        return _archive_behind(found)
+    if match := _FORGE.fullmatch(name):
+        return _archive_behind(match)
     if short := _SHORT.fullmatch(name):
         path = short["path"] or short["name"]
         return _archive(short["host"] or "github.com", path, short["ref"], short["folder"])
@@ -168,10 +168,12 @@ def _archive_behind(url: re.Match[str]) -> str:
     parts = (_IN_GITLAB if "gitlab" in host else _IN_FORGE).fullmatch(unquote(url["path"]))
     name, *pages = parts.groups() if parts else [""]
     rest = next(filter(None, pages), "")
-    found, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
-    if found and (page or not rest):
+    repository, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
+    if repository and (page or not rest):
         folder = unquote(url[0].partition(_FOLDER)[2]) or (page["folder"] if page else "")
-        return _archive(host, found["name"], page["ref"] if page else found["ref"], folder)
+        return _archive(
+            host, repository["name"], page["ref"] if page else repository["ref"], folder
+        )
     return "" if scheme.lower().startswith("http") else f"https://{url[0].removeprefix(scheme)}"
 
 

@@ -54,14 +54,14 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
     for offer in offers:
         content = _download(offer.url, min(left, 64 << 20), until, index)
         left -= len(content)
-        found = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        if found != offer.digest:
+        actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if actual != offer.digest:
             raise RootError(
-                f"{shown(offer.url)} has the digest {found}, where its index says {offer.digest}: "
+                f"{shown(offer.url)} has the digest {actual}, where its index says {offer.digest}: "
                 "it was changed on the way, or the index is old. Nothing was added."
             )
         _write(offer, content, folder)
-        digest.update(f"{offer.name}\0{found}\n".encode())
+        digest.update(f"{offer.name}\0{actual}\n".encode())
     return Downloaded(digest.hexdigest())
 
 
@@ -129,16 +129,16 @@ def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
 
 
 def _write(offer: Offer, content: bytes, folder: Path) -> None:
-    place = folder / offer.name
+    skill_folder = folder / offer.name
     if offer.kind == "skill-md":
         if len(content) > MAX_SKILL_MD:
             raise RootError(f"{shown(offer.url)} is larger than a SKILL.md may be.")
-        place.mkdir()
-        (place / "SKILL.md").write_bytes(content)
+        skill_folder.mkdir()
+        (skill_folder / "SKILL.md").write_bytes(content)
         return
     from skillsearch.roots.archives import extract
 
     packed = folder / f"{offer.name}.packed"
     packed.write_bytes(content)
-    extract(packed, place, name=shown(offer.url))
+    extract(packed, skill_folder, name=shown(offer.url))
     packed.unlink()

@@ -54,7 +54,7 @@ def test_an_unchanged_document_keeps_its_row(read):
     """Nothing is written for it."""
     states, _ = read(make_row("a", "first"))
     assert take(states, "a", "first") is None
-    assert (states.kept, states.take_rest()) == (1, [])
+    assert (states.unchanged, states.take_rest()) == (1, [])
     assert (states.replaced, states.restored, states.discarded, states.resumed) == ([], [], [], [])
 
 
@@ -77,7 +77,7 @@ def test_a_row_that_was_about_to_end_is_restored(read):
     """The run that changed the document was cut off, and the change was taken back."""
     states, _ = read(make_row("a", "first", until=VERSION + 1), make_row("a", "second", since=6))
     assert take(states, "a", "first") is None
-    assert (states.kept, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
+    assert (states.unchanged, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
 
 
 def test_a_row_that_was_sent_before_is_not_sent_again(read):
@@ -98,7 +98,7 @@ def test_a_new_document_replaces_nothing(read):
     """Nor does it count as kept."""
     states, _ = read()
     assert take(states, "a", "first") == ""
-    assert (states.kept, states.take_rest()) == (0, [])
+    assert (states.unchanged, states.take_rest()) == (0, [])
 
 
 @pytest.mark.parametrize("since", [1, 6])
@@ -162,6 +162,6 @@ def test_every_row_is_decided_once(memory_server, rows, files):
     assert set(states.resumed) | set(states.restored) <= left
     assert {row for row in left if before[row]["until"] != FOREVER} == set(states.restored)
     assert sorted([row[0] for row in left] + list(sent)) == sorted(files)
-    assert states.kept + len(states.resumed) + len(sent) == len(files)
+    assert states.unchanged + len(states.resumed) + len(sent) == len(files)
     for row in left:
         assert before[row]["state"] == state_of(files[row[0]], "path", "root")

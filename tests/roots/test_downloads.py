@@ -59,14 +59,14 @@ def test_the_server_learns_who_asks_and_nothing_else(server):
 def test_what_is_known_is_not_downloaded_again(server, known, header):
     """The server is asked by what it said itself."""
     url = server.page("/a.zip", b"x", etag='"v1"', last_modified="then")
-    assert get(url, known=known) == (None, b"")
+    assert get(url, cached=known) == (None, b"")
     assert header in server.asked[0][1].items()
 
 
 def test_what_changed_is_downloaded_again(server):
     """Another tag is another file."""
     url = server.page("/a.zip", b"new", etag='"v2"')
-    found, body = get(url, known=Downloaded("0", etag='"v1"'))
+    found, body = get(url, cached=Downloaded("0", etag='"v1"'))
     assert (found.etag, body) == ('"v2"', b"new")
 
 
