@@ -60,12 +60,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         end = at + (3 if arguments[at] in _WITH_TWO_OPERANDS else 2)
         options.append(arguments[at:end])
         at = end
-    values = {option[0]: option[-1] for option in options}
-    syscall_filter = (
-        os.read(int(values["--seccomp"]), _MOST_BYTES) if "--seccomp" in values else b""
-    )
-    if "--uid" in values:
-        _enclose(options, values["--uid"], values["--gid"], processes)
+    flags = {option[0]: option[-1] for option in options}
+    syscall_filter = os.read(int(flags["--seccomp"]), _MOST_BYTES) if "--seccomp" in flags else b""
+    if "--uid" in flags:
+        _enclose(options, flags["--uid"], flags["--gid"], processes)
     for name, *operands in options:
         if name == "--setenv":
             os.putenv(*operands)
@@ -74,7 +72,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     _give_up_privileges(processes)
     if syscall_filter:
         _filter_syscalls(syscall_filter)
-    _be_init(arguments[at + 1 :], values["--chdir"])
+    _be_init(arguments[at + 1 :], flags["--chdir"])
 
 
 def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: int) -> None:
@@ -168,17 +166,15 @@ def _bind(source: str, target: str, attributes: int) -> None:
     _restrict(target, attributes, _AT_RECURSIVE)
 
 
-def _make_devices(folder: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    _mount("tmpfs", folder, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
+def _make_devices(dev: str) -> None:
+    os.makedirs(dev, exist_ok=True)
+    _mount("tmpfs", dev, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
     for device in _DEVICES:
-        _bind(f"{_OLD}/dev/{device}", f"{folder}/{device}", _NOSUID)
+        _bind(f"{_OLD}/dev/{device}", f"{dev}/{device}", _NOSUID)
     for name, target in _LINKS.items():
-        os.symlink(target, f"{folder}/{name}")
-    os.mkdir(f"{folder}/pts")
-    _mount(
-        "devpts", f"{folder}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666"
-    )
+        os.symlink(target, f"{dev}/{name}")
+    os.mkdir(f"{dev}/pts")
+    _mount("devpts", f"{dev}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
 
 
 def _limit_kernel(settings: str, processes: int) -> None:

@@ -114,9 +114,8 @@ class InputStager:
         before = workspace.inputs.get(plan.to)
         first = before if before and before.name == plan.origin else None
         pinned = first.version if first and plan.spec.pin else None
-        artifact = self.artifacts.load(
-            plan.origin, pinned if plan.version is None else plan.version
-        )
+        version = pinned if plan.version is None else plan.version
+        artifact = self.artifacts.load(plan.origin, version)
         *above, name = plan.to
         with plan.explained(_PUT), using(workspace.open(*above, make=True)) as folder:
             files.replace_file(folder, name, budget.taken(artifact.data, plan.spec.source), 0o644)

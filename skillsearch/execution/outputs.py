@@ -134,13 +134,11 @@ class Gathering:
             for file in files:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES
-                described = output_file(file, inline=inline or is_candidate)
-                if described.content is not None and file.is_new:
-                    self.texts.append(described)
+                output = output_file(file, inline=inline or is_candidate)
+                if output.content is not None and file.is_new:
+                    self.texts.append(output)
                 if inline or file.name not in self.files:
-                    self.files[file.name] = (
-                        described if inline else replace(described, content=None)
-                    )
+                    self.files[file.name] = output if inline else replace(output, content=None)
 
 
 def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:

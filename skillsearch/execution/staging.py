@@ -52,9 +52,9 @@ def stage_skill(
     places = f"from {shown(folder)} to {shown(workspace.skills)}"
     failed = files.explained(f"The skill {shown(name)} cannot be copied {places}: %s.")
     with workspace.guard, failed, using(open_folder(folder)) as source:
-        previous = workspace.staged.get(name)
+        last = workspace.staged.get(name)
         tree = list_tree(source, files.Budget(limits))
-        staged = (previous and stager.updated(previous, source, tree)) or stager.copy(source, tree)
+        staged = (last and stager.updated(last, source, tree)) or stager.copy(source, tree)
         if staged.is_new:
             workspace.record_skill(name, staged)
         workspace.staged[name] = staged
@@ -74,22 +74,22 @@ class _Stager:
     limits: files.CopyLimits
     racy_ns: int
 
-    def updated(self, previous: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
+    def updated(self, last: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
-        before = previous.source
+        before = last.source
         if (tree.files, tree.notes) != (before.files, before.notes) or not self._is_same(
-            source, tree, before, previous.digest
+            source, tree, before, last.digest
         ):
             return None
         try:
             with using(self.workspace.open(SKILLS, self.folder)) as folder:
                 copy = list_tree(folder, files.Budget(self.limits))
-                is_same = copy.state == previous.copy.state and self._is_same(
-                    folder, copy, previous.copy, previous.digest
+                is_same = copy.state == last.copy.state and self._is_same(
+                    folder, copy, last.copy, last.digest
                 )
         except (OSError, WorkspaceError):
             return None  # whatever lies there, we did not leave it
-        return replace(previous, source=tree, copy=copy, is_new=False) if is_same else None
+        return replace(last, source=tree, copy=copy, is_new=False) if is_same else None
 
     def _is_same(self, folder: int, tree: Tree, before: Tree, digest: str) -> bool:
         """Return whether an open folder holds the same files as before; read only in doubt."""

@@ -227,12 +227,8 @@ class Workspaces(AbstractContextManager["Workspaces"]):
     def close(self, *sessions: str) -> None:
         """Remove the workspaces of some sessions, by default of all; `of` makes new ones."""
         with self._guard:
-            closing = [
-                self._of.pop(session)
-                for session in sessions or tuple(self._of)
-                if session in self._of
-            ]
-        for workspace in closing:
+            closed = [self._of.pop(key) for key in sessions or tuple(self._of) if key in self._of]
+        for workspace in closed:
             workspace.close()
 
     def __exit__(self, *_exception: object) -> None:

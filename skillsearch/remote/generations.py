@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
@@ -157,9 +158,7 @@ def are_compatible(first: IndexSettings, other: IndexSettings) -> bool:
     """Return whether rows made with either of two settings can share a collection."""
 
     def decisive(some: IndexSettings) -> tuple[object, ...]:
-        channels = (
-            (channel.fingerprint, channel.dimensions, channel.scripts) for channel in some.channels
-        )
+        channels = map(attrgetter("fingerprint", "dimensions", "scripts"), some.channels)
         return (some.with_body, some.analysis, *channels)
 
     return decisive(first) == decisive(other)

@@ -100,9 +100,8 @@ class Indexing:
                 )
             if head is None or not generations.are_compatible(head.settings, settings):
                 generation, head = generations.prepare_next(server, alias, oldest, settings)
-            self.embedders = {
-                channel.model: self._load(channel.model) for channel in settings.channels
-            }
+            models = [channel.model for channel in settings.channels]
+            self.embedders = {model: self._load(model) for model in models}
             writer = RowWriter(claim, generation, head, list(self.embedders.values()))
             states = RowStates(server, generation, head.version, self._book)
             new = self._compare(discovery.files, states)

@@ -313,11 +313,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         names = [name]
         with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])
-        doc_ids = [spelling for spelling in names if ":" in spelling]
-        names += [
-            *(spelling.partition(":")[2] for spelling in doc_ids),
-            *(freely(spelling)[2] for spelling in names),
-        ]
+        doc_ids = [key for key in names if ":" in key]
+        names += [*(key.partition(":")[2] for key in doc_ids), *(freely(key)[2] for key in names)]
         rows = view.named(names, doc_ids)
         documents = sorted(map(document_of, rows), key=lambda document: document.doc_id)
         try:

@@ -68,8 +68,7 @@ class RowWriter:
         vectors, since = self._vectors(), self._head.version + 1
         with_body = self._head.settings.with_body
         rows = [
-            packed.row_of(addition, vectors, since=since, with_body=with_body)
-            for addition in self._waiting
+            packed.row_of(new, vectors, since=since, with_body=with_body) for new in self._waiting
         ]
         self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
@@ -138,17 +137,15 @@ class RowWriter:
 
     def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
         """Return the queued texts' vectors by channel and key, reusing vectors of replaced rows."""
-        by_channel: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
+        cache: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
         with_body = self._head.settings.with_body
-        dense = packed.dense_fields(len(by_channel), with_body=with_body)
+        dense = packed.dense_fields(len(cache), with_body=with_body)
         replaced = [addition.replaces for addition in self._waiting if addition.replaces]
         for row in self._read(replaced, ["record", *itertools.chain(*dense)]):
             document = packed.document_of(row)
             for channel, name, key in packed.dense_keys(document, with_body=with_body):
-                by_channel[channel][key] = np.array(row[name], np.float32)
-        for channel, (embedder, vectors) in enumerate(
-            zip(self._embedders, by_channel, strict=True)
-        ):
+                cache[channel][key] = np.array(row[name], np.float32)
+        for channel, (embedder, vectors) in enumerate(zip(self._embedders, cache, strict=True)):
             texts: dict[bytes, str] = {}
             for addition in self._waiting:
                 texts |= addition.texts.by_key(channel)
@@ -157,7 +154,7 @@ class RowWriter:
                 vectors[missing[result.position]] = result.vector
                 self.truncated += result.truncated
                 self.embedded += 1
-        return by_channel
+        return cache
 
     def _write_terms(self) -> Histograms:
         """Write terms and histograms of the next version, and return these, or raise CacheError."""

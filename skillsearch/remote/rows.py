@@ -181,9 +181,7 @@ class CountedTerms(NamedTuple):
         counters = Counter(metadata_terms), Counter(full_terms)
         terms = {term_hash(term): term for counter in counters for term in counter}
         hashes = sorted(terms)
-        counts = [
-            [min(counter[terms[key]], _MAX_FREQUENCY) for key in hashes] for counter in counters
-        ]
+        counts = [[min(tally[terms[key]], _MAX_FREQUENCY) for key in hashes] for tally in counters]
         lengths = (sum(counts[0]), sum(counts[1]))
         return cls(np.array(hashes, np.uint64), np.array(counts, np.uint16), lengths)
 

@@ -168,10 +168,8 @@ class View:
         with_body = self.head.settings.with_body
         queries: dict[str, tuple[str, object]] = {}
         for field, name in enumerate(packed.LEXICAL[: 1 + with_body]):
-            frequencies = {
-                term: self.frequencies[term][field] for term in map(term_hash, form.counts)
-            }
-            rarest = sorted(filter(frequencies.get, frequencies), key=frequencies.__getitem__)
+            held = {term: self.frequencies[term][field] for term in map(term_hash, form.counts)}
+            rarest = sorted(filter(held.get, held), key=held.__getitem__)
             if text := " ".join(map(packed.token, rarest[:QUERY_TERMS])):
                 queries[f"sparse_{name}"] = ("BM25", text)
         dense = packed.dense_fields(len(form.views), with_body=with_body)
@@ -189,9 +187,7 @@ class View:
         )
         columns = [document.frequencies[field] for document in counted]
         counts = np.concatenate([np.zeros(0, np.uint16), *columns])
-        numbers = np.repeat(
-            np.arange(len(counted), dtype=np.int32), [len(frequencies) for frequencies in columns]
-        )
+        numbers = np.repeat(np.arange(len(counted), dtype=np.int32), list(map(len, columns)))
         positions = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
         positions = positions[np.argsort(hashes[positions], kind="stable")]
         rows, starts = np.unique(hashes[positions], return_index=True)

@@ -168,12 +168,10 @@ def _archive_behind(url: re.Match[str]) -> str:
     parts = (_IN_GITLAB if "gitlab" in host else _IN_FORGE).fullmatch(unquote(url["path"]))
     name, *pages = parts.groups() if parts else [""]
     rest = next(filter(None, pages), "")
-    repository, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
-    if repository and (page or not rest):
+    repo, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
+    if repo and (page or not rest):
         folder = unquote(url[0].partition(_FOLDER)[2]) or (page["folder"] if page else "")
-        return _archive(
-            host, repository["name"], page["ref"] if page else repository["ref"], folder
-        )
+        return _archive(host, repo["name"], page["ref"] if page else repo["ref"], folder)
     return "" if scheme.lower().startswith("http") else f"https://{url[0].removeprefix(scheme)}"
 
 
