@@ -52,7 +52,6 @@ PLACES = {
 
 @pytest.mark.parametrize("case", PLACES)
 def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatch, case):
-    """By what the kernel says of our own group, and of the group above."""
     text, folders, uid, expected = PLACES[case]
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     own, root = tmp_path / "own", tmp_path / "root"
@@ -99,7 +98,6 @@ def test_a_client_gets_none(fake_parent):
 
 
 def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
-    """Nor left behind."""
     monkeypatch.setattr(supervise, "names", lambda folder: ["memory.max"])
     monkeypatch.setattr(supervise, "remove_groups", lambda groups: removed.extend(groups))
     removed = []
@@ -116,7 +114,6 @@ def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
     ("events", "said"), [(b"", "process by process"), (b"oom 0\n", "together")]
 )
 def test_what_is_limited_together_is_told(monkeypatch, events, said):
-    """By both executors alike."""
     local.size_limits.cache_clear()
     monkeypatch.setattr(local, "memory_events", lambda groups: events)
     try:
@@ -169,14 +166,12 @@ HOG = """if True:
 
 
 def test_memory_of_all_processes_together_is_limited(run):
-    """Each of them has less than the limit."""
     finished = run(HOG, "6", "150", memory_bytes=400 << 20)
     assert int(finished.stdout) > 0, finished
     assert any("more than 419,430,400 bytes of memory" in text for text in finished.problems)
 
 
 def test_memory_within_the_limit_is_had(run):
-    """By as many processes."""
     finished = run(HOG, "6", "20", memory_bytes=400 << 20)
     assert (finished.stdout, finished.problems) == (b"0\n", ()), finished
 
@@ -213,7 +208,6 @@ def test_the_number_of_threads_is_limited_for_root_too(run):
 
 
 def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
-    """Its supervisor goes on until all has ended."""
     del run  # only for where it can run
     text = """if True:
         import sys
@@ -244,7 +238,6 @@ def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
 
 
 def test_a_run_removes_what_killed_supervisors_left(run):
-    """Which nothing else would."""
     left = [Path(parent) / f"skillsearch-{dead()}-1f" for parent in supervise.group_parents()]
     for path in left:
         path.mkdir()

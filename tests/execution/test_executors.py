@@ -52,7 +52,6 @@ def test_auto_is_namespace_where_that_works():
 
 
 def test_auto_is_local_elsewhere_and_says_so(where_nothing_works):
-    """In the log, with the reason."""
     ran = where_nothing_works("print(select_executor().name)")
     assert ran.stdout == "local\n"
     assert "Programs run without isolation, by the executor 'local'." in ran.stderr
@@ -69,7 +68,6 @@ def test_required_isolation_fails_closed(where_nothing_works, name):
 
 @pytest.mark.parametrize("name", ["namespace", "container"])
 def test_a_named_executor_is_never_replaced(where_nothing_works, name):
-    """Who names one has a reason."""
     text = f"""try: print(select_executor({name!r}).name)
     except SkillSearchError as exc: print(type(exc).__name__)"""
     assert where_nothing_works(text).stdout == "ExecutorError\n"
@@ -83,27 +81,23 @@ def test_local_is_local(caplog):
 
 
 def test_local_isolates_nothing():
-    """So it cannot be had where isolation is required."""
     with pytest.raises(IsolationError, match="choose 'namespace' or 'container'"):
         select_executor("local", require_isolation=True)
 
 
 def test_an_image_is_handed_on():
-    """To the only executor that has one, which checks it."""
     with pytest.raises(ExecutorError, match="'--privileged' is not an image"):
         select_executor("container", image="--privileged")
 
 
 @pytest.mark.parametrize("name", ["", "docker", "LOCAL", "auto\n"])
 def test_an_unknown_name_is_answered_with_those_there_are(name):
-    """All four."""
     with pytest.raises(ConfigError) as caught:
         select_executor(name)
     assert str(caught.value).endswith("there are: auto, local, namespace, container.")
 
 
 def test_all_executors_are_described(where_nothing_works):
-    """With why they do not work, and the isolation that the table claims for them."""
     described = {found.name: found for found in executor_statuses()}
     assert list(described) == list(REGISTRY)
     for name, row in REGISTRY.items():
@@ -118,7 +112,6 @@ def test_all_executors_are_described(where_nothing_works):
 
 
 def test_what_is_described_as_working_can_be_chosen():
-    """And nothing else."""
     for name, available, reason, capabilities in executor_statuses():
         if available:
             assert select_executor(name).capabilities() == capabilities
@@ -129,7 +122,6 @@ def test_what_is_described_as_working_can_be_chosen():
 
 
 def test_the_page_describes_every_executor():
-    """In the rows of its table, one each."""
     page = Path(skillsearch.__file__).parent / "execution" / "README.md"
     described = re.findall(r"^\| `(\w+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(described) == sorted(REGISTRY)
@@ -188,7 +180,6 @@ def test_a_row_of_the_table_is_all_that_an_executor_needs(registered, tmp_path):
 
 
 def test_a_row_is_found_by_name(monkeypatch):
-    """In Python too, without a change anywhere else."""
     monkeypatch.setitem(REGISTRY, "other", REGISTRY["local"])
     assert executor_names() == ("auto", "local", "namespace", "container", "other")
     assert select_executor("other").name == "local"
@@ -198,6 +189,5 @@ def test_a_row_is_found_by_name(monkeypatch):
 
 @pytest.mark.parametrize("executor", [5, None, "local", object])
 def test_what_is_no_executor_is_refused_by_the_runner(executor):
-    """Before anything is run, with what to give instead."""
     with pytest.raises(ConfigError, match=r"executor is .*; give one that select_executor returns"):
         SkillRunner(executor)

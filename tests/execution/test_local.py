@@ -31,19 +31,16 @@ def python(text):
 
 
 def test_it_is_chosen_by_its_name():
-    """As settings write it."""
     assert LocalExecutor().name == "local"
 
 
 def test_it_runs_a_program_in_its_folder(run, tmp_path):
-    """With its input."""
     found = run("sh", "-c", "pwd; cat > out.txt", stdin=b"tea")
     assert found.stdout.decode() == f"{tmp_path}\n"
     assert (tmp_path / "out.txt").read_bytes() == b"tea"
 
 
 def test_it_names_the_limits_that_it_enforces():
-    """All there are."""
     assert set(LocalExecutor().capabilities().limits) == {field.name for field in fields(Limits)}
 
 
@@ -57,20 +54,17 @@ def test_a_process_has_no_more_memory_than_allowed(run):
 
 
 def test_a_file_grows_no_larger_than_allowed(run, tmp_path):
-    """Who writes more is ended by a signal."""
     found = run("sh", "-c", "head -c 50000 /dev/zero > big", file_bytes=10_000)
     assert found.exit_code == 128 + signal.SIGXFSZ
     assert (tmp_path / "big").stat().st_size == 10_000
 
 
 def test_a_sparse_file_counts_with_its_size(run):
-    """Not with its blocks."""
     text = "import os; os.truncate(os.open('big', os.O_CREAT | os.O_RDWR), 20_000)"
     assert b"File too large" in run(*python(text), file_bytes=10_000).stderr
 
 
 def test_a_process_opens_no_more_files_than_allowed(run):
-    """Its streams are three of them."""
     text = (
         "n = []\ntry:\n    while True: n.append(open('/dev/null'))\nexcept OSError: print(len(n))"
     )
@@ -84,12 +78,10 @@ def test_no_core_is_dumped(run, tmp_path):
 
 
 def test_time_is_limited(run):
-    """The executor's own bound."""
     assert run("sleep", "60", timeout=0.2).timed_out
 
 
 def test_output_is_limited(run):
-    """Beginning and end stay."""
     found = run("sh", "-c", "echo begin; seq 10000; echo end", output_bytes=100)
     assert found.stdout.startswith(b"begin\n")
     assert found.stdout.endswith(b"end\n")
@@ -116,7 +108,6 @@ def test_what_it_says_of_its_isolation_is_true(run, tmp_path_factory):
 
 
 def test_what_is_not_isolated_is_told_in_sentences():
-    """For a user."""
     told = LocalExecutor().capabilities().not_isolated
     assert len(told) == 4
     assert all(sentence.startswith(("It ", "Memory ")) for sentence in told)

@@ -103,7 +103,6 @@ def state():
     ],
 )
 def test_what_people_name_means_a_source(given, source):
-    """As it stands on the page of a repository, or as other tools have it."""
     assert added_source(given) == (source or f"{GITHUB}/main/skills.zip")
 
 
@@ -175,7 +174,6 @@ FORGE_URLS = {
     [(page, *pair) for page, pairs in FORGE_URLS.items() for pair in pairs.items()],
 )
 def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
-    """With and without a scheme, in any case of the host."""
     wanted = f"{page}/{source}" if source else f"{page}{rest}"
     bare = page.removeprefix("https://")
     host, _, path = bare.partition("/")
@@ -194,13 +192,11 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
 
 @pytest.mark.parametrize("text", ["example.com/a/b", "a", "a/b?c", "a/b/../../c#d", "-/-", "a//b"])
 def test_what_is_no_source_is_refused(text):
-    """With what can be written."""
     with pytest.raises(RootError, match="is no folder here, and no source of skills"):
         added_source(text)
 
 
 def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypatch):
-    """And what is neither is refused with what can be written."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "owner" / "repo").mkdir(parents=True)
     assert added_source("owner/repo") == str(tmp_path / "owner" / "repo")
@@ -209,7 +205,6 @@ def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypat
 
 
 def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names):
-    """With a question before anything is taken, and nothing offered in prompts."""
     url = host({"brew-tea": "Hot.", "boil-egg": "Six minutes."})
     result = cli("add", url, "--json")
     assert result.exit_code == 0
@@ -260,7 +255,6 @@ def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
 
 
 def test_a_folder_here_is_added_as_the_user_s_and_not_pinned(cli, tmp_path, make_skill, names):
-    """Nobody fetches it."""
     make_skill(tmp_path / "mine", "mine")
     assert cli("add", tmp_path / "mine").exit_code == 0
     assert names() == ["mine"]
@@ -269,7 +263,6 @@ def test_a_folder_here_is_added_as_the_user_s_and_not_pinned(cli, tmp_path, make
 
 
 def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill, names, home):
-    """Byte for byte, by the extension of the protocol."""
     pytest.importorskip("mcp")
     served = tmp_path / "served"
     path = make_skill(served, "draw-map", "Draw a map of a walk.")
@@ -352,7 +345,6 @@ def served(server):
 
 @pytest.mark.parametrize("as_events", [False, True])
 def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, as_events):
-    """Whichever way it answers; and not larger."""
     most = bytes(skill_servers.MAX_FILE_BYTES)
     files = {"a/SKILL.md": skill_md("a"), "a/most.bin": most}
     assert cli("add", served({"a": files}, as_events=as_events)).exit_code == 0
@@ -397,7 +389,6 @@ ENDLESS = {
 
 @pytest.mark.parametrize(("answer", "message"), ENDLESS.values(), ids=ENDLESS)
 def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, message):
-    """With a clear error in one line."""
     pytest.importorskip("mcp")
     monkeypatch.setattr(skill_servers, "MAX_ANSWER", 1 << 20)
     server.pages["/mcp"] = answer
@@ -410,7 +401,6 @@ def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, mess
 @pytest.mark.parametrize("data", [b"", b"{", b"nothing", b"[" * 9999, b"\xff", b'{"jsonrpc": 1}'])
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/html"])
 def test_an_odd_server_is_one_line(cli, server, data, kind):
-    """Whatever it answers instead of the protocol."""
     pytest.importorskip("mcp")
     server.page("/mcp", data, content_type=kind)
     result = cli("add", f"mcp+{server.url}/mcp")
@@ -420,7 +410,6 @@ def test_an_odd_server_is_one_line(cli, server, data, kind):
 
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
 def test_what_the_library_logs_of_an_odd_server_is_not_told(server, kind):
-    """By a process that has set up no log: Python prints it then."""
     pytest.importorskip("mcp")
     server.page("/mcp", b"{", content_type=kind)
     command = [sys.executable, "-m", "skillsearch", "add", f"mcp+{server.url}/mcp"]
@@ -430,7 +419,6 @@ def test_what_the_library_logs_of_an_odd_server_is_not_told(server, kind):
 
 
 def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):
-    """Never cut; nothing is added if it is the only one."""
     many = {f"b/{number}": b"" for number in range(skill_servers.MAX_FILES)}
     skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
     assert cli("add", served(skills)).exit_code == 0
@@ -485,7 +473,6 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 @pytest.mark.parametrize("is_update", [False, True], ids=["add", "update"])
 def test_a_hostile_server_changes_nothing(cli, server, host, names, attack, is_update):
-    """Neither index, nor lock file, nor the copy that is there."""
     make, message = attack
     if is_update:
         host({"good": "Good."})
@@ -545,7 +532,6 @@ def test_an_index_is_read_whatever_its_entries_are():
 
 
 def test_a_server_out_there_cannot_send_us_to_this_machine(server, monkeypatch, tmp_path):
-    """Whoever is named may lie here; a stranger that a named one points to may not."""
     url = server.page("/x", b"x")
     with (tmp_path / "a").open("wb") as file:
         assert fetch(url, file) is not None
@@ -564,7 +550,6 @@ def is_pinned():
 
 
 def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
-    """All of its skills are new then, and the server has nothing new to tell."""
     url = host({"good": "Good.", "same": "Same."})
     cli("add", url)
     (agreed,) = lock.read_lock().values()
@@ -585,7 +570,6 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
 
 @pytest.mark.parametrize("command", ["add", "update"])
 def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command):
-    """As in a folder of settings that is read-only; later it works."""
     url = host({"good": "Good."})
     cli("add", url)
     before = state()
@@ -608,7 +592,6 @@ def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command)
 
 
 def test_what_is_added_again_is_pinned_even_if_it_cannot_be_indexed(cli, host):
-    """Since the copy is what the user's index holds from then on."""
     url = host({"good": "Good."})
     cli("add", url)
     host({"good": "Other."})
@@ -639,7 +622,6 @@ app(["update", "--yes"])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
 def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
-    """By asking, and by taking it with --yes; whatever is in the way in between, it is told."""
     url = host({"good": "0"})
     cli("add", url)
     for step in range(1, 60):
@@ -659,7 +641,6 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
 
 
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
-    """Else it is refused, with the way to see what changed."""
     url = host({"good": "Good."})
     cli("add", url)
     place = place_of(added_source(url))
@@ -678,7 +659,6 @@ def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, s
 
 
 def test_doctor_compares_copies_with_the_lock_file(cli, host):
-    """What was changed in the copy is found by its content."""
     url = host({"good": "Good."})
     cli("add", url)
     assert f"{url}, added or updated on" in cli("doctor").stdout
@@ -698,7 +678,6 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
 def test_a_broken_lock_file_is_told_and_in_the_way_of_changes_alone(
     cli, host, text, make_skill, tmp_path
 ):
-    """It is never overwritten."""
     make_skill(tmp_path / "mine", "mine")
     cli("index", tmp_path / "mine")
     path = lock.lock_file()
@@ -713,7 +692,6 @@ def test_a_broken_lock_file_is_told_and_in_the_way_of_changes_alone(
 
 
 def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):
-    """Both or neither."""
     url = host({"good": "x"})
 
     def fail(*_args, **_options):
@@ -725,7 +703,6 @@ def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):
 
 
 def test_nothing_is_fetched_unasked(cli, host, server):
-    """By what only looks."""
     cli("add", host({"good": "x"}))
     server.asked.clear()
     for command in (("query", "good"), ("list",), ("doctor",), ("status",), ("index",), ("setup",)):
@@ -738,7 +715,6 @@ def test_nothing_is_fetched_unasked(cli, host, server):
 
 
 def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp_path, make_skill):
-    """As after --replace, or a removal that was ended between index and lock file."""
     make_skill(tmp_path / "mine", "mine")
     url = host({"good": "Good."})
     cli("add", url)
@@ -750,7 +726,6 @@ def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp
 
 
 def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypatch):
-    """Whatever had happened to the index by then."""
     url = host({"good": "Good."})
     cli("add", url)
     with monkeypatch.context() as patched:
@@ -787,7 +762,6 @@ def test_a_folder_that_is_gone_is_removed_by_its_path(cli, names, make_skill, sp
 
 
 def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkeypatch, names):
-    """Each is meant in its own folder, and by its path from everywhere."""
     for folder in ("p1", "p2", "p3"):
         (tmp_path / folder).mkdir()
         pack(f"{folder}/s.zip", {f"{folder}/SKILL.md": skill_md(folder)})
@@ -809,7 +783,6 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
 
 
 def test_the_only_source_can_be_removed_again(cli, host, names):
-    """Then there is no index, as before; and it can be added anew."""
     url = host({"good": "Good."})
     for _ in range(2):
         assert cli("add", url).exit_code == 0
@@ -822,7 +795,6 @@ def test_the_only_source_can_be_removed_again(cli, host, names):
 
 
 def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
-    """Since without it another would be made by itself."""
     url = host({"good": "Good."})
     cli("add", url)
     cli("index", "--replace", added_source(url))
@@ -835,7 +807,6 @@ def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
 
 
 def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, make_skill, tmp_path):
-    """Unless it has a folder of its own, or the settings say what it is to hold."""
     make_skill(home / ".claude" / "skills", "pdf-forms", "Fill in a PDF form.")
     url = host({"good": "Good."})
     assert cli("add", url, "--index-dir", tmp_path / "other").exit_code == 0
@@ -855,7 +826,6 @@ def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, mak
 def test_settings_that_name_roots_say_what_a_first_index_holds(
     cli, host, home, names, make_skill, tmp_path, monkeypatch
 ):
-    """Beside what is added."""
     make_skill(home / ".claude" / "skills", "pdf-forms")
     make_skill(tmp_path / "mine", "mine")
     monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "mine"))
@@ -865,7 +835,6 @@ def test_settings_that_name_roots_say_what_a_first_index_holds(
 
 @pytest.mark.parametrize("root", ["~", ".", "{home}", "{home}/..", "/etc"])
 def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
-    """By every command that takes folders, with the command that takes it all."""
     monkeypatch.chdir(home)
     root = root.format(home=home)
     for variables, command in (
@@ -882,7 +851,6 @@ def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
 
 
 def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli, home, make_skill):
-    """With --yes once, and from then on since they are held."""
     make_skill(home / "a", "mine")
     variables = {"SKILLSEARCH_ROOTS": str(home)}
     assert cli("index", "--yes", env=variables).exit_code == 0
@@ -903,7 +871,6 @@ def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
 
 
 def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack, tmp_path):
-    """For whatever was typed, in an index of any name."""
     url = server.page(
         "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
     )
@@ -928,7 +895,6 @@ def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack
 
 
 def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
-    """By whoever lists them."""
     data = pack("r.zip", {f"r/{name}/a/SKILL.md": skill_md(name) for name in "ab"}).read_bytes()
     url = server.page("/o/r/archive/HEAD.zip", data)
     cli("index", f"{url}#folder=a", f"{url}#folder=b")
@@ -951,7 +917,6 @@ def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
     ],
 )
 def test_other_tools_words_lead_to_ours(cli, word, meant):
-    """By what is meant, else by letters."""
     result = cli(word, "pdf")
     assert result.exit_code == 2
     assert f"Did you mean: {meant}" in result.stderr
@@ -959,7 +924,6 @@ def test_other_tools_words_lead_to_ours(cli, word, meant):
 
 @pytest.mark.parametrize("meant", app.INTENTS)
 def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
-    """With a letter left out, doubled or swapped with the next, wherever that is no other word."""
     others = {word for words in app.INTENTS.values() for word in words.split()} | set(app.COMMANDS)
     for word in (word for word in app.INTENTS[meant].split() if len(word) > 6):
         for at in range(1, len(word) - 1):
@@ -970,7 +934,6 @@ def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
 
 
 def test_search_is_query(cli, make_skill, tmp_path):
-    """In all it takes."""
     make_skill(tmp_path / "mine", "brew-tea", "Brew tea.")
     cli("index", tmp_path / "mine")
     assert (

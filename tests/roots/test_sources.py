@@ -17,7 +17,6 @@ from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind,
     "name", ["a.zip", "A.ZIP", "a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tar.xz", "gone.zip"]
 )
 def test_an_archive_is_told_by_its_name(tmp_path, name):
-    """Whether it is there or not."""
     assert is_bundle(str(tmp_path / name))
     assert is_bundle(tmp_path / name)
 
@@ -32,12 +31,10 @@ def test_a_url_is_a_bundle_of_whatever_scheme(url):
 
 @pytest.mark.parametrize("name", ["skills", "skills.gz", "zip", "SKILL.md", "a.tar.lz", ""])
 def test_a_folder_is_none(tmp_path, name):
-    """Nor is any other file; what is wrong with that, indexing tells."""
     assert not is_bundle(tmp_path / name)
 
 
 def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
-    """It lies there unpacked."""
     (tmp_path / "skills.zip").mkdir()
     assert not is_bundle(tmp_path / "skills.zip")
     assert local_root(tmp_path / "skills.zip") == tmp_path / "skills.zip"
@@ -55,7 +52,6 @@ def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
     ],
 )
 def test_a_root_has_one_way_to_be_written(root, source):
-    """So a source is one however it is named."""
     assert source_of(root) == source
     assert source_of(source) == source
 
@@ -70,7 +66,6 @@ def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("url", ["file://server/share/a.zip", "file://", "file://localhost"])
 def test_a_file_of_another_machine_is_refused(url):
-    """With the form that would do."""
     with pytest.raises(
         RootError, match=r"does not name a file on this machine; write file:///PATH\."
     ):
@@ -95,7 +90,6 @@ def test_a_file_of_another_machine_is_refused(url):
     ],
 )
 def test_the_folder_of_a_bundle_is_named_after_it(root, name):
-    """That is the alias of the root, and so part of the ids of its skills."""
     place = place_of(root)
     assert place.name == name
     assert place.parent.parent == cache_dir() / "roots"
@@ -119,7 +113,6 @@ def test_each_source_has_a_folder_of_its_own():
 
 
 def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
-    """There or not; nothing is made, and nothing is remembered of their names."""
     monkeypatch.chdir(tmp_path)
     folders, sources = local_roots(["here", tmp_path / "gone"])
     assert folders == (tmp_path / "here", tmp_path / "gone")
@@ -128,7 +121,6 @@ def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
 
 
 def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
-    """In the order of the roots."""
     archive = pack("drinks.zip")
     folders, sources = local_roots([tmp_path, archive])
     assert folders == (tmp_path, place_of(archive))
@@ -146,12 +138,10 @@ def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
     ],
 )
 def test_messages_show_no_password_and_no_key(url, text):
-    """Nor anything that a terminal would obey."""
     assert shown(url) == text
 
 
 def test_what_a_folder_was_unpacked_from_can_be_told(pack, tmp_path):
-    """Of no other folder, whatever lies beside it."""
     archive = pack("drinks.zip")
     place = local_root(archive)
     assert source_behind(place) == str(archive)
