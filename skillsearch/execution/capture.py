@@ -42,8 +42,8 @@ _REASONS = {
 _LEFT = "Processes that it left running were ended: {killed}."
 _CONTINUATION = bytes(range(0x80, 0xC0))
 STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
-"""Once it is set, whatever is run in its context is ended."""
-_STOP_SECONDS = 0.1  # how often to look at it
+"""Set to cancel the runs in this context."""
+_STOP_SECONDS = 0.1  # between two looks at it
 
 
 class Kept:

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Registered(NamedTuple):
-    """An executor as it can be chosen; `options` are those of `select_executor` that it takes."""
+    """An executor as it can be chosen; `options` names those that `make` takes."""
 
     make: Callable[..., Executor]
     isolation: Isolation

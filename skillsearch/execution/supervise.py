@@ -273,7 +273,7 @@ def look_after(program: int, orders: Orders, outer: int, control: int, groups: l
 
 
 def descendants() -> "Iterator[int]":
-    """Yield the descendants of this process, those of each as they are when it is their turn."""
+    """Yield the descendants of this process; the children of each are listed at its turn."""
     waiting = [os.getpid()]
     for pid in waiting:
         offspring = children(pid)

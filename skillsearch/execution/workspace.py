@@ -1,7 +1,7 @@
 """Workspaces: the one folder that the commands of a session write to, one per session.
 
 A lock file beside each, made before and removed after it, is released when its process ends. So a
-folder without a lock is not ours and is never touched, and one whose lock is free was left behind.
+folder without a lock is not ours and is never touched, and one whose lock is free was abandoned.
 """
 
 from __future__ import annotations

@@ -291,6 +291,6 @@ class RowStates:
         return live.row if live else ""
 
     def take_rest(self) -> list[str]:
-        """Discard the unseen rows that nobody took, and return the ids of such live rows."""
+        """Discard unseen rows without a document; return the ids of live ones without."""
         self.discarded += [entry.row for entry in self._unseen.values()]
         return [entry.row for entry in self._live.values()]

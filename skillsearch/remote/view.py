@@ -53,7 +53,7 @@ class View:
 
     @classmethod
     def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
-        """Read the current version; None if a writer was two versions ahead by then: try again.
+        """Read the current version; None if it was garbage-collected: retry.
 
         Raises CollectionMissingError without an index of this name, CacheError for an unusable one.
         """

@@ -2,7 +2,7 @@
 
 Headers are never trusted: sizes are counted as bytes arrive, and compressed data is expanded in
 bounded pieces. A member that cannot be written as it is, such as a link or a path that leads
-elsewhere, is left out and told; what costs too much, or may mean two things, refuses the archive.
+elsewhere, is left out and reported; what costs too much or is ambiguous refuses the archive.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def extract(
 ) -> tuple[str, ...]:
     """Unpack an archive into a new folder, which is removed again if that fails.
 
-    Return what is to be told of each member that was left out.
+    Return a line about each member that was left out.
 
     The parent of `into` must be ours alone; `name` names the archive in messages. Files keep their
     permissions within ``rwxr-xr-x``, but neither set-user-id nor their times. An archive that is
@@ -308,7 +308,7 @@ class _TarStream:
 
 
 def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> tuple[str, ...]:
-    """Write members below an empty folder that nobody else uses; tell which were left out.
+    """Write members below an empty folder that only we use; report those that were left out.
 
     `RefusedMemberError` if all must be refused, or nothing is left.
     """

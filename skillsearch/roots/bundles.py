@@ -257,7 +257,7 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
 def _digest(folder: Path, root: Path) -> str:
     """Return a digest of names, sizes, times and permissions below a folder; opens no file.
 
-    It is that of the folder once it lies at its `place`.
+    Paths count as they will be once the folder is at `root`.
     """
     digest = hashlib.sha256()
     for path, names, files in os.walk(folder):

@@ -49,8 +49,8 @@ def fetch(
 ) -> Downloaded | None:
     """Download a file in some `seconds`; None if the server says that it is still the known one.
 
-    Whoever is named, by the URL or by what a server says `around` it, may lie on the local network;
-    where a server out there sends us may not. A server that fails raises `UnreachableError`; an
+    The host of the URL, or of the URL `around` it that named it, may be on the local network; a
+    host that another server redirects to may not. A server that fails raises `UnreachableError`; an
     unusable URL or too large a file `RootError`.
     """
     headers = {"Accept": "*/*", "Accept-Encoding": "identity"}

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 def fetch_served(url: str, folder: Path) -> Downloaded:
     """Read the skills of a server into a new folder, each below the path that it has there.
 
-    A RootError if what is read is not what the server says of it, or it serves no skills.
+    RootError if a file does not have the digest that the server states, or without any skills.
     """
     require_installed("mcp", "A server of skills", "mcp")
     import anyio
@@ -48,7 +48,7 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     bound = _Bound(url)
     try:
         files = anyio.run(_read_all, url, bound)
-    except Exception as exc:  # groups of errors of whatever the library uses
+    except Exception as exc:  # the library raises groups of many kinds of errors
         cause = bound.error or _cause(exc)
         if isinstance(cause, RootError):
             raise cause from exc

@@ -44,7 +44,7 @@ class Offer(NamedTuple):
 def fetch_skills(index: str, folder: Path) -> Downloaded:
     """Download the skills of an index into a new folder, one below each name.
 
-    A RootError if the index or one of the skills is not what it says; nothing is to be used then.
+    RootError if the index is unusable or a skill has another digest; nothing is usable then.
     """
     until = time.monotonic() + SECONDS
     data = _download(index, MAX_INDEX_BYTES, until, index)
@@ -66,9 +66,9 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
 
 
 def read_index(data: bytes, url: str) -> list[Offer]:
-    """Return what an index offers that can be used; what cannot is told in the log.
+    """Return the usable offers of an index; the rest is logged.
 
-    A RootError if it is no index of a version that is known, or offers nothing.
+    RootError if the index has an unknown version or offers nothing.
     """
     try:
         record = json.loads(data)
