@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -45,7 +45,15 @@ Read = TypeVar("Read")
 TRIES = 5  # attempts of a reader that writers overtake
 
 
-@public(SearchRequest)
+class Connection(TypedDict, total=False):
+    """Which index of a server is meant, how it is opened, and the device of the models."""
+
+    collection: str
+    token: str | None
+    device: str | None
+
+
+@public(SearchRequest, collection="skillsearch")
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
@@ -67,14 +75,12 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         roots: str | Path | Iterable[str | Path],
         *,
         uri: str,
-        collection: str = "skillsearch",
         model: str = "onnx",
         with_body: bool = True,
         languages: Languages = "auto",
         trust: str | Sequence[str] = (),
-        device: str | None = None,
-        token: str | None = None,
         progress: Progress | None = None,
+        **connection: Unpack[Connection],
     ) -> RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
@@ -89,9 +95,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         paths, sources = local_roots(named)
         levels = trust_by_root(trust, named)
         request = IndexRequest(paths, model, with_body, sources, languages, levels)
-        return cls.build(
-            request, uri, collection=collection, device=device, token=token, progress=progress
-        )[0]
+        return cls.build(request, uri, progress=progress, **connection)[0]
 
     @classmethod
     def build(
@@ -99,43 +103,38 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         change: IndexRequest | RootChange,
         uri: str,
         *,
-        collection: str = "skillsearch",
-        device: str | None = None,
-        token: str | None = None,
         progress: Progress | None = None,
+        **connection: Unpack[Connection],
     ) -> tuple[RemoteIndex, IndexReport]:
         """Do what `from_roots` does for a request, or a change of what is held; return a report."""
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
 
-        with cls._connecting(uri, collection, token, device) as index:
-            load = partial(load_embedder, device=device)
-            run = Indexing(index._server, collection, change, load, progress=progress)
+        with cls._connecting(uri, **connection) as index:
+            load = partial(load_embedder, device=connection.get("device"))
+            run = Indexing(index._server, index._collection, change, load, progress=progress)
             for root in run.request.roots:
-                note_index(root, f"the collection {collection} in Milvus")
+                note_index(root, f"the collection {index._collection} in Milvus")
             report = run.run()
             index._embedders.renew(run.embedders)
         return index, report
 
     @classmethod
-    def open(
-        cls,
-        uri: str,
-        *,
-        collection: str = "skillsearch",
-        device: str | None = None,
-        token: str | None = None,
-    ) -> RemoteIndex:
+    def open(cls, uri: str, **connection: Unpack[Connection]) -> RemoteIndex:
         """Open an index as `from_roots` does; IndexNotFoundError if there is none to search."""
-        with cls._connecting(uri, collection, token, device) as index:
+        with cls._connecting(uri, **connection) as index:
             index._view()
         return index
 
     @classmethod
     @contextmanager
     def _connecting(
-        cls, uri: str, collection: str, token: str | None, device: str | None
+        cls,
+        uri: str,
+        collection: str = "skillsearch",
+        token: str | None = None,
+        device: str | None = None,
     ) -> Iterator[RemoteIndex]:
         """Provide an index, which any error inside closes."""
         if not COLLECTION.fullmatch(collection):
