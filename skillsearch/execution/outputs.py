@@ -178,9 +178,6 @@ def collect(
     spec: types.OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
-    *,
-    max_entries: int = MAX_ENTRIES,
-    max_seconds: float = MAX_SECONDS,
 ) -> Collected:
     """Read the matching files of a workspace, each once, or raise a `WorkspaceError`."""
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
@@ -188,7 +185,7 @@ def collect(
         value: int = getattr(spec, name)
         if not 1 <= value <= ceiling:
             raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
-    collection = _Collection(spec, since_ns, max_entries, max_seconds)
+    collection = _Collection(spec, since_ns)
     failed = explained(f"The workspace {shown(workspace.path)} cannot be read: %s.")
     with failed, using(workspace.open()) as top:
         collection.add_folder(top, (), patterns)
@@ -201,8 +198,6 @@ def collect(
 class _Collection:
     spec: types.OutputSpec
     since_ns: int
-    max_entries: int
-    max_seconds: float
     started: float = field(default_factory=time.monotonic)
     entries: int = 0
     matching: list[types.Parts] = field(default_factory=list)
@@ -218,13 +213,13 @@ class _Collection:
         names: Collection[str] | None = patterns.next_names
         if names is None:  # names that are given are found among any number
             with os.scandir(fd) as entries:
-                names = [entry.name for entry in islice(entries, self.max_entries - self.entries)]
+                names = [entry.name for entry in islice(entries, MAX_ENTRIES - self.entries)]
                 self.entries += len(names)
-                if self.entries == self.max_entries and next(entries, None):
-                    self._stop(f"Only {self.max_entries:,} files and folders were looked at")
+                if self.entries == MAX_ENTRIES and next(entries, None):
+                    self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
         for name in sorted(names):
-            if time.monotonic() - self.started > self.max_seconds:
-                self._stop(f"The search for files took longer than {self.max_seconds:g} s")
+            if time.monotonic() - self.started > MAX_SECONDS:
+                self._stop(f"The search for files took longer than {MAX_SECONDS:g} s")
                 return
             inner = patterns.below(name)
             if inner.is_match or inner.goes_on:

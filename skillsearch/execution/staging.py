@@ -41,14 +41,13 @@ def stage_skill(
     folder: Path,
     *,
     limits: files.CopyLimits = files.COPY_LIMITS,
-    racy_ns: int = RACY_NS,
 ) -> StagedSkill:
     """Ensure that a workspace holds a skill as it is now, read-only and with `LINKS`.
 
     The folder itself is trusted, its contents are not. Raises a `WorkspaceError` if the skill
     cannot be read or copied, or is too large.
     """
-    stager = _Stager(workspace, folder_name(name), limits, racy_ns)
+    stager = _Stager(workspace, folder_name(name), limits)
     places = f"from {shown(folder)} to {shown(workspace.skills)}"
     failed = files.explained(f"The skill {shown(name)} cannot be copied {places}: %s.")
     with workspace.guard, failed, using(open_folder(folder)) as source:
@@ -72,7 +71,6 @@ class _Stager:
     workspace: Workspace
     folder: str
     limits: files.CopyLimits
-    racy_ns: int
 
     def updated(self, last: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
@@ -95,7 +93,7 @@ class _Stager:
         """Return whether an open folder holds the same files as before; read only in doubt."""
         # A clock that was set back tells nothing: what is newer than the listing counts as racy.
         newest = min(before.newest_ns, before.seen_ns)
-        if tree.state == before.state and not is_racy(newest, before.seen_ns, self.racy_ns):
+        if tree.state == before.state and not is_racy(newest, before.seen_ns, RACY_NS):
             return True
         return digest_tree(folder, tree, files.Budget(self.limits)) == digest
 

@@ -41,7 +41,7 @@ METADATA = "metadata.json"
 METADATA_VERSION = 1
 MAX_RECORDS, MAX_WORKSPACES = 100, 64
 
-_MAX_SAME_TIME = 1_000
+MAX_SAME_TIME = 1_000
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
 _MAX_ID_CHARS = 40
@@ -131,7 +131,7 @@ class Workspace:
                             remove_tree(folder, name)
                             _make(folder, name)
 
-    def new_run_dir(self, *, same_time: int = _MAX_SAME_TIME) -> Path:
+    def new_run_dir(self) -> Path:
         """Make a folder for one run, named by the time, and undo what commands did to our own."""
         self.restore()
         at = datetime.now(UTC)
@@ -139,7 +139,7 @@ class Workspace:
             with self.guard:
                 self._save("last_access")
             with using(self.open("runs")) as runs:
-                for later in range(same_time):
+                for later in range(MAX_SAME_TIME):
                     time = at + timedelta(milliseconds=later)
                     name = f"run_{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03}"
                     if _make(runs, name):

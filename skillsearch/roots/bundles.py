@@ -31,6 +31,7 @@ from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import listed
 from skillsearch.types import FileStat
 
+LOCK_SECONDS = 300.0
 _MAX_TOLD = 5
 _TEMPORARY = ".temporary-"
 _NEW, _OLD, _OLD_READY = "new", "old", "old.json"
@@ -88,7 +89,6 @@ def update(
     *,
     agree: Agree | None = None,
     only_mend: bool = False,
-    lock_seconds: float = 300.0,
 ) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
 
@@ -103,7 +103,7 @@ def update(
         check_url(source.removeprefix(sources.SKILL_SERVER))
     try:
         make_private(unpacked.parent)
-        with locked(unpacked.parent / "lock", lock_seconds):
+        with locked(unpacked.parent / "lock", LOCK_SECONDS):
             for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
                 _settle(left, unpacked)
                 shutil.rmtree(left)
@@ -116,7 +116,7 @@ def update(
                     _settle(Path(work), unpacked)
     except TimeoutError as exc:
         raise RootError(
-            f"{name}: another process has been unpacking it for {lock_seconds:g} s; stop that "
+            f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
             "process, or try again later."
         ) from exc
     except OSError as exc:

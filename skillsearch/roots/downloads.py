@@ -25,6 +25,7 @@ from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
 MAX_URL_CHARS = 4096
+READ_SECONDS = 15.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _READ = 1 << 16
 _VALIDATOR = re.compile(r"[\x21-\x7e ]{1,512}")
@@ -44,7 +45,6 @@ def fetch(
     cached: Downloaded | None = None,
     max_bytes: int = 64 << 20,
     seconds: float = 60.0,
-    read_seconds: float = 15.0,
     around: str = "",
 ) -> Downloaded | None:
     """Download a file in some `seconds`; None if the server says that it is still the known one.
@@ -60,7 +60,7 @@ def fetch(
     named = {urlsplit(address).hostname or "" for address in (around or url, *proxies)}
     with (
         _Deadline(url, seconds, named) as deadline,
-        follow(_opener(deadline), url, headers, read_seconds) as response,
+        follow(_opener(deadline), url, headers, READ_SECONDS) as response,
     ):
         if response.status == http.client.NOT_MODIFIED and cached:
             return None

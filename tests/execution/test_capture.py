@@ -72,11 +72,11 @@ def marker():
 def run(tmp_path, marker):
     """Run a program in an empty folder, with the marker in its environment."""
 
-    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, late=capture.LATE, **limits):
+    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, **limits):
         variables = {"PATH": PATH, "MARKER": marker, **dict(env)}
         bounds = Limits(**{"timeout": 20, **limits})
         program = Program(argv, cwd, tmp_path, variables, stdin, bounds)
-        return run_supervised(argv, program, limited=limited, late=late)
+        return run_supervised(argv, program, limited=limited)
 
     return run
 
@@ -434,8 +434,9 @@ OUTER = "$(cut -d' ' -f4 /proc/$PPID/stat)"
         (f"kill -STOP {OUTER}; exit", None),
     ],
 )
-def test_a_program_does_not_outlive_its_supervisor(run, marker, attack, problem):
-    found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived", late=1)
+def test_a_program_does_not_outlive_its_supervisor(run, marker, monkeypatch, attack, problem):
+    monkeypatch.setattr(capture, "LATE", 1.0)
+    found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived")
     assert b"survived" not in found.stdout
     if problem:
         assert found.problems == (capture._REASONS[problem],)
@@ -455,8 +456,9 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
     assert is_gone(marker)
 
 
-def test_supervisors_that_were_both_stopped_are_woken(run, marker):
-    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1, late=1)
+def test_supervisors_that_were_both_stopped_are_woken(run, marker, monkeypatch):
+    monkeypatch.setattr(capture, "LATE", 1.0)
+    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1)
     assert found.problems
     assert is_gone(marker)
 

@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import outputs
 from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.outputs import Collected, CollectedFile, collect
 from skillsearch.execution.types import OutputSpec
@@ -287,12 +288,13 @@ def test_folders_are_entered_to_a_bounded_depth(workspace):
     assert "it lies 32 folders deep" in warning
 
 
-def test_the_entries_that_are_looked_at_are_bounded(workspace):
+def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
     for folder in "abc":
         (workspace.out / folder).mkdir()
         for number in range(6):
             (workspace.out / folder / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, ALL, max_entries=20)
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 20)
+    collected = collect(workspace, ALL)
     assert names(collected)[:6] == [f"out/a/{number}" for number in range(6)]
     assert collected.limits_hit
     assert collected.warnings == (
@@ -301,11 +303,12 @@ def test_the_entries_that_are_looked_at_are_bounded(workspace):
     )
 
 
-def test_a_file_that_is_named_is_found_among_any_number(workspace):
+def test_a_file_that_is_named_is_found_among_any_number(workspace, monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 5)
     write(workspace, **{f"{number}": b"x" for number in range(20)})
     for number in range(20):
         (workspace.path / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")), max_entries=5)
+    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")))
     assert names(collected) == ["out/13", "out/7"]
     assert not collected.limits_hit
 
@@ -320,10 +323,11 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     )
 
 
-def test_the_time_that_files_are_looked_for_is_bounded(workspace):
+def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
     """However slowly patterns and names were made to match."""
     write(workspace, a=b"a")
-    collected = collect(workspace, ALL, max_seconds=-1.0)
+    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
+    collected = collect(workspace, ALL)
     assert collected.files == ()
     assert collected.limits_hit
     assert "took longer than -1 s" in collected.warnings[0]

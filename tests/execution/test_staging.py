@@ -4,12 +4,14 @@ import hashlib
 import os
 import socket
 import threading
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import staging
 from skillsearch.execution.files import COPY_LIMITS, Budget, CopyLimits
 from skillsearch.execution.staging import (
     digest_tree,
@@ -67,7 +69,8 @@ def reads(monkeypatch):
 
 def stage_settled(workspace, name, skill):
     """Stage a skill and trust its time stamps at once."""
-    return stage_skill(workspace, name, skill, racy_ns=-(1 << 62))
+    with patch.object(staging, "RACY_NS", -(1 << 62)):
+        return stage_skill(workspace, name, skill)
 
 
 def folder_digest(folder):
@@ -336,23 +339,25 @@ def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
     assert not reads
 
 
-def test_what_changed_just_now_is_read_again(workspace, skill, reads):
+def test_what_changed_just_now_is_read_again(workspace, skill, reads, monkeypatch):
     """A change in the same tick of the clock would not show."""
-    stage_skill(workspace, "tea", skill, racy_ns=1 << 62)
+    monkeypatch.setattr(staging, "RACY_NS", 1 << 62)
+    stage_skill(workspace, "tea", skill)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill, racy_ns=1 << 62).is_new
+    assert not stage_skill(workspace, "tea", skill).is_new
     assert reads
 
 
-def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads):
+def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, monkeypatch):
     """The clock was set back, so that a change may get the same time as before."""
-    staged = stage_skill(workspace, "tea", skill, racy_ns=0)
+    monkeypatch.setattr(staging, "RACY_NS", 0)
+    staged = stage_skill(workspace, "tea", skill)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill, racy_ns=0).is_new
+    assert not stage_skill(workspace, "tea", skill).is_new
     assert not reads
     tree = workspace.staged["tea"].source
     tree.newest_ns = tree.seen_ns + (1 << 60)
-    again = stage_skill(workspace, "tea", skill, racy_ns=0)
+    again = stage_skill(workspace, "tea", skill)
     assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads
 

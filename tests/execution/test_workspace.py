@@ -19,6 +19,7 @@ import skillsearch
 from skillsearch.agents.failures import failure_of
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import workspace as workspaces
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.workspace import (
@@ -168,10 +169,11 @@ def test_each_run_has_a_folder_of_its_own(workspace):
     assert names(workspace.runs) == sorted(path.name for path in paths)
 
 
-def test_a_moment_has_room_for_so_many_runs(workspace):
+def test_a_moment_has_room_for_so_many_runs(workspace, monkeypatch):
     """A command may have taken the names before."""
+    monkeypatch.setattr(workspaces, "MAX_SAME_TIME", 0)
     with pytest.raises(WorkspaceError, match="is full of runs of this moment"):
-        workspace.new_run_dir(same_time=0)
+        workspace.new_run_dir()
 
 
 @pytest.mark.parametrize("call", ["mkdir", "rename"])

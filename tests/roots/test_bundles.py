@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import RootError
+from skillsearch.roots import bundles
 from skillsearch.roots.bundles import local_root, update
 from skillsearch.roots.sources import place_of
 
@@ -197,16 +198,17 @@ def test_a_cache_that_cannot_be_written_is_told(pack, home):
         local_root(pack("drinks.zip"))
 
 
-def test_another_process_is_waited_for_but_not_forever(pack):
+def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
     """The message names the archive and the time."""
+    monkeypatch.setattr(bundles, "LOCK_SECONDS", 0.2)
     archive = pack("drinks.zip")
     place = local_root(archive)
     reason = r"drinks\.zip: another process has been unpacking it for 0\.2 s"
     with (place.parent / "lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(RootError, match=reason):
-            update(str(archive), place, lock_seconds=0.2)
-    update(str(archive), place, lock_seconds=0.2)
+            update(str(archive), place)
+    update(str(archive), place)
 
 
 def test_a_file_url_names_the_same_root_as_its_path(pack):

@@ -11,6 +11,7 @@ import pytest
 
 from skillsearch import __version__
 from skillsearch.errors import RootError
+from skillsearch.roots import downloads
 from skillsearch.roots.downloads import (
     Downloaded,
     UnreachableError,
@@ -253,14 +254,16 @@ def fall_silent(handler):
         (fall_silent, "timed out", 120, 0.3),
     ],
 )
-def test_a_slow_server_is_left(server, answer, reason, seconds, read_seconds):
+def test_a_slow_server_is_left(server, monkeypatch, answer, reason, seconds, read_seconds):
+    monkeypatch.setattr(downloads, "READ_SECONDS", read_seconds)
     server.pages["/a.zip"] = answer
     with pytest.raises(UnreachableError, match=reason):
-        get(f"{server.url}/a.zip", seconds=seconds, read_seconds=read_seconds)
+        get(f"{server.url}/a.zip", seconds=seconds)
 
 
-def test_a_handshake_without_end_is_left():
+def test_a_handshake_without_end_is_left(monkeypatch):
     """TLS bytes that drip keep nobody either."""
+    monkeypatch.setattr(downloads, "READ_SECONDS", 120)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()
 
@@ -279,7 +282,7 @@ def test_a_handshake_without_end_is_left():
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/a.zip"
         try:
             with pytest.raises(UnreachableError, match=r"it took more than 0\.6 s"):
-                get(url, seconds=0.6, read_seconds=120)
+                get(url, seconds=0.6)
         finally:
             stop.set()
             thread.join(120)
