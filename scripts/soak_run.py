@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.execution.capture import SUPERVISOR
-from skillsearch.execution.executors import executor_statuses, select_executor
+from skillsearch.execution.executors import REGISTRY, executor_statuses, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import Limits, Program, RunRequest
 from skillsearch.execution.workspace import Workspaces
@@ -146,7 +146,7 @@ def main() -> None:
     """Run the soak."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--executor", action="append", choices=["local", "namespace", "container"])
+    parser.add_argument("--executor", action="append", choices=list(REGISTRY))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()

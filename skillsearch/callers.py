@@ -8,14 +8,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from skillsearch.errors import QueryError
+
+
+@runtime_checkable
+class _Submitting(Protocol):
+    """An executor of `concurrent.futures`, or what serves as one."""
+
+    def submit(self) -> object:
+        """Begin a call in the background."""
+
 
 _KINDS: dict[str, Any] = {
     "None": type(None), "Path": os.PathLike, "float": Real, "str": str,
     "Collection": Iterable, "Iterable": Iterable, "Sequence": Iterable,
     "Mapping": Mapping, "MutableMapping": Mapping, "Callable": Callable, "Progress": Callable,
+    "Executor": _Submitting,
 }  # fmt: skip
 _UNPACKED = re.compile(r"Unpack\[(\w+)\]")
 _INNER = re.compile(r"\[[^\[\]]*\]")

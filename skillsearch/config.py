@@ -23,6 +23,7 @@ from typing import Annotated, Any, get_type_hints
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
+from skillsearch.files.private import tighten
 from skillsearch.types import (
     EVERYWHERE,
     LANGUAGES,
@@ -212,6 +213,8 @@ def load_settings(
     folders = (os.path.realpath(here),)
     scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
     settings = replace(settings, selection=(*settings.selection, scope))
+    for folder in (cache_dir(), data_dir(), user_file().parent):
+        tighten(folder)
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder
 

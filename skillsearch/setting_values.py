@@ -61,7 +61,14 @@ def parse_path(value: JsonValue, base: Path) -> Path:
         return base / value
     if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError("must be the path of a folder")
-    return base / Path(value).expanduser()
+    try:
+        return base / Path(value).expanduser()
+    except RuntimeError:
+        user = Path(value).parts[0][1:]
+        raise ValueError(
+            f"must be the path of a folder, and no user here is named {user!r}; a folder of such a "
+            "name is given by its whole path"
+        ) from None
 
 
 def parse_roots(value: JsonValue, base: Path) -> tuple[Path | str, ...]:
@@ -113,7 +120,7 @@ def parse_reader(value: JsonValue, base: Path) -> str:
         if is_named:
             return value
         if value.strip() and "\0" not in value:
-            folder = base / Path(value).expanduser()
+            folder = parse_path(value, base)
             if folder.is_dir():
                 return str(folder)
     known = ", ".join(map(repr, READING))

@@ -17,6 +17,7 @@ CHECKED = TEXTS | {
     "str | Path | Iterable[str | Path]",
     "Iterable[str]",
     "Iterable[str] | None",
+    "Executor | None",
 }
 
 

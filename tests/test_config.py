@@ -484,6 +484,27 @@ def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
         SearchRequest("tea", reader=value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("index_dir", "~nouser/x"),
+        ("environments", "~nouser"),
+        ("reader", "~nouser/x"),
+        ("roots", ["~nouser/x"]),
+        ("trust", ["~nouser/x=vetted"]),
+    ],
+)
+def test_a_home_folder_of_nobody_is_told(user_file, tmp_path, key, value):
+    """With where the setting stands, and how to give a folder of such a name."""
+    path = user_file(f"{key} = {value!r}")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(tmp_path)
+    assert str(caught.value) == (
+        f"{path}: {key} = {value!r} must be the path of a folder, and no user here is named "
+        "'nouser'; a folder of such a name is given by its whole path"
+    )
+
+
 def test_a_checkout_chooses_no_model_of_a_reader(project):
     """It could lie in the checkout; to turn the reader off is harmless."""
     project('reader = "off"')

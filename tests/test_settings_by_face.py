@@ -16,7 +16,7 @@ from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import variables
 from skillsearch.errors import CommandRefusedError, SkillSearchError
-from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import RunRequest
 from skillsearch.mcp_server.served_library import ServedLibrary

@@ -26,9 +26,8 @@ from skillsearch.errors import (
     require_installed,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import select_executor
+from skillsearch.execution.executors import executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import EXECUTORS
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.text.provenance import VOUCH
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 @option(
     "--executor",
     "What runs them with --allow-run. [default: auto, the safest that works here]",
-    type=click.Choice(EXECUTORS),
+    type=click.Choice(executor_names()),
 )
 @flag("--allow-remote", "Let other machines reach --http.")
 @option(

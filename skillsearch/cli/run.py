@@ -19,9 +19,8 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
-from skillsearch.execution.executors import select_executor
+from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import EXECUTORS
 from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import one_line
 
@@ -35,6 +34,7 @@ MAX_STREAM_BYTES = 16 << 20
 """Kept of the command's stdout, and as much of its stderr."""
 MAX_STDIN_BYTES = 16 << 20
 _HOST = "host://"
+_WITH_IMAGE = " or ".join(executor_names("image"))
 
 
 class _Command(click.Command):
@@ -103,11 +103,11 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 )
 @option(
     "--executor",
-    "What runs it. [default: auto: namespace, or local if that does not work]",
-    type=click.Choice(EXECUTORS),
+    f"What runs it. [default: auto: {SAFEST}, or {FALLBACK} if that does not work]",
+    type=click.Choice(executor_names()),
     default="auto",
 )
-@option("--image IMAGE", "Image for --executor container.")
+@option("--image IMAGE", f"Image for --executor {_WITH_IMAGE}.")
 @flag("--require-isolation", "Refuse to run without isolation.")
 @flag("--list-executors", "List the executors and exit.")
 @app.as_json
@@ -169,8 +169,8 @@ def _check(asked: Asked) -> None:
             f"{one_line(first, 60)!r} is one word, and would be the name of a program. Leave"
             " out the quotes, or let a shell read it: -- bash -c '...'"
         )
-    if asked.image is not None and asked.executor != "container":
-        raise click.UsageError("--image is for --executor container.")
+    if asked.image is not None and asked.executor not in executor_names("image"):
+        raise click.UsageError(f"--image is for --executor {_WITH_IMAGE}.")
     if not asked.globs and (asked.output_dir or asked.force):
         raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
 

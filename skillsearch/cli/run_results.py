@@ -16,7 +16,7 @@ from skillsearch.cli.app import LOGGER
 from skillsearch.cli.output import say, show_record
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
-from skillsearch.execution.executors import executor_statuses
+from skillsearch.execution.executors import FALLBACK, executor_statuses
 from skillsearch.execution.files import replacing
 from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
@@ -96,7 +96,7 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
         ]
     if result.timed_out or not result.exit_code:
         return found
-    in_container = result.executor == "container"
+    in_container = capabilities.isolation == "container"
     where = "looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and /bin"
     where = "those of the image" if in_container else where
     is_unstarted = result.exit_code in _UNSTARTED
@@ -113,7 +113,7 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
             not in_container and _MISSING_MODULE.search(said)
         ),
         f"The executor {result.executor} has no network: pass what is needed by --input. With"
-        " --executor local there is one, and no isolation.": not capabilities.network
+        f" --executor {FALLBACK} there is one, and no isolation.": not capabilities.network
         and _UNREACHED.search(said),
     }
     return found + [hint for hint, fits in hints.items() if fits]

@@ -95,11 +95,11 @@ class FolderArtifacts:
             )
         chosen = versions[-1] if version is None else version
         if chosen not in versions:
-            known = ", ".join(map(str, versions[-_MAX_NAMED:]))
+            existing = ", ".join(map(str, versions[-_MAX_NAMED:]))
             if len(versions) == versions[-1] - versions[0] + 1 > 1:
-                known = f"{versions[0]} to {versions[-1]}"
+                existing = f"{versions[0]} to {versions[-1]}"
             raise ArtifactNotFoundError(
-                f"The artifact {shown(name)} has no version {version}; it has {known}."
+                f"The artifact {shown(name)} has no version {version}; it has {existing}."
             )
         folder = self._folder / _key(name) / str(chosen)
         try:
@@ -132,8 +132,8 @@ def parse_ref(ref: str) -> tuple[str, int | None]:
     name = ref.removeprefix(_SCHEME)
     if name == ref:
         raise WorkspaceError(f"{shown(ref)} is not an artifact; write artifact://name@version.")
-    found = _VERSIONED.fullmatch(name)
-    return (_plain(found[1]), int(found[2])) if found else (_plain(name), None)
+    match = _VERSIONED.fullmatch(name)
+    return (_plain(match[1]), int(match[2])) if match else (_plain(name), None)
 
 
 def _plain(name: str) -> str:

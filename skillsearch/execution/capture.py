@@ -42,8 +42,8 @@ _REASONS = {
 _LEFT = "Processes that it left running were ended: {killed}."
 _CONTINUATION = bytes(range(0x80, 0xC0))
 STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
-"""Once it is set, whatever is run in its context is ended."""
-_STOP_SECONDS = 0.1  # how often to look at it
+"""Set to cancel the runs in this context."""
+_STOP_SECONDS = 0.1  # between two looks at it
 
 
 class Kept:
@@ -99,13 +99,12 @@ def run_supervised(
     *,
     limited: bool = True,
     descriptors: Sequence[int] = (),
-    late: float = LATE,
 ) -> Finished:
     """Run a program to its end, leaving nothing that it started; see `Kept` for its output.
 
     `argv` is started for it, such as a command that encloses it; it inherits `descriptors` besides
     its streams. If it has the program run elsewhere and is not `limited`, only time and output are.
-    Raises an `ExecutorError` if no supervisor can be started, which is given up when it is `late`.
+    Raises an `ExecutorError` if no supervisor can be started. `LATE` bounds how long it may take.
     """
     if sys.platform != "linux":
         raise ExecutorError("Programs can be supervised on Linux only: run this there.")
@@ -122,14 +121,14 @@ def run_supervised(
                 process = _start(numbers, descriptors, bool(program.stdin))
             with process:  # closes the pipes that are left
                 try:
-                    control.settimeout(late)
+                    control.settimeout(LATE)
                     with suppress(OSError):  # it has ended already, and its report tells why
                         control.sendall(orders)
-                    report = _exchange(process, control, program, streams, late)
+                    report = _exchange(process, control, program, streams)
                 finally:
                     control.close()  # ends whatever still runs
                     try:
-                        process.wait(late)
+                        process.wait(LATE)
                     except subprocess.TimeoutExpired:
                         process.kill()
         return _finished(argv[0], program, report.decode(), streams)
@@ -173,7 +172,6 @@ def _exchange(
     control: socket.socket,
     program: Program,
     streams: tuple[Kept, Kept],
-    late: float,
 ) -> bytes:
     """Give the program its input and take its output until the supervisor reports, or is gone."""
     report, stop = bytearray(), STOP.get() or threading.Event()
@@ -198,9 +196,9 @@ def _exchange(
             os.set_blocking(process.stdin.fileno(), False)
             write = partial(_write, rest=bytearray(program.stdin))
             selector.register(process.stdin, selectors.EVENT_WRITE, write)
-        if not is_over(program.limits.timeout + late) and not stop.is_set():
+        if not is_over(program.limits.timeout + LATE) and not stop.is_set():
             process.kill()  # the outer one; the inner one then wakes and ends everything
-            is_over(late)
+            is_over(LATE)
         for _ in range(LAST_STEPS):
             if not _step(selector, 0):
                 break
@@ -242,7 +240,7 @@ def _finished(name: str, program: Program, report: str, streams: tuple[Kept, Kep
         return _not_started(f"{text}: {os.strerror(int(number))}.")
     word, reason, killed, milliseconds = lines.get("ended", ("-9", "lost", "0", "0"))
     code = int(word)
-    (stdout, stdout_dropped), (stderr, stderr_dropped) = (kept.result() for kept in streams)
+    (stdout, stdout_dropped), (stderr, stderr_dropped) = (stream.result() for stream in streams)
     problem = _REASONS.get(reason) or (_LEFT if int(killed) else "")
     return Finished(
         stdout,

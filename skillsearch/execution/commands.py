@@ -167,8 +167,8 @@ def split_words(command: str) -> tuple[str, ...]:
     """Split a text into words as a shell does, or raise if a shell would do more with it."""
     words: list[str] = []
     word: str | None = None
-    for found in _PIECE.finditer(command.strip("\r\n")):
-        kind, piece = found.lastgroup, found[found.lastgroup or 0]
+    for match in _PIECE.finditer(command.strip("\r\n")):
+        kind, piece = match.lastgroup, match[match.lastgroup or 0]
         if kind == "refused" or (kind == "special" and word is None):
             what = _OPEN_QUOTE if piece in "'\"" else f"{piece!r} outside of quotes"
             raise CommandRefusedError(
@@ -196,7 +196,7 @@ def _inside(path: str, skill: Path | None) -> Path | None:
 
 
 def clean_environment(
-    workspace: Workspace, run_dir: Path, skill: str, given: Mapping[str, str]
+    workspace: Workspace, run_dir: Path, skill: str, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """Return all variables of a run, of which a caller, maybe a model, gives harmless ones.
 
@@ -215,13 +215,13 @@ def clean_environment(
         "TMPDIR": str(run_dir),
         "PATH": _search_path(),
     }
-    size = len("".join((*given, *given.values())).encode("utf-8", "surrogatepass"))
-    if len(given) > MAX_VARIABLES or size > MAX_BYTES:
+    size = len("".join((*extra, *extra.values())).encode("utf-8", "surrogatepass"))
+    if len(extra) > MAX_VARIABLES or size > MAX_BYTES:
         raise WorkspaceError(
-            f"The {len(given):,} variables given are more than {MAX_VARIABLES}, or larger than "
+            f"The {len(extra):,} variables given are more than {MAX_VARIABLES}, or larger than "
             f"{MAX_BYTES >> 10} KiB; write them to a file."
         )
-    for name, value in given.items():
+    for name, value in extra.items():
         rules = {
             "has an impossible name; use letters, digits and '_'": not _VARIABLE.fullmatch(name),
             "is set for every run; use another name": name in fixed,
@@ -234,7 +234,7 @@ def clean_environment(
         }
         if broken := [rule for rule, is_broken in rules.items() if is_broken]:
             raise WorkspaceError(f"The variable {name[:100]!r} {broken[0]}.")
-    return {**_DEFAULTS, **given, **fixed}
+    return {**_DEFAULTS, **extra, **fixed}
 
 
 def _search_path() -> str:
@@ -256,9 +256,9 @@ def write_editor(workspace: Workspace, text: str, search_path: str) -> dict[str,
         with using(open_folder(work, (_EDITOR_FOLDER,), make=True)) as folder:
             replace_file(folder, _EDITOR_TEXT, (text.encode("utf-8", "replace"),), 0o600)
             replace_file(folder, _EDITOR_NAME, (_EDITOR_SCRIPT.encode(),), 0o700)
-    place = str(workspace.work / _EDITOR_FOLDER)
-    script = f"{place}/{_EDITOR_NAME}"
-    if shlex.quote(script) == script or ":" in place:
+    bin_dir = str(workspace.work / _EDITOR_FOLDER)
+    script = f"{bin_dir}/{_EDITOR_NAME}"
+    if shlex.quote(script) == script or ":" in bin_dir:
         return dict.fromkeys(EDITORS, shlex.quote(script))
     # `$EDITOR file` splits a path at its blanks however it is quoted, so PATH has to find it.
-    return {**dict.fromkeys(EDITORS, _EDITOR_NAME), "PATH": f"{search_path}:{place}"}
+    return {**dict.fromkeys(EDITORS, _EDITOR_NAME), "PATH": f"{search_path}:{bin_dir}"}

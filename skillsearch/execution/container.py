@@ -143,16 +143,16 @@ class ContainerExecutor:
         """Return the engine to use, which is remembered, or why there is none."""
         if self._found:
             return self._found, ""
-        asked, lacking = [], []
+        down, lacking = [], []
         for engine in self._engines:
             if problem := _info(engine).problem:
-                asked.append(problem)
+                down.append(problem)
             elif missing := self._lacks_image(engine):
                 lacking.append(missing)
             else:
                 self._found = engine
                 return engine, ""
-        none = f"No container engine answers: {'; '.join(asked)}. Start its daemon, or install one."
+        none = f"No container engine answers: {'; '.join(down)}. Start its daemon, or install one."
         return "", lacking[0] if lacking else none
 
     def _lacks_image(self, engine: str) -> str:

@@ -60,10 +60,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         end = at + (3 if arguments[at] in _WITH_TWO_OPERANDS else 2)
         options.append(arguments[at:end])
         at = end
-    given = {option[0]: option[-1] for option in options}
-    syscall_filter = os.read(int(given["--seccomp"]), _MOST_BYTES) if "--seccomp" in given else b""
-    if "--uid" in given:
-        _enclose(options, given["--uid"], given["--gid"], processes)
+    flags = {option[0]: option[-1] for option in options}
+    syscall_filter = os.read(int(flags["--seccomp"]), _MOST_BYTES) if "--seccomp" in flags else b""
+    if "--uid" in flags:
+        _enclose(options, flags["--uid"], flags["--gid"], processes)
     for name, *operands in options:
         if name == "--setenv":
             os.putenv(*operands)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     _give_up_privileges(processes)
     if syscall_filter:
         _filter_syscalls(syscall_filter)
-    _be_init(arguments[at + 1 :], given["--chdir"])
+    _be_init(arguments[at + 1 :], flags["--chdir"])
 
 
 def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: int) -> None:
@@ -132,49 +132,49 @@ def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
 
 
 def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
-    place = _NEW + operands[-1]
-    if source == "/dev/null" and not os.path.exists(place):
+    target = _NEW + operands[-1]
+    if source == "/dev/null" and not os.path.exists(target):
         return  # what it would hide is not there
     if name in {"--bind", "--ro-bind"}:
-        _bind(_OLD + source, place, _NOSUID | _NODEV | (_RDONLY if name == "--ro-bind" else 0))
+        _bind(_OLD + source, target, _NOSUID | _NODEV | (_RDONLY if name == "--ro-bind" else 0))
     elif name == "--symlink":
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        os.symlink(operands[0], place)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(operands[0], target)
     elif name == "--tmpfs":
-        os.makedirs(place, exist_ok=True)
-        _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=755{size}")
+        os.makedirs(target, exist_ok=True)
+        _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=755{size}")
     elif name == "--dev":
-        _make_devices(place)
+        _make_devices(target)
     elif name == "--proc":
-        os.makedirs(place, exist_ok=True)
+        os.makedirs(target, exist_ok=True)
         flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-        if _LIBC.mount(b"proc", os.fsencode(place), b"proc", flags, None) == -1:
-            _mount("tmpfs", place, "tmpfs", flags, "mode=755")
+        if _LIBC.mount(b"proc", os.fsencode(target), b"proc", flags, None) == -1:
+            _mount("tmpfs", target, "tmpfs", flags, "mode=755")
     elif name == "--remount-ro":
-        _restrict(place, _RDONLY, 0)
+        _restrict(target, _RDONLY, 0)
     elif name == "--hostname":
         _call("sethostname", operands[0].encode(), len(operands[0].encode()))
 
 
-def _bind(source: str, place: str, attributes: int) -> None:
+def _bind(source: str, target: str, attributes: int) -> None:
     if os.path.isdir(source):
-        os.makedirs(place, exist_ok=True)
-    elif not os.path.exists(place):
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o444))
-    _mount(source, place, None, _MS_BIND | _MS_REC)
-    _restrict(place, attributes, _AT_RECURSIVE)
+        os.makedirs(target, exist_ok=True)
+    elif not os.path.exists(target):
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT, 0o444))
+    _mount(source, target, None, _MS_BIND | _MS_REC)
+    _restrict(target, attributes, _AT_RECURSIVE)
 
 
-def _make_devices(place: str) -> None:
-    os.makedirs(place, exist_ok=True)
-    _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
+def _make_devices(dev: str) -> None:
+    os.makedirs(dev, exist_ok=True)
+    _mount("tmpfs", dev, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
     for device in _DEVICES:
-        _bind(f"{_OLD}/dev/{device}", f"{place}/{device}", _NOSUID)
+        _bind(f"{_OLD}/dev/{device}", f"{dev}/{device}", _NOSUID)
     for name, target in _LINKS.items():
-        os.symlink(target, f"{place}/{name}")
-    os.mkdir(f"{place}/pts")
-    _mount("devpts", f"{place}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
+        os.symlink(target, f"{dev}/{name}")
+    os.mkdir(f"{dev}/pts")
+    _mount("devpts", f"{dev}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
 
 
 def _limit_kernel(settings: str, processes: int) -> None:
@@ -184,7 +184,10 @@ def _limit_kernel(settings: str, processes: int) -> None:
     release = os.uname().release.replace("-", ".").split(".")
     try:
         _write(f"{settings}/user/max_user_namespaces", "0")
-        if (int(release[0]), int(release[1])) >= (6, 14):  # before, it was that of the machine
+        if (int(release[0]), int(release[1])) >= (
+            6,
+            14,
+        ):  # earlier kernels have one for the machine
             _write(f"{settings}/kernel/pid_max", str(_RESERVED_PIDS + processes))
     except OSError:
         return
@@ -239,15 +242,15 @@ def _die_with_parent() -> None:
 
 
 def _mount(
-    source: str | None, place: str, kind: str | None, flags: int, data: str | None = None
+    source: str | None, target: str, kind: str | None, flags: int, data: str | None = None
 ) -> None:
-    texts = [text and os.fsencode(text) for text in (source, place, kind)]
-    _call("mount", *texts, flags, data and data.encode(), about=f"{kind or source} on {place}")
+    texts = [text and os.fsencode(text) for text in (source, target, kind)]
+    _call("mount", *texts, flags, data and data.encode(), about=f"{kind or source} on {target}")
 
 
-def _restrict(place: str, attributes: int, flags: int) -> None:
+def _restrict(target: str, attributes: int, flags: int) -> None:
     added = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(place), flags, added, ctypes.sizeof(added)
+    call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(target), flags, added, ctypes.sizeof(added)
     _call("syscall", *call, about="mount_setattr")
 
 

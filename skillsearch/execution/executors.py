@@ -1,158 +1,39 @@
-"""The executors ``local`` and ``namespace``, and the choice among all: a named one or the safest.
+"""The table of executors, and the choice among them: a named one, or the safest that works.
 
-``namespace`` gives each program a private root folder, processes and network, by bubblewrap if that
-works, else by our own `skillsearch.execution.enclose`. Both get the same options.
+To add an executor, write its class in a module beside this one and give it a row in `REGISTRY`.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
-import os
-import re
-import shutil
-import sys
-from dataclasses import replace
-from itertools import chain, product, starmap
-from pathlib import Path
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
-from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.container import (
-    IMAGE,
-    NOBODY,
-    TMP_BYTES,
-    ContainerExecutor,
-    ask,
-    memory_file,
-)
-from skillsearch.execution.supervise import make_groups, memory_events, remove_groups
-from skillsearch.execution.syscall_filter import syscall_filter
-from skillsearch.execution.types import (
-    EXECUTORS,
-    Capabilities,
-    Executor,
-    Finished,
-    Limits,
-    Program,
-)
-from skillsearch.text.tables import read_tables
-
-Backend = Literal["bwrap", "enclose"]
-BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")
-"""The first that works is used; for root the last, if only `enclose` can limit the number of root's
-processes on this kernel."""
-
-SHM_BYTES = 64 << 20
-
-_ENCLOSE = Path(__file__).with_name("enclose.py")
-_BWRAP_ALWAYS = (
-    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-    *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
-    *("--cap-drop", "ALL", "--as-pid-1"),
-)
-"""`enclose` always gives this isolation. It is the init of both: bubblewrap's can be stopped."""
-_INIT = "/etc/skillsearch-init.py"  # `enclose` inside bubblewrap's namespaces
-_SYSTEM, _ETC, _PREFIX, _HIDDEN = read_tables(Path(__file__).with_suffix(".txt"))["view"].values()
-_STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
-"""Prefixes of variables that would load code into the enclosing program, outside of it."""
-_OWN_PROCESSES = 2  # of either backend: one outside, and the init
-_UNSTARTED = re.compile(rb"bwrap: |enclose: ")
-
-_UNFILTERED = "System calls, those for keys and vsock among them, are not filtered on this machine."
+from skillsearch.execution.container import ContainerExecutor
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.namespace import NamespaceExecutor
+from skillsearch.execution.types import Capabilities, Executor, Isolation
 
 logger = logging.getLogger(__name__)
 
 
-class LocalExecutor:
-    """Runs programs as this user, with limits and a clean environment but no isolation."""
+class Registered(NamedTuple):
+    """An executor as it can be chosen; `options` names those that `make` takes."""
 
-    name = "local"
-
-    def capabilities(self) -> Capabilities:
-        """Return what a program can reach, which is nearly everything."""
-        return Capabilities(
-            isolation="none",
-            network=True,
-            reads_outside=True,
-            writes_outside=True,
-            sees_processes=True,
-            not_isolated=(
-                "It can read, change and delete every file that you can.",
-                "It can reach the network, and the servers of this machine.",
-                "It can see your other processes, including the secrets in their environment, and"
-                " kill them, even its own supervisors: it can then outlive the run.",
-                _sizes(),
-            ),
-        )
-
-    def run(self, program: Program) -> Finished:
-        """Run a program; see `Executor`."""
-        return run_supervised(program.argv, program)
+    make: Callable[..., Executor]
+    isolation: Isolation
+    options: tuple[str, ...] = ()
 
 
-class NamespaceExecutor:
-    """Runs programs that see the system, their workspace and nothing else of this machine."""
-
-    name = "namespace"
-
-    def __init__(self, *, backend: Backend | None = None) -> None:
-        release = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
-        in_order = BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
-        self._backends = in_order if backend is None else (backend,)
-
-    def reason(self) -> str:
-        """Return why programs cannot be enclosed, tried once per process; empty if they can."""
-        if self._working() is not None:
-            return ""
-        tried = "; ".join(_problem(backend) for backend in self._backends)
-        return (
-            f"Programs cannot be enclosed here: {tried}. Install bubblewrap and let users make "
-            "namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, a "
-            "seccomp profile that allows them in a container), or choose another executor."
-        )
-
-    def capabilities(self) -> Capabilities:
-        """Return what a program can reach; the same for both backends."""
-        root = ("It is enclosed by root: it can read root's own files in /usr and /opt.",)
-        return Capabilities(
-            isolation="namespaces",
-            not_isolated=(
-                "It shares the kernel of this machine: a fault in that may be a way out.",
-                *(() if syscall_filter(os.uname().machine) else (_UNFILTERED,)),
-                _sizes(),
-                "It can read /usr, /opt, the Python installation and a part of /etc.",
-                *(root if os.getuid() == 0 else ()),
-            ),
-        )
-
-    def run(self, program: Program) -> Finished:
-        """Run a program enclosed; see `Executor`."""
-        if (backend := self._working()) is None:
-            raise ExecutorError(self.reason())
-        steering = {name for name in program.env if name.startswith(_STEERS_LIBC)}
-        inherited = {name: program.env[name] for name in program.env.keys() - steering}
-        limits = replace(program.limits, processes=program.limits.processes + _OWN_PROCESSES)
-        enclosing = replace(program, env=inherited, limits=limits)
-        with memory_file(syscall_filter(os.uname().machine)) as file:
-            command = enclosed(program, backend, file)
-            finished = run_supervised(command, enclosing, descriptors=(file,))
-        if finished.exit_code in (1, 126, 127) and _UNSTARTED.match(finished.stderr):
-            return replace(finished, exit_code=-1)
-        return finished
-
-    def _working(self) -> Backend | None:
-        return next((backend for backend in self._backends if not _problem(backend)), None)
-
-
-@functools.cache
-def _sizes() -> str:
-    """Return what is limited for all of a run together here, and what is not; found by trying."""
-    groups = make_groups(Limits().memory_bytes, Limits().processes)
-    memory = "for all processes together" if memory_events(groups) else "process by process"
-    remove_groups(groups)
-    return f"Memory is limited {memory}, file size by file, CPU time and disk space not at all."
+REGISTRY = {
+    "local": Registered(LocalExecutor, "none"),
+    "namespace": Registered(NamespaceExecutor, "namespaces"),
+    "container": Registered(ContainerExecutor, "container", ("image",)),
+}
+"""All executors by name, in the order in which they are listed."""
+SAFEST, FALLBACK = "namespace", "local"
+"""What ``auto`` takes: the first if it works here, else the second."""
 
 
 class ExecutorStatus(NamedTuple):
@@ -164,112 +45,52 @@ class ExecutorStatus(NamedTuple):
     capabilities: Capabilities
 
 
+def executor_names(option: str = "") -> tuple[str, ...]:
+    """Return the names that select an executor, or of the executors that take an option."""
+    if option:
+        return tuple(name for name, row in REGISTRY.items() if option in row.options)
+    return ("auto", *REGISTRY)
+
+
+def isolates(name: str) -> bool:
+    """Return whether the executor of this name may only run programs in isolation."""
+    return name not in REGISTRY or REGISTRY[name].isolation != "none"
+
+
 def select_executor(
     name: str = "auto", *, require_isolation: bool = False, image: str | None = None
 ) -> Executor:
     """Return an executor that works on this machine, or raise an `ExecutorError`.
 
-    ``auto`` takes ``namespace`` if that works, else ``local`` with a warning.
+    ``auto`` takes ``namespace`` if that works, else ``local`` with a warning. The image is for
+    executors that run containers.
     """
-    if name not in EXECUTORS:
-        raise ConfigError(f"No executor is named {name!r}; there are: {', '.join(EXECUTORS)}.")
-    if name == "local":
-        if not require_isolation:
-            return LocalExecutor()
+    names = executor_names()
+    if name not in names:
+        raise ConfigError(f"No executor is named {name!r}; there are: {', '.join(names)}.")
+    row = REGISTRY[SAFEST if name == "auto" else name]
+    if require_isolation and row.isolation == "none":
+        isolating = " or ".join(repr(other) for other in REGISTRY if isolates(other))
         raise IsolationError(
-            "The executor 'local' isolates nothing, and isolation is required; choose 'namespace' "
-            "or 'container'."
+            f"The executor {name!r} isolates nothing, and isolation is required; choose "
+            f"{isolating}."
         )
-    chosen = ContainerExecutor(image=image or IMAGE) if name == "container" else NamespaceExecutor()
-    if not (reason := chosen.reason()):
-        return chosen
+    executor = row.make(image=image) if image and "image" in row.options else row.make()
+    if not (reason := executor.reason()):
+        return executor
     if require_isolation:
         raise IsolationError(f"Isolation is required but not available. {reason}")
     if name != "auto":
         raise ExecutorError(reason)
-    logger.warning("Programs run without isolation, by the executor 'local'. %s", reason)
-    return LocalExecutor()
+    logger.warning("Programs run without isolation, by the executor %r. %s", FALLBACK, reason)
+    return REGISTRY[FALLBACK].make()
 
 
 def executor_statuses() -> list[ExecutorStatus]:
     """Return all executors, including those that do not work here."""
-    statuses = [ExecutorStatus("local", True, "", LocalExecutor().capabilities())]
-    for executor in (NamespaceExecutor(), ContainerExecutor()):
+    statuses = []
+    for name, row in REGISTRY.items():
+        executor = row.make()
         reason = executor.reason()
-        statuses.append(ExecutorStatus(executor.name, not reason, reason, executor.capabilities()))
+        statuses.append(ExecutorStatus(name, not reason, reason, executor.capabilities()))
     return statuses
-
-
-def enclosed(program: Program, backend: Backend, filter_file: int) -> tuple[str, ...]:
-    """Return the command that encloses a program, with its view in the order of the mounts.
-
-    It inherits the descriptor of a file with the `syscall_filter` of this machine.
-    """
-    # It inherits the program's environment, except for variables that would affect it itself.
-    own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
-    variables = [word for item in own for word in ("--setenv", *item)]
-    if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
-        variables += ("--unsetenv", "LC_CTYPE")
-    is_bwrap = backend == "bwrap"
-    enclose = _INIT if is_bwrap else str(_ENCLOSE)
-    init = (sys.executable, "-I", "-S", enclose, str(program.limits.processes + _OWN_PROCESSES))
-    hidden = [("--ro-bind", "/dev/null", path) for path in _HIDDEN if Path(path).exists()]
-    view = (
-        *("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY)),
-        *("--hostname", "skill"),
-        *(("--seccomp", str(filter_file)) if syscall_filter(os.uname().machine) else ()),
-        *("--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
-        *_system_view(),
-        *(("--ro-bind", str(_ENCLOSE), _INIT) if is_bwrap else ()),
-        # Root outside may write to much of /proc without any capability.
-        *("--proc", "/proc", *chain(*hidden), "--remount-ro", "/proc", "--dev", "/dev"),
-        *("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
-        *("--bind", str(program.workspace), str(program.workspace)),
-        *("--remount-ro", "/"),
-    )
-    command = (*variables, "--chdir", str(program.cwd), "--", *program.argv)
-    if is_bwrap:
-        return (shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS, *view, *init, *command)
-    return (*init, *view, *command)
-
-
-@functools.cache
-def _system_view() -> tuple[str, ...]:
-    """Return the options that show the system and the Python that runs us."""
-    prefixes = dict.fromkeys((sys.prefix, sys.base_prefix))
-    paths = [*map(Path, _SYSTEM), *starmap(Path, product(prefixes, _PREFIX))]
-    path = Path(sys.executable)
-    while path not in paths and path.is_symlink():  # each link by which this Python is called
-        paths.append(path)
-        path = Path(os.path.normpath(path.parent / path.readlink()))
-    paths.append(path)
-    options: list[str] = []
-    shown: list[Path] = []
-    for path in paths:
-        if any(path.is_relative_to(other) for other in shown):
-            continue
-        if path.is_symlink():
-            options += ("--symlink", str(path.readlink()), str(path))
-        elif path.exists():
-            options += ("--ro-bind", str(path), str(path))
-        else:
-            continue
-        shown.append(path)
-    for path in (Path("/etc", name) for name in _ETC):
-        if path.exists():
-            options += ("--ro-bind", str(path), str(path))
-    return tuple(options)
-
-
-@functools.cache
-def _problem(backend: Backend) -> str:
-    """Return why a backend does not work here, found by using it; empty if it does."""
-    if sys.platform != "linux":
-        return f"{backend}: this is not Linux"
-    if backend == "bwrap" and not shutil.which("bwrap"):
-        return "bwrap: not installed"
-    folder = Path("/tmp")  # a new folder would be left behind if this process is killed
-    program = Program(("/bin/sh", "-c", "true"), folder, folder, {})
-    with memory_file(syscall_filter(os.uname().machine)) as file:
-        problem = ask(*enclosed(program, backend, file), env={}, fds=[file])[1]
-    return f"{backend}: {problem.removeprefix(f'{backend}: ')}" if problem else ""

@@ -123,8 +123,8 @@ def distinct_name(safe: str, name: str) -> str:
     if safe and safe == name and len(safe.encode()) <= _MAX_NAME_BYTES:
         return safe
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    kept = safe.encode()[: _MAX_NAME_BYTES - 9].decode(errors="ignore")
-    return f"{kept}-{digest[:8]}"
+    shortened = safe.encode()[: _MAX_NAME_BYTES - 9].decode(errors="ignore")
+    return f"{shortened}-{digest[:8]}"
 
 
 def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> None:
@@ -234,8 +234,8 @@ def _mount(fd: int) -> bytes | int:
 
 def _remove_files(folder: int) -> list[str]:
     """Remove everything but folders that are not empty, and return the names of these."""
-    with os.scandir(folder) as found:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    with os.scandir(folder) as scanned:
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scanned]
     left: list[str] = []
     for name, is_folder in entries:
         try:

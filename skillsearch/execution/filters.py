@@ -30,17 +30,17 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
     """
     name = one_line(argv[0], 80)
     with (
-        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as said,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
     ):
-        given.write(text.encode("utf-8", "replace"))
-        given.seek(0)
+        stdin.write(text.encode("utf-8", "replace"))
+        stdin.seek(0)
         with explained(ExecutionError, f"The program {name!r} cannot be started: %s."):
             process = subprocess.Popen(
                 argv,
-                stdin=given,
+                stdin=stdin,
                 stdout=output,
                 stderr=said,
                 cwd=empty if is_elsewhere else None,

@@ -129,21 +129,21 @@ def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """Return a path or pattern with the variable that it begins with replaced by its folder."""
     if not path.startswith("$"):
         return path
-    found = take_variable(path, variables)
-    if found is None:
-        known = ", ".join(f"${name}" for name in sorted(variables))
+    expanded = take_variable(path, variables)
+    if expanded is None:
+        names = ", ".join(f"${name}" for name in sorted(variables))
         raise WorkspaceError(
-            f"The path {shown(path)} begins with a variable that is not known; use {known}, or"
+            f"The path {shown(path)} begins with a variable that is not known; use {names}, or"
             " a path below the workspace such as 'out/x'."
         )
-    return "".join(found)
+    return "".join(expanded)
 
 
 def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | None:
     """Split a path that begins with a variable into its folder and the rest, slash included."""
-    found = _VARIABLE.match(path)
-    folder = variables.get(found[1] or found[2]) if found else None
-    return None if found is None or folder is None else (folder, path[found.end() :])
+    match = _VARIABLE.match(path)
+    folder = variables.get(match[1] or match[2]) if match else None
+    return None if match is None or folder is None else (folder, path[match.end() :])
 
 
 def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePosixPath | None:
@@ -228,10 +228,10 @@ def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
         raise _refused(pattern, "has a '/' between '[' and ']'; write it outside")
     for characters in _CLASS.finditer(part):
         ranges = list(_RANGE.finditer(characters[2]))
-        if not ranges or any(found[1] and found[1] > found[2] for found in ranges):
+        if not ranges or any(match[1] and match[1] > match[2] for match in ranges):
             text = repr(characters[0])
             raise _refused(pattern, f"has the class {text}, which no character is in; correct it")
-    part = _CLASS.sub(lambda found: f"[{'!' * bool(found[1])}{found[2]}]", part)
+    part = _CLASS.sub(lambda match: f"[{'!' * bool(match[1])}{match[2]}]", part)
     expression = fnmatch.translate(part)
     if not (hidden or part.startswith(".")):
         expression = rf"(?!\.){expression}"

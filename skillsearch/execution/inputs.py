@@ -74,13 +74,13 @@ class InputStager:
         return staged, files.bounded(budget.notes)
 
     def _stage(self, workspace: Workspace, plan: _Plan, budget: files.Budget) -> StagedInput:
-        found = plan.linked(workspace) if plan.spec.mode == "link" else None
-        if plan.spec.mode == "link" and found is None:
+        link = plan.linked(workspace) if plan.spec.mode == "link" else None
+        if plan.spec.mode == "link" and link is None:
             budget.notes.append(f"{plan.source} was copied: a link would leave the workspace.")
         if plan.scheme == "artifact":
             return self._put_artifact(workspace, plan, budget)
         with plan.explained(_READ):
-            base, parts = (workspace.open(), found) if found else self._base(workspace, plan)
+            base, parts = (workspace.open(), link) if link else self._base(workspace, plan)
             with using(base):
                 fd = _open(base, parts)
         (*above, name), before = plan.to, budget.total_bytes
@@ -88,9 +88,9 @@ class InputStager:
             status = os.fstat(fd)
             is_folder = stat.S_ISDIR(status.st_mode)
             kind = FOLDER_TYPE if is_folder else media_type(name, os.pread(fd, HEAD_BYTES, 0))
-            if found:
+            if link:
                 with files.replacing(folder, name) as temporary:
-                    target = "/".join((*[".."] * len(above), *found))
+                    target = "/".join((*[".."] * len(above), *link))
                     os.symlink(target, temporary, dir_fd=folder)
                 size = 0 if is_folder else status.st_size
                 return StagedInput(plan.target, plan.spec.source, size, kind)
@@ -112,13 +112,14 @@ class InputStager:
                 " from workspace:// or host://."
             )
         before = workspace.inputs.get(plan.to)
-        known = before if before and before.name == plan.place else None
-        pinned = known.version if known and plan.spec.pin else None
-        artifact = self.artifacts.load(plan.place, pinned if plan.version is None else plan.version)
+        first = before if before and before.name == plan.origin else None
+        pinned = first.version if first and plan.spec.pin else None
+        version = pinned if plan.version is None else plan.version
+        artifact = self.artifacts.load(plan.origin, version)
         *above, name = plan.to
         with plan.explained(_PUT), using(workspace.open(*above, make=True)) as folder:
             files.replace_file(folder, name, budget.taken(artifact.data, plan.spec.source), 0o644)
-        if known is None:
+        if first is None:
             workspace.inputs[plan.to] = artifact.ref
         return StagedInput(
             plan.target, plan.spec.source, len(artifact.data), artifact.media_type, artifact.ref
@@ -129,7 +130,7 @@ class InputStager:
         if plan.scheme == "workspace":
             return workspace.open(), plan.parts
         if plan.scheme == "skill":
-            return open_folder(self.skill_folder(plan.place)), plan.parts
+            return open_folder(self.skill_folder(plan.origin)), plan.parts
         path = Path(os.path.realpath(Path("/", *plan.parts)))
         for folder in self.host_folders:
             allowed = Path(os.path.realpath(folder))
@@ -148,7 +149,7 @@ class _Plan:
     spec: InputSpec
     source: str  # as messages show it
     scheme: str
-    place: str
+    origin: str
     parts: Parts
     version: int | None
     to: Parts
@@ -156,7 +157,7 @@ class _Plan:
 
     def linked(self, workspace: Workspace) -> Parts | None:
         """Return the path below the workspace that it can link to, if there is one."""
-        staged = (SKILLS, folder_name(self.place))
+        staged = (SKILLS, folder_name(self.origin))
         if self.scheme == "skill" and workspace.has_folder(*staged):
             return (*staged, *self.parts)
         return self.parts if self.scheme == "workspace" else None
@@ -173,17 +174,17 @@ def _plan(spec: InputSpec, variables: Mapping[str, str]) -> _Plan:
     if not _SOURCE.match(spec.source):
         raise WorkspaceError(f"The input {source} has an unknown source; write {_SOURCES}.")
     scheme, _, path = spec.source.partition("://")
-    place, version = "", None
+    origin, version = "", None
     if scheme == "artifact":
-        (place, version), path = parse_ref(spec.source), ""
+        (origin, version), path = parse_ref(spec.source), ""
     elif scheme == "skill":
-        place, _, path = path.partition("/")
+        origin, _, path = path.partition("/")
         path = path if path.strip("/") else ""
     elif scheme == "host":
         path = path.removeprefix("/")
-    is_whole = not path and place  # an artifact or a skill
+    is_whole = not path and origin  # an artifact or a skill
     parts = () if is_whole else files.relative_parts(path, "The path of an input")
-    own = place.rpartition("/")[2] if scheme == "artifact" else folder_name(place)
+    own = origin.rpartition("/")[2] if scheme == "artifact" else folder_name(origin)
     to = _parse_target(substitute(spec.to, variables), [own, *parts][-1])
     target = "/".join(to)
     if scheme == "workspace" and parts == to[: len(parts)]:
@@ -191,7 +192,7 @@ def _plan(spec: InputSpec, variables: Mapping[str, str]) -> _Plan:
             f"The input {source} would be put into itself, at {shown(target)}; give it another"
             " 'to'."
         )
-    return _Plan(spec, source, scheme, place, parts, version, to, target)
+    return _Plan(spec, source, scheme, origin, parts, version, to, target)
 
 
 def _parse_target(to: str, name: str) -> Parts:

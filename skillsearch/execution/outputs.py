@@ -134,11 +134,11 @@ class Gathering:
             for file in files:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES
-                told = output_file(file, inline=inline or is_candidate)
-                if told.content is not None and file.is_new:
-                    self.texts.append(told)
+                output = output_file(file, inline=inline or is_candidate)
+                if output.content is not None and file.is_new:
+                    self.texts.append(output)
                 if inline or file.name not in self.files:
-                    self.files[file.name] = told if inline else replace(told, content=None)
+                    self.files[file.name] = output if inline else replace(output, content=None)
 
 
 def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
@@ -149,8 +149,8 @@ def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
         save=request.save_as_artifacts,
         name_template=request.artifact_prefix,
     )
-    given = (older, request.outputs)
-    return tuple(spec for spec in given if spec is not None and spec.globs) or (_AUTOMATIC,)
+    specs = (older, request.outputs)
+    return tuple(spec for spec in specs if spec is not None and spec.globs) or (_AUTOMATIC,)
 
 
 def primary_output(files: Sequence[types.OutputFile]) -> types.OutputFile | None:
@@ -178,9 +178,6 @@ def collect(
     spec: types.OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
-    *,
-    max_entries: int = MAX_ENTRIES,
-    max_seconds: float = MAX_SECONDS,
 ) -> Collected:
     """Read the matching files of a workspace, each once, or raise a `WorkspaceError`."""
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
@@ -188,7 +185,7 @@ def collect(
         value: int = getattr(spec, name)
         if not 1 <= value <= ceiling:
             raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
-    collection = _Collection(spec, since_ns, max_entries, max_seconds)
+    collection = _Collection(spec, since_ns)
     failed = explained(f"The workspace {shown(workspace.path)} cannot be read: %s.")
     with failed, using(workspace.open()) as top:
         collection.add_folder(top, (), patterns)
@@ -201,11 +198,9 @@ def collect(
 class _Collection:
     spec: types.OutputSpec
     since_ns: int
-    max_entries: int
-    max_seconds: float
     started: float = field(default_factory=time.monotonic)
     entries: int = 0
-    found: list[types.Parts] = field(default_factory=list)
+    matching: list[types.Parts] = field(default_factory=list)
     inodes: dict[tuple[int, int], str] = field(default_factory=dict)
     files: list[CollectedFile] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
@@ -218,13 +213,13 @@ class _Collection:
         names: Collection[str] | None = patterns.next_names
         if names is None:  # names that are given are found among any number
             with os.scandir(fd) as entries:
-                names = [entry.name for entry in islice(entries, self.max_entries - self.entries)]
+                names = [entry.name for entry in islice(entries, MAX_ENTRIES - self.entries)]
                 self.entries += len(names)
-                if self.entries == self.max_entries and next(entries, None):
-                    self._stop(f"Only {self.max_entries:,} files and folders were looked at")
+                if self.entries == MAX_ENTRIES and next(entries, None):
+                    self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
         for name in sorted(names):
-            if time.monotonic() - self.started > self.max_seconds:
-                self._stop(f"The search for files took longer than {self.max_seconds:g} s")
+            if time.monotonic() - self.started > MAX_SECONDS:
+                self._stop(f"The search for files took longer than {MAX_SECONDS:g} s")
                 return
             inner = patterns.below(name)
             if inner.is_match or inner.goes_on:
@@ -247,7 +242,7 @@ class _Collection:
                 with using(open_folder(folder, parts[-1:])) as inner:
                     self.add_folder(inner, parts, patterns)
             else:
-                self.found.append(parts)
+                self.matching.append(parts)
         except OSError as error:
             self._leave_out(parts, reason(error))
 
@@ -255,7 +250,7 @@ class _Collection:
         """Read the files that were found, by name, until a limit is reached."""
         owner = os.fstat(top).st_uid
         left = self.spec.max_total_bytes
-        waiting = sorted(self.found, key="/".join, reverse=True)
+        waiting = sorted(self.matching, key="/".join, reverse=True)
         while waiting and left > 0 and len(self.files) < self.spec.max_files:
             parts = waiting.pop()
             try:

@@ -8,7 +8,13 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from skillsearch.config import load_setting
-from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError, explained
+from skillsearch.errors import (
+    ConfigError,
+    ExecutionError,
+    ExecutorError,
+    WorkspaceError,
+    explained,
+)
 from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.capture import stream_text
@@ -44,6 +50,10 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         machine, and from skills that were run here or that `skill_folder` finds. The policy is by
         default that of the settings.
         """
+        if isinstance(executor, type) or not hasattr(executor, "run"):
+            raise ConfigError(
+                f"executor is {executor!r:.80}; give one that select_executor returns."
+            )
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
@@ -174,9 +184,9 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
 
 
 def _record(spec: types.InputSpec, staged: types.StagedInput) -> dict[str, JsonValue]:
-    found = staged.artifact
-    resolved = {"resolved": found.ref if found else spec.source}
-    version = {"version": found.version if found else None}
+    artifact = staged.artifact
+    resolved = {"resolved": artifact.ref if artifact else spec.source}
+    version = {"version": artifact.version if artifact else None}
     return {"from": spec.source, "to": staged.name, "mode": spec.mode, **resolved, **version}
 
 

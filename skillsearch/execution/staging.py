@@ -41,20 +41,19 @@ def stage_skill(
     folder: Path,
     *,
     limits: files.CopyLimits = files.COPY_LIMITS,
-    racy_ns: int = RACY_NS,
 ) -> StagedSkill:
     """Ensure that a workspace holds a skill as it is now, read-only and with `LINKS`.
 
     The folder itself is trusted, its contents are not. Raises a `WorkspaceError` if the skill
     cannot be read or copied, or is too large.
     """
-    stager = _Stager(workspace, folder_name(name), limits, racy_ns)
+    stager = _Stager(workspace, folder_name(name), limits)
     places = f"from {shown(folder)} to {shown(workspace.skills)}"
     failed = files.explained(f"The skill {shown(name)} cannot be copied {places}: %s.")
     with workspace.guard, failed, using(open_folder(folder)) as source:
-        known = workspace.staged.get(name)
+        last = workspace.staged.get(name)
         tree = list_tree(source, files.Budget(limits))
-        staged = (known and stager.updated(known, source, tree)) or stager.copy(source, tree)
+        staged = (last and stager.updated(last, source, tree)) or stager.copy(source, tree)
         if staged.is_new:
             workspace.record_skill(name, staged)
         workspace.staged[name] = staged
@@ -72,30 +71,29 @@ class _Stager:
     workspace: Workspace
     folder: str
     limits: files.CopyLimits
-    racy_ns: int
 
-    def updated(self, known: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
+    def updated(self, last: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
-        before = known.source
+        before = last.source
         if (tree.files, tree.notes) != (before.files, before.notes) or not self._is_same(
-            source, tree, before, known.digest
+            source, tree, before, last.digest
         ):
             return None
         try:
             with using(self.workspace.open(SKILLS, self.folder)) as folder:
                 copy = list_tree(folder, files.Budget(self.limits))
-                is_same = copy.state == known.copy.state and self._is_same(
-                    folder, copy, known.copy, known.digest
+                is_same = copy.state == last.copy.state and self._is_same(
+                    folder, copy, last.copy, last.digest
                 )
         except (OSError, WorkspaceError):
             return None  # whatever lies there, we did not leave it
-        return replace(known, source=tree, copy=copy, is_new=False) if is_same else None
+        return replace(last, source=tree, copy=copy, is_new=False) if is_same else None
 
     def _is_same(self, folder: int, tree: Tree, before: Tree, digest: str) -> bool:
         """Return whether an open folder holds the same files as before; read only in doubt."""
         # A clock that was set back tells nothing: what is newer than the listing counts as racy.
         newest = min(before.newest_ns, before.seen_ns)
-        if tree.state == before.state and not is_racy(newest, before.seen_ns, self.racy_ns):
+        if tree.state == before.state and not is_racy(newest, before.seen_ns, RACY_NS):
             return True
         return digest_tree(folder, tree, files.Budget(self.limits)) == digest
 

@@ -64,9 +64,9 @@ class Children:
     def is_any_left(self) -> bool:
         """Reap the dead, and return whether any child lives; none means no descendant either."""
         try:
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                if found[0] == self.program:
-                    self.code = os.waitstatus_to_exitcode(found[1])
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.program:
+                    self.code = os.waitstatus_to_exitcode(ended[1])
         except ChildProcessError:
             return False
         return True
@@ -273,12 +273,12 @@ def look_after(program: int, orders: Orders, outer: int, control: int, groups: l
 
 
 def descendants() -> "Iterator[int]":
-    """Yield the descendants of this process, those of each as they are when it is their turn."""
+    """Yield the descendants of this process; the children of each are listed at its turn."""
     waiting = [os.getpid()]
     for pid in waiting:
-        found = children(pid)
-        waiting += found
-        yield from found
+        offspring = children(pid)
+        waiting += offspring
+        yield from offspring
 
 
 def children(pid: int, *, has_lists: bool = HAS_LISTS) -> list[int]:

@@ -14,8 +14,8 @@ from skillsearch.text.tables import read_tables
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
 """The kernel's number of an architecture, and the column with the numbers of its calls."""
 _UNKNOWN = 470
-"""The first number that no call had in Linux 6.18; those of the x32 variant of x86_64 are higher.
-A later call seems to be missing, as it is on an older kernel."""
+"""The first number without a call in Linux 6.18; the x32 variant of x86_64 has higher ones.
+Newer calls seem to be missing, as on an older kernel."""
 
 _LOAD, _EQUALS, _AT_LEAST, _HAS_ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where the kernel's ``seccomp_data`` holds them

@@ -9,9 +9,6 @@ from typing import Literal, Protocol
 
 from skillsearch.types import JsonValue, Record
 
-EXECUTORS = ("auto", "local", "namespace", "container")
-"""Names by which an executor is chosen; auto is the safest that works."""
-
 InputMode = Literal["copy", "link"]
 Isolation = Literal["none", "namespaces", "container"]
 
@@ -243,6 +240,9 @@ class Executor(Protocol):
     @property
     def name(self) -> str:
         """The word that selects it."""
+
+    def reason(self) -> str:
+        """Return why no program can be run here, and what to do; empty if one can."""
 
     def capabilities(self) -> Capabilities:
         """Return what a program can reach on this machine."""

@@ -1,7 +1,7 @@
 """Workspaces: the one folder that the commands of a session write to, one per session.
 
 A lock file beside each, made before and removed after it, is released when its process ends. So a
-folder without a lock is not ours and is never touched, and one whose lock is free was left behind.
+folder without a lock is not ours and is never touched, and one whose lock is free was abandoned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ METADATA = "metadata.json"
 METADATA_VERSION = 1
 MAX_RECORDS, MAX_WORKSPACES = 100, 64
 
-_MAX_SAME_TIME = 1_000
+MAX_SAME_TIME = 1_000
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
 _MAX_ID_CHARS = 40
@@ -131,7 +131,7 @@ class Workspace:
                             remove_tree(folder, name)
                             _make(folder, name)
 
-    def new_run_dir(self, *, same_time: int = _MAX_SAME_TIME) -> Path:
+    def new_run_dir(self) -> Path:
         """Make a folder for one run, named by the time, and undo what commands did to our own."""
         self.restore()
         at = datetime.now(UTC)
@@ -139,7 +139,7 @@ class Workspace:
             with self.guard:
                 self._save("last_access")
             with using(self.open("runs")) as runs:
-                for later in range(same_time):
+                for later in range(MAX_SAME_TIME):
                     time = at + timedelta(milliseconds=later)
                     name = f"run_{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03}"
                     if _make(runs, name):
@@ -227,8 +227,8 @@ class Workspaces(AbstractContextManager["Workspaces"]):
     def close(self, *sessions: str) -> None:
         """Remove the workspaces of some sessions, by default of all; `of` makes new ones."""
         with self._guard:
-            found = [self._of.pop(one) for one in sessions or tuple(self._of) if one in self._of]
-        for workspace in found:
+            closed = [self._of.pop(key) for key in sessions or tuple(self._of) if key in self._of]
+        for workspace in closed:
             workspace.close()
 
     def __exit__(self, *_exception: object) -> None:

@@ -1,8 +1,9 @@
-"""Folders for the user alone; imports nothing, since the hook of a host makes one too."""
+"""Folders for the user alone; imports next to nothing, since the hook of a host makes one too."""
 
 from __future__ import annotations
 
 import os
+import stat
 
 
 def make_private(folder: str | os.PathLike[str]) -> None:
@@ -18,3 +19,14 @@ def make_private(folder: str | os.PathLike[str]) -> None:
             raise
         make_private(above)
         make_private(folder)
+
+
+def tighten(folder: str | os.PathLike[str]) -> None:
+    """Close our own folder to others if earlier versions made it, under umask 0, open to all."""
+    try:
+        status = os.lstat(folder)
+        is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+        if is_ours and status.st_mode == stat.S_IFDIR | 0o777:
+            os.chmod(folder, 0o700)  # noqa: PTH101
+    except OSError:
+        return  # it is missing, or its file system knows no modes

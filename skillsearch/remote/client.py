@@ -57,7 +57,7 @@ class MilvusServer:
             )
         user, password = parts.username or "", parts.password or ""
         self.shown = shown(uri)
-        self._secrets = [one for one in (token, *token.split(":", 1)[1:], password) if one]
+        self._secrets = [secret for secret in (token, *token.split(":", 1)[1:], password) if secret]
         self._secrets += [user] if user and not password else []
         self.library = import_pymilvus()
         options = {"uri": uri, "token": token, "timeout": _CONNECT_SECONDS, "dedicated": True}
@@ -79,8 +79,8 @@ class MilvusServer:
         has_it, describe = self._client.has_collection, self._client.describe_alias
         if not self._ask("look for the alias", has_it, alias, timeout=_READ_SECONDS):
             return None
-        found = self._ask("read the alias", describe, alias, timeout=_READ_SECONDS)
-        return str(found["collection_name"])
+        description = self._ask("read the alias", describe, alias, timeout=_READ_SECONDS)
+        return str(description["collection_name"])
 
     def point(self, alias: str, collection: str, *, is_new: bool) -> None:
         """Point an alias to a collection, for every reader at once."""
@@ -161,8 +161,8 @@ class MilvusServer:
         ]
         options = {"ranker": self.library.RRFRanker(), "limit": limit * len(requests)}
         search, wanted = self._client.hybrid_search, list(fields)
-        found = self._read("search", name, search, reqs=requests, output_fields=wanted, **options)
-        return [{"id": hit["id"], **hit["entity"]} for hit in found[0]]
+        results = self._read("search", name, search, reqs=requests, output_fields=wanted, **options)
+        return [{"id": hit["id"], **hit["entity"]} for hit in results[0]]
 
     def _read(
         self, doing: str, name: str, call: Callable[..., Answer], **options: object

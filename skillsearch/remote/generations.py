@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
@@ -87,8 +88,8 @@ class Head:
                 raise ValueError(f"its format is {record['format']!r}, not {FORMAT}")
             totals = {}
             for name in LEXICAL:
-                one = record["totals"][name]
-                totals[name] = FieldTotals(int(one["length"]), float(one["average_idf"]))
+                entry = record["totals"][name]
+                totals[name] = FieldTotals(int(entry["length"]), float(entry["average_idf"]))
             return cls(
                 version=int(row["version"]),
                 settings=IndexSettings.from_dict(record["settings"]),
@@ -153,14 +154,14 @@ def prepare_next(
     return generation, head
 
 
-def are_compatible(one: IndexSettings, other: IndexSettings) -> bool:
+def are_compatible(first: IndexSettings, other: IndexSettings) -> bool:
     """Return whether rows made with either of two settings can share a collection."""
 
     def decisive(some: IndexSettings) -> tuple[object, ...]:
-        channels = ((one.fingerprint, one.dimensions, one.scripts) for one in some.channels)
+        channels = map(attrgetter("fingerprint", "dimensions", "scripts"), some.channels)
         return (some.with_body, some.analysis, *channels)
 
-    return decisive(one) == decisive(other)
+    return decisive(first) == decisive(other)
 
 
 def drop_before(server: MilvusServer, alias: str, number: int) -> None:
@@ -229,8 +230,8 @@ class Claim:
 def _all(server: MilvusServer, alias: str) -> list[Generation]:
     """Return all generations by number, even half made and half dropped ones."""
     names = {f"{name.removesuffix('_terms')}_terms" for name in server.collections()}
-    found = [one for name in names if (one := Generation.of(name, alias))]
-    return sorted(found, key=lambda generation: generation.number)
+    generations = [generation for name in names if (generation := Generation.of(name, alias))]
+    return sorted(generations, key=lambda generation: generation.number)
 
 
 def _drop(server: MilvusServer, generation: Generation) -> None:

@@ -100,7 +100,8 @@ class Indexing:
                 )
             if head is None or not generations.are_compatible(head.settings, settings):
                 generation, head = generations.prepare_next(server, alias, oldest, settings)
-            self.embedders = {one.model: self._load(one.model) for one in settings.channels}
+            models = [channel.model for channel in settings.channels]
+            self.embedders = {model: self._load(model) for model in models}
             writer = RowWriter(claim, generation, head, list(self.embedders.values()))
             states = RowStates(server, generation, head.version, self._book)
             new = self._compare(discovery.files, states)
@@ -110,8 +111,8 @@ class Indexing:
             writer.keep(states.resumed)
             writer.retire([*states.replaced, *removed])
             writer.restore(states.restored)
-            found = (self._roots, len(self._skipped))
-            if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != found:
+            wanted = (self._roots, len(self._skipped))
+            if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != wanted:
                 head = writer.finish(settings, len(self._skipped))
             if current is None or generation != current.generation:
                 server.point(alias, generation.terms, is_new=current is None)
@@ -119,7 +120,7 @@ class Indexing:
         return IndexReport(
             indexed=head.documents,
             embedded=writer.embedded,
-            reused=states.kept + len(states.resumed),
+            reused=states.unchanged + len(states.resumed),
             removed=len(removed),
             skipped=len(self._skipped),
             truncated=writer.truncated,
@@ -136,12 +137,12 @@ class Indexing:
         if len(models) > 1 and languages == "auto" and len(before) < 2:
             sample = files[:: max(1, len(files) // _SAMPLE)]
             skills = filter(None, (read_file(file).skill for file in sample))
-            known = [fluency(one, first.scripts, with_body=with_body) for one in skills]
-            others, expected = sum(one < KNOWN for one in known), not speaks_english()
-            needed = count_needed_by(models, languages, others, len(known), expected=expected)
+            fluencies = [fluency(skill, first.scripts, with_body=with_body) for skill in skills]
+            others, expected = sum(share < KNOWN for share in fluencies), not speaks_english()
+            needed = count_needed_by(models, languages, others, len(fluencies), expected=expected)
             models = models[:needed]
         try:
-            channels = tuple(ChannelSettings.of(one, self._load(one)) for one in models)
+            channels = tuple(ChannelSettings.of(model, self._load(model)) for model in models)
         except (EmbedderError, MissingDependencyError) as exc:
             if languages == "all":
                 raise
@@ -179,17 +180,17 @@ class Indexing:
                 beside = hash_beside(file, data, self._book)
                 places = str(file.path), str(file.root.path)
                 state = state_of(content_hash(data), *places, beside)
-                found = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
-                name = states.name_key(*found)
+                key_and_state = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
+                name = states.name_key(*key_and_state)
                 if name is None:
                     name = name_key(parse_file(file, data, NO_EXAMPLES)[0].name)
                 named[name].append(file)
-                read[file.doc_id] = found
+                read[file.doc_id] = key_and_state
         shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
         skills = [skill for file in shared if (skill := read_file(file, roots=self._paths).skill)]
         documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
         pairs = find_shadowed(DocumentStore.build(documents), self._roots)
-        shadowed = {one.document.doc_id for one in pairs}
+        shadowed = {pair.document.doc_id for pair in pairs}
         new = {}
         for doc_id, (key, state_now) in read.items():
             replaced = states.take(key, state_now, shadowed=doc_id in shadowed)
@@ -200,7 +201,7 @@ class Indexing:
     def _send(
         self, files: Sequence[SkillFile], new: dict[str, tuple[bool, str]], writer: RowWriter
     ) -> None:
-        scripts = [one.scripts for one in self.embedders.values()]
+        scripts = [embedder.scripts for embedder in self.embedders.values()]
         for done, file in enumerate(files, start=1):
             if file.doc_id in new:
                 with self._reporting(file):
@@ -223,7 +224,7 @@ class Indexing:
             self._skipped.append(Diagnostic(exc.code, exc.severity, str(exc), path, exc.line))
 
 
-class _Known(NamedTuple):
+class _HeldRow(NamedTuple):
     """A row of a document; `ends` if an interrupted run was about to end it.
 
     The state of a row whose examples the book has changed is empty.
@@ -247,11 +248,11 @@ class RowStates:
         self, server: MilvusServer, generation: Generation, version: int, book: ExampleBook
     ) -> None:
         """Read all rows, and remove those that ended before the version before the current one."""
-        self._live: dict[bytes, _Known] = {}
-        self._unseen: dict[bytes, _Known] = {}
-        self.kept = 0
-        found: tuple[list[str], ...] = ([], [], [], [])
-        self.resumed, self.replaced, self.restored, self.discarded = found
+        self._live: dict[bytes, _HeldRow] = {}
+        self._unseen: dict[bytes, _HeldRow] = {}
+        self.unchanged = 0
+        lists: tuple[list[str], ...] = ([], [], [], [])
+        self.resumed, self.replaced, self.restored, self.discarded = lists
         dead = []
         named = ("id", "key", "state", "since", "until", "name_key", "shadowed")
         fields = (*named, "skill", "examples")
@@ -259,26 +260,26 @@ class RowStates:
         for row in chain.from_iterable(pages):
             has_same = kept_key(book.known_as(row["skill"])) == row["examples"]
             ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"] * has_same)
-            known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
+            entry = _HeldRow(row["id"], state, ends, row["name_key"], row["shadowed"])
             if row["until"] < version:
                 dead.append(row["id"])
             elif row["since"] > version:
-                self._unseen[bytes.fromhex(row["key"])] = known
+                self._unseen[bytes.fromhex(row["key"])] = entry
             elif row["until"] > version:
-                self._live[bytes.fromhex(row["key"])] = known
+                self._live[bytes.fromhex(row["key"])] = entry
         for ids in batches(dead, _STATE_ROWS):
             server.delete(generation.documents, ids)
 
     def name_key(self, key: bytes, state: bytes) -> int | None:
         """Return the `rows.name_key` of a document in this state; None if no row has it."""
         rows = (self._live.get(key), self._unseen.get(key))
-        return next((one.name_key for one in rows if one and one.state == state), None)
+        return next((row.name_key for row in rows if row and row.state == state), None)
 
     def take(self, key: bytes, state: bytes, *, shadowed: bool) -> str | None:
         """Decide about a document's rows; None if one stays, else the id of a live one or ""."""
         live, unseen = self._live.pop(key, None), self._unseen.pop(key, None)
         if live and (live.state, live.shadowed) == (state, shadowed):
-            self.kept += 1
+            self.unchanged += 1
             self.restored += [live.row] if live.ends else []
             self.discarded += [unseen.row] if unseen else []
             return None
@@ -290,6 +291,6 @@ class RowStates:
         return live.row if live else ""
 
     def take_rest(self) -> list[str]:
-        """Discard the unseen rows that nobody took, and return the ids of such live rows."""
-        self.discarded += [one.row for one in self._unseen.values()]
-        return [one.row for one in self._live.values()]
+        """Discard unseen rows without a document; return the ids of live ones without."""
+        self.discarded += [entry.row for entry in self._unseen.values()]
+        return [entry.row for entry in self._live.values()]

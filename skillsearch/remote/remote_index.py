@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -45,7 +45,15 @@ Read = TypeVar("Read")
 TRIES = 5  # attempts of a reader that writers overtake
 
 
-@public(SearchRequest)
+class Connection(TypedDict, total=False):
+    """Which index of a server is meant, how it is opened, and the device of the models."""
+
+    collection: str
+    token: str | None
+    device: str | None
+
+
+@public(SearchRequest, collection="skillsearch")
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
@@ -67,14 +75,12 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         roots: str | Path | Iterable[str | Path],
         *,
         uri: str,
-        collection: str = "skillsearch",
         model: str = "onnx",
         with_body: bool = True,
         languages: Languages = "auto",
         trust: str | Sequence[str] = (),
-        device: str | None = None,
-        token: str | None = None,
         progress: Progress | None = None,
+        **connection: Unpack[Connection],
     ) -> RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
@@ -85,13 +91,11 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """
         from skillsearch.roots.bundles import local_roots
 
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(given)
-        known = trust_by_root(trust, given)
-        request = IndexRequest(paths, model, with_body, sources, languages, known)
-        return cls.build(
-            request, uri, collection=collection, device=device, token=token, progress=progress
-        )[0]
+        named = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths, sources = local_roots(named)
+        levels = trust_by_root(trust, named)
+        request = IndexRequest(paths, model, with_body, sources, languages, levels)
+        return cls.build(request, uri, progress=progress, **connection)[0]
 
     @classmethod
     def build(
@@ -99,43 +103,38 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         change: IndexRequest | RootChange,
         uri: str,
         *,
-        collection: str = "skillsearch",
-        device: str | None = None,
-        token: str | None = None,
         progress: Progress | None = None,
+        **connection: Unpack[Connection],
     ) -> tuple[RemoteIndex, IndexReport]:
         """Do what `from_roots` does for a request, or a change of what is held; return a report."""
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
 
-        with cls._connecting(uri, collection, token, device) as index:
-            load = partial(load_embedder, device=device)
-            run = Indexing(index._server, collection, change, load, progress=progress)
+        with cls._connecting(uri, **connection) as index:
+            load = partial(load_embedder, device=connection.get("device"))
+            run = Indexing(index._server, index._collection, change, load, progress=progress)
             for root in run.request.roots:
-                note_index(root, f"the collection {collection} in Milvus")
+                note_index(root, f"the collection {index._collection} in Milvus")
             report = run.run()
             index._embedders.renew(run.embedders)
         return index, report
 
     @classmethod
-    def open(
-        cls,
-        uri: str,
-        *,
-        collection: str = "skillsearch",
-        device: str | None = None,
-        token: str | None = None,
-    ) -> RemoteIndex:
+    def open(cls, uri: str, **connection: Unpack[Connection]) -> RemoteIndex:
         """Open an index as `from_roots` does; IndexNotFoundError if there is none to search."""
-        with cls._connecting(uri, collection, token, device) as index:
+        with cls._connecting(uri, **connection) as index:
             index._view()
         return index
 
     @classmethod
     @contextmanager
     def _connecting(
-        cls, uri: str, collection: str, token: str | None, device: str | None
+        cls,
+        uri: str,
+        collection: str = "skillsearch",
+        token: str | None = None,
+        device: str | None = None,
     ) -> Iterator[RemoteIndex]:
         """Provide an index, which any error inside closes."""
         if not COLLECTION.fullmatch(collection):
@@ -207,11 +206,11 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         from skillsearch.skills.parser import parse_skill
 
         def read(view: View) -> Skill | None:
-            found = self._find(name, view)
-            if (data := view.content(found.doc_id)) is None:
+            document = self._find(name, view)
+            if (data := view.content(document.doc_id)) is None:
                 return None
-            path, root = Path(found.path), Path(found.root)
-            return parse_skill(data, doc_id=found.doc_id, path=path, root=root)[0]
+            path, root = Path(document.path), Path(document.root)
+            return parse_skill(data, doc_id=document.doc_id, path=path, root=root)[0]
 
         return self._read(read)
 
@@ -230,18 +229,18 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
 
         It is called again, with a newer version, if it returns None or its collection is gone.
         """
-        place = f"{self._collection!r} in Milvus at {self._server.shown}"
+        described = f"{self._collection!r} in Milvus at {self._server.shown}"
         words = terms(query, language_of(query)) if query else ()
         for _ in range(TRIES):
             try:
                 view = View.open(self._server, self._collection, words)
                 with suppress(CollectionMissingError):
-                    if view and (found := read(view)) is not None:
-                        return found
+                    if view and (answered := read(view)) is not None:
+                        return answered
             except CollectionMissingError as exc:
-                raise self._to_make(f"There is no index {place}") from exc
+                raise self._to_make(f"There is no index {described}") from exc
             except errors.CacheError as exc:
-                raise self._to_make(f"The index {place} cannot be used: {exc}") from exc
+                raise self._to_make(f"The index {described} cannot be used: {exc}") from exc
         raise errors.RemoteError(
             f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
             "try again."
@@ -267,8 +266,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         reading = Reading.of(request.reader, self._readers)
         (result,) = answer([request], index, [form], self._calibration, reading)
         count = len(result.hits)
-        found = self._with_shadowed(result.shown, rows, request, view)
-        return replace(result, hits=found[:count], perhaps=found[count:])
+        hits = self._with_shadowed(result.shown, rows, request, view)
+        return replace(result, hits=hits[:count], perhaps=hits[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:
         """Split a query into terms and embed it for the channels."""
@@ -302,21 +301,21 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         left_out = [number for number in numbers if number is not None]
         if not request.include_hidden:
             left_out += np.flatnonzero(store.hidden).tolist()
-        found, gone = [], np.array(left_out, np.int64)
+        completed, gone = [], np.array(left_out, np.int64)
         for hit in hits:
             number = store.number_of(hit.doc_id)
             family = hit.family if number is None else family_of(store, number, gone)
-            found.append(hit.with_family(family))
-        return tuple(found)
+            completed.append(hit.with_family(family))
+        return tuple(completed)
 
     def _find(self, name: str, view: View) -> Document:
         names = [name]
         with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])
-        doc_ids = [one for one in names if ":" in one]
-        names += [*(one.partition(":")[2] for one in doc_ids), *(freely(one)[2] for one in names)]
-        found = map(document_of, view.named(names, doc_ids))
-        documents = sorted(found, key=lambda document: document.doc_id)
+        doc_ids = [key for key in names if ":" in key]
+        names += [*(key.partition(":")[2] for key in doc_ids), *(freely(key)[2] for key in names)]
+        rows = view.named(names, doc_ids)
+        documents = sorted(map(document_of, rows), key=lambda document: document.doc_id)
         try:
             roots = view.head.settings.root_paths
             return find_by_name(name, DocumentStore.build(documents), roots, suggest=False)

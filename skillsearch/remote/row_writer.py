@@ -58,7 +58,7 @@ class RowWriter:
     def add(self, addition: Addition) -> None:
         """Queue a skill; full batches are sent as `send` does."""
         self._waiting.append(addition)
-        size = sum(len(one.data) for one in self._waiting)
+        size = sum(len(addition.data) for addition in self._waiting)
         if len(self._waiting) >= BATCH_SKILLS or size >= BATCH_BYTES:
             self.send()
 
@@ -68,7 +68,7 @@ class RowWriter:
         vectors, since = self._vectors(), self._head.version + 1
         with_body = self._head.settings.with_body
         rows = [
-            packed.row_of(one, vectors, since=since, with_body=with_body) for one in self._waiting
+            packed.row_of(new, vectors, since=since, with_body=with_body) for new in self._waiting
         ]
         self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
@@ -137,24 +137,24 @@ class RowWriter:
 
     def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
         """Return the queued texts' vectors by channel and key, reusing vectors of replaced rows."""
-        known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
+        cache: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
         with_body = self._head.settings.with_body
-        dense = packed.dense_fields(len(known), with_body=with_body)
-        replaced = [one.replaces for one in self._waiting if one.replaces]
+        dense = packed.dense_fields(len(cache), with_body=with_body)
+        replaced = [addition.replaces for addition in self._waiting if addition.replaces]
         for row in self._read(replaced, ["record", *itertools.chain(*dense)]):
             document = packed.document_of(row)
             for channel, name, key in packed.dense_keys(document, with_body=with_body):
-                known[channel][key] = np.array(row[name], np.float32)
-        for channel, (embedder, vectors) in enumerate(zip(self._embedders, known, strict=True)):
+                cache[channel][key] = np.array(row[name], np.float32)
+        for channel, (embedder, vectors) in enumerate(zip(self._embedders, cache, strict=True)):
             texts: dict[bytes, str] = {}
-            for one in self._waiting:
-                texts |= one.texts.by_key(channel)
+            for addition in self._waiting:
+                texts |= addition.texts.by_key(channel)
             missing = [key for key in texts if key not in vectors]
             for result in embedder.embed_stream([texts[key] for key in missing]):
                 vectors[missing[result.position]] = result.vector
                 self.truncated += result.truncated
                 self.embedded += 1
-        return known
+        return cache
 
     def _write_terms(self) -> Histograms:
         """Write terms and histograms of the next version, and return these, or raise CacheError."""
@@ -186,13 +186,13 @@ class RowWriter:
         version, fields = self._head.version, ["id", *packed.FREQUENCIES]
         condition = f"kind == {packed.TERM} and version > {version}"
         pages = self._server.iterate(self._generation.terms, condition, fields, _TERM_ROWS)
-        found = [row for page in list(pages) for row in page]
-        is_ours = np.isin(np.array([int(row["id"], 16) for row in found], np.uint64), hashes)
-        for some in batches(itertools.compress(found, ~is_ours), _TERM_ROWS):
-            known = [(row["id"], _known_frequencies(row, version)) for row in some]
-            restored = [packed.term_row(key, version, now, now) for key, now in known]
+        changed_rows = [row for page in list(pages) for row in page]
+        is_ours = np.isin(np.array([int(row["id"], 16) for row in changed_rows], np.uint64), hashes)
+        for some in batches(itertools.compress(changed_rows, ~is_ours), _TERM_ROWS):
+            frequencies = [(row["id"], _known_frequencies(row, version)) for row in some]
+            restored = [packed.term_row(key, version, now, now) for key, now in frequencies]
             self._server.upsert(self._generation.terms, restored)
-        return bool(found)
+        return bool(changed_rows)
 
     def _forget_old(self) -> None:
         """Remove the histograms and terms that only versions before the last one need."""
@@ -233,16 +233,16 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
             pages = server.iterate(generation.documents, condition, ["id"], _DELETE_ROWS)
             for page in list(pages):
                 act([row["id"] for row in page])
-        found: list[str] = []
+        ids: list[str] = []
         for keys in batches(sorted(set(map(packed.key_of, doc_ids))), _DELETE_ROWS):
             wanted = ", ".join(f'"{key}"' for key in keys)
             condition = f"key in [{wanted}] and {head.condition}"
             rows = server.query(generation.documents, condition, ["id"], len(keys))
-            found += [row["id"] for row in rows]
-        if found:
-            writer.retire(found)
+            ids += [row["id"] for row in rows]
+        if ids:
+            writer.retire(ids)
             writer.finish(head.settings, head.skipped)
-        return len(found)
+        return len(ids)
 
 
 class TermTallies:
@@ -283,12 +283,12 @@ class Histograms:
         """Change frequencies, both of shape (terms, 2); raise `CacheError` if any gets negative."""
         if (after < 0).any():
             raise CacheError("the collection counts fewer documents of a term than it holds")
-        for place, field in enumerate(LEXICAL):
+        for column, field in enumerate(LEXICAL):
             counts = self._counts[field]
-            counts.update(after[:, place].tolist())
-            counts.subtract(before[:, place].tolist())
-            kept = {number: terms for number, terms in counts.items() if number and terms}
-            self._counts[field] = Counter(kept)
+            counts.update(after[:, column].tolist())
+            counts.subtract(before[:, column].tolist())
+            nonzero = {number: terms for number, terms in counts.items() if number and terms}
+            self._counts[field] = Counter(nonzero)
 
     def average_idf(self, field: str, documents: int) -> float:
         """Return BM25Okapi's mean idf over the distinct terms of a field."""

@@ -181,7 +181,7 @@ class CountedTerms(NamedTuple):
         counters = Counter(metadata_terms), Counter(full_terms)
         terms = {term_hash(term): term for counter in counters for term in counter}
         hashes = sorted(terms)
-        counts = [[min(one[terms[key]], _MAX_FREQUENCY) for key in hashes] for one in counters]
+        counts = [[min(tally[terms[key]], _MAX_FREQUENCY) for key in hashes] for tally in counters]
         lengths = (sum(counts[0]), sum(counts[1]))
         return cls(np.array(hashes, np.uint64), np.array(counts, np.uint16), lengths)
 
@@ -228,7 +228,7 @@ def state_of(content_hash: str, path: str, root: str, beside: str = "") -> str:
 
 def kept_key(examples: Iterable[Example]) -> str:
     """Return a digest of those examples that a skill does not bring itself."""
-    return key_of(json.dumps([one for one in examples if one.source != "skill"]))
+    return key_of(json.dumps([example for example in examples if example.source != "skill"]))
 
 
 class Addition(NamedTuple):

@@ -53,7 +53,7 @@ class View:
 
     @classmethod
     def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
-        """Read the current version; None if a writer was two versions ahead by then: try again.
+        """Read the current version; None if it was garbage-collected: retry.
 
         Raises CollectionMissingError without an index of this name, CacheError for an unusable one.
         """
@@ -67,10 +67,10 @@ class View:
             raise CacheError("it was made by another version of skillsearch")
         frequencies: dict[int, tuple[int, int]] = {}
         for term, key in zip(hashes, ids[1:], strict=True):
-            found = frequencies_at(rows.get(key), head.version)
-            if found is None:
+            pair = frequencies_at(rows.get(key), head.version)
+            if pair is None:
                 return None
-            frequencies[term] = found
+            frequencies[term] = pair
         return cls(server, Generation(alias, head.number), head, frequencies)
 
     @property
@@ -108,12 +108,12 @@ class View:
             vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
             dense.append(DenseChannel((DenseFields(vectors),)))
         store = _CandidateStore(documents, self.head, [row["shadowed"] for row in rows])
-        limits = [one.likeness for one in settings.channels]
+        limits = [channel.likeness for channel in settings.channels]
         likeness = Likeness(store, dense, limits, settings.aliases)
         store.families = find_families(likeness, store.shadowed)
         corpus = Corpus(
             store,
-            tuple(self._field(place, counted) for place in range(1 + settings.with_body)),
+            tuple(self._field(field, counted) for field in range(1 + settings.with_body)),
             tuple(dense),
             (_chunk_index(documents, rows, settings.channels[0].dimensions),),
         )
@@ -167,9 +167,9 @@ class View:
         """Return the metric and the query of each vector field."""
         with_body = self.head.settings.with_body
         queries: dict[str, tuple[str, object]] = {}
-        for place, name in enumerate(packed.LEXICAL[: 1 + with_body]):
-            known = {term: self.frequencies[term][place] for term in map(term_hash, form.counts)}
-            rarest = sorted(filter(known.get, known), key=known.__getitem__)
+        for field, name in enumerate(packed.LEXICAL[: 1 + with_body]):
+            held = {term: self.frequencies[term][field] for term in map(term_hash, form.counts)}
+            rarest = sorted(filter(held.get, held), key=held.__getitem__)
             if text := " ".join(map(packed.token, rarest[:QUERY_TERMS])):
                 queries[f"sparse_{name}"] = ("BM25", text)
         dense = packed.dense_fields(len(form.views), with_body=with_body)
@@ -178,23 +178,25 @@ class View:
                 queries.update((name, ("IP", view.vector)) for name in names)
         return queries
 
-    def _field(self, place: int, counted: Sequence[packed.CountedTerms]) -> LexicalField:
+    def _field(self, field: int, counted: Sequence[packed.CountedTerms]) -> LexicalField:
         """Make a lexical field of the query's terms, with the statistics of all documents."""
-        statistics = self.head.statistics(packed.LEXICAL[place])
+        statistics = self.head.statistics(packed.LEXICAL[field])
         terms = np.array(sorted(self.frequencies), np.uint64)
-        hashes = np.concatenate([np.zeros(0, np.uint64), *(one.hashes for one in counted)])
-        columns = [one.frequencies[place] for one in counted]
+        hashes = np.concatenate(
+            [np.zeros(0, np.uint64), *(document.hashes for document in counted)]
+        )
+        columns = [document.frequencies[field] for document in counted]
         counts = np.concatenate([np.zeros(0, np.uint16), *columns])
-        numbers = np.repeat(np.arange(len(counted), dtype=np.int32), [len(one) for one in columns])
-        kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
-        kept = kept[np.argsort(hashes[kept], kind="stable")]
-        rows, starts = np.unique(hashes[kept], return_index=True)
-        documents, occurrences = numbers[kept], counts[kept]
-        lengths = np.array([one.lengths[place] for one in counted], np.int32)
+        numbers = np.repeat(np.arange(len(counted), dtype=np.int32), list(map(len, columns)))
+        positions = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
+        positions = positions[np.argsort(hashes[positions], kind="stable")]
+        rows, starts = np.unique(hashes[positions], return_index=True)
+        documents, occurrences = numbers[positions], counts[positions]
+        lengths = np.array([document.lengths[field] for document in counted], np.int32)
         added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
         segment = LexicalSegment(
             hashes=rows,
-            starts=np.append(starts, len(kept)).astype(np.int64),
+            starts=np.append(starts, len(positions)).astype(np.int64),
             documents=documents,
             frequencies=occurrences,
             peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
@@ -202,7 +204,7 @@ class View:
             statistics=np.array([statistics.mean_length, statistics.average_idf]),
         )
         shown = segment.document_frequencies(segment.rows(terms))
-        everywhere = np.array([self.frequencies[term][place] for term in terms.tolist()], np.int64)
+        everywhere = np.array([self.frequencies[term][field] for term in terms.tolist()], np.int64)
         return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
 
 

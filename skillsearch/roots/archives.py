@@ -2,7 +2,7 @@
 
 Headers are never trusted: sizes are counted as bytes arrive, and compressed data is expanded in
 bounded pieces. A member that cannot be written as it is, such as a link or a path that leads
-elsewhere, is left out and told; what costs too much, or may mean two things, refuses the archive.
+elsewhere, is left out and reported; what costs too much or is ambiguous refuses the archive.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def extract(
 ) -> tuple[str, ...]:
     """Unpack an archive into a new folder, which is removed again if that fails.
 
-    Return what is to be told of each member that was left out.
+    Return a line about each member that was left out.
 
     The parent of `into` must be ours alone; `name` names the archive in messages. Files keep their
     permissions within ``rwxr-xr-x``, but neither set-user-id nor their times. An archive that is
@@ -236,24 +236,8 @@ def _tar_content(stream: _TarStream, size: int) -> Iterator[bytes]:
         raise EOFError("a file is truncated")
 
 
-class _GzipDecompressor:
-    """zlib for gzip, with the interface of `bz2` and `lzma`."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-        self.needs_input = True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        out = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-        self.needs_input = not self._inner.unconsumed_tail and len(out) < max_length
-        return out
-
-
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "gz": _GzipDecompressor,
+    "gz": lambda: zlib.decompressobj(wbits=31),
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
 }
@@ -266,10 +250,10 @@ def _decompressed(file: BinaryIO, kind: str) -> Iterator[bytes]:
         stream = _DECOMPRESSORS[kind]()
         while not stream.eof:
             out = stream.decompress(data, _BLOCK)
-            data = b""
+            data = getattr(stream, "unconsumed_tail", b"")  # of zlib; the others keep it
             if out:
                 yield out
-            if stream.needs_input and not stream.eof and not (data := file.read(_BLOCK)):
+            elif not (data or stream.eof or (data := file.read(_BLOCK))):
                 raise EOFError("the file ends too early")
         data = stream.unused_data
         while data and not (data := data.lstrip(b"\0")):  # files may be padded
@@ -324,7 +308,7 @@ class _TarStream:
 
 
 def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> tuple[str, ...]:
-    """Write members below an empty folder that nobody else uses; tell which were left out.
+    """Write members below an empty folder that only we use; report those that were left out.
 
     `RefusedMemberError` if all must be refused, or nothing is left.
     """
@@ -335,12 +319,8 @@ def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -
         for entries, member in enumerate(members, start=1):
             is_beyond = max(entries, len(made)) > limits.members
             refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
-            parts: tuple[str, ...] = ()
-            fault = member.fault
-            try:
-                parts = plain_parts(member.name)
-            except RefusedMemberError as exc:
-                fault = fault or exc.reason
+            parts = tuple(part for part in member.name.split("/") if part not in {"", "."})
+            fault = member.fault or name_fault(member.name)
             fault = fault or ("" if parts or member.is_folder else "names no file")
             if fault := fault or _reserve(made, parts, member):
                 left_out.append((member.name, fault))
@@ -394,8 +374,8 @@ def _write(
     return size
 
 
-def plain_parts(name: str) -> tuple[str, ...]:
-    """Split the name of a member, without empty parts and ``.``, unless it could lead elsewhere."""
+def name_fault(name: str) -> str:
+    """Return why no file may have the name of a member, as it could lead elsewhere, or nothing."""
     parts = name.split("/")
     sizes = [len(part.encode("utf-8", "replace")) for part in parts]
     refusals = {
@@ -407,8 +387,7 @@ def plain_parts(name: str) -> tuple[str, ...]:
         f"is more than {MAX_PARTS} folders deep": len(parts) > MAX_PARTS,
         f"has a part of more than {MAX_PART_BYTES} bytes": max(sizes) > MAX_PART_BYTES,
     }
-    refuse_if(name, refusals)
-    return tuple(part for part in parts if part not in {"", "."})
+    return first_of(refusals)
 
 
 def first_of(refusals: Mapping[str, object]) -> str:

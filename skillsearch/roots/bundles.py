@@ -31,6 +31,7 @@ from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import listed
 from skillsearch.types import FileStat
 
+LOCK_SECONDS = 300.0
 _MAX_TOLD = 5
 _TEMPORARY = ".temporary-"
 _NEW, _OLD, _OLD_READY = "new", "old", "old.json"
@@ -49,22 +50,22 @@ def local_root(root: str | Path) -> Path:
     gone, and must be what it was. A plain folder is returned as it is, even if it does not exist.
     """
     source = sources.source_of(root)
-    place = sources.place_of(source)
+    unpacked = sources.place_of(source)
     if sources.is_bundle(source):
         locked_source = lock.known_sources().get(source)
         if not locked_source:
-            update(source, place)
-        elif _intact(source, place) is None:
-            update(source, place, agree=partial(_require_same, locked_source), only_mend=True)
-    return place
+            update(source, unpacked)
+        elif _intact(source, unpacked) is None:
+            update(source, unpacked, agree=partial(_require_same, locked_source), only_mend=True)
+    return unpacked
 
 
-def _require_same(known: lock.LockedSource, _old: Path | None, new: Path) -> bool:
-    if content_digest(new) != known.digest:
-        again = f"skillsearch update {shlex.quote(known.given)}"
+def _require_same(locked_source: lock.LockedSource, _old: Path | None, new: Path) -> bool:
+    if content_digest(new) != locked_source.digest:
+        again = f"skillsearch update {shlex.quote(locked_source.given)}"
         raise RootError(
-            f"{sources.shown(known.source)} is not what was added on {known.date}: its digest is "
-            f"another. To see what changed and take it: {again}"
+            f"{sources.shown(locked_source.source)} is not what was added on "
+            f"{locked_source.date}: its digest is another. To see what changed and take it: {again}"
         )
     return True
 
@@ -84,11 +85,10 @@ If nothing has changed, it is that folder: whether it may stay."""
 
 def update(
     source: str,
-    place: Path,
+    unpacked: Path,
     *,
     agree: Agree | None = None,
     only_mend: bool = False,
-    lock_seconds: float = 300.0,
 ) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
 
@@ -102,37 +102,37 @@ def update(
 
         check_url(source.removeprefix(sources.SKILL_SERVER))
     try:
-        make_private(place.parent)
-        with locked(place.parent / "lock", lock_seconds):
-            for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
-                _settle(left, place)
+        make_private(unpacked.parent)
+        with locked(unpacked.parent / "lock", LOCK_SECONDS):
+            for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+                _settle(left, unpacked)
                 shutil.rmtree(left)
-            if only_mend and _intact(source, place):
+            if only_mend and _intact(source, unpacked):
                 return
-            with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=place.parent) as work:
+            with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:
                 try:
-                    _renew(source, place, name, Path(work), agree)
+                    _renew(source, unpacked, name, Path(work), agree)
                 finally:
-                    _settle(Path(work), place)
+                    _settle(Path(work), unpacked)
     except TimeoutError as exc:
         raise RootError(
-            f"{name}: another process has been unpacking it for {lock_seconds:g} s; stop that "
+            f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
             "process, or try again later."
         ) from exc
     except OSError as exc:
         raise RootError(
-            f"{name} cannot be unpacked below {place.parent}: {exc.strerror or exc}. Fix that, or "
-            "unpack it yourself and name the folder."
+            f"{name} cannot be unpacked below {unpacked.parent}: {exc.strerror or exc}. "
+            "Fix that, or unpack it yourself and name the folder."
         ) from exc
 
 
-def _intact(source: str, place: Path) -> sources.Downloaded | None:
+def _intact(source: str, unpacked: Path) -> sources.Downloaded | None:
     """Return the record of a folder that is as it was unpacked."""
     with suppress(OSError, TypeError, KeyError):
-        values = sources.read_ready(place.parent)
-        found = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
-        if (found.source, found.content) == (source, _digest(place, place)):
-            return found
+        values = sources.read_ready(unpacked.parent)
+        record = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
+        if (record.source, record.content) == (source, _digest(unpacked, unpacked)):
+            return record
     return None
 
 
@@ -147,11 +147,11 @@ def content_digest(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _renew(source: str, place: Path, name: str, work: Path, agree: Agree | None) -> None:
+def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | None) -> None:
     """Unpack what a source is now, unless that was unpacked before."""
     from skillsearch.roots.downloads import UnreachableError
 
-    ready = _intact(source, place)
+    ready = _intact(source, unpacked)
     try:
         new = _fetch(source, name, work, ready)
     except UnreachableError as exc:
@@ -162,31 +162,31 @@ def _renew(source: str, place: Path, name: str, work: Path, agree: Agree | None)
     is_same = new is None or (ready is not None and ready.sha256 == new.sha256)
     if not is_same and not (work / _NEW).exists():
         _unpack(work / "download", work / _NEW, source, name)
-    folder = place if is_same else work / _NEW
-    if (agree and not agree(place if place.exists() else None, folder)) or new is None:
+    folder = unpacked if is_same else work / _NEW
+    if (agree and not agree(unpacked if unpacked.exists() else None, folder)) or new is None:
         return
-    record = asdict(replace(new, source=source, content=_digest(folder, place)))
+    record = asdict(replace(new, source=source, content=_digest(folder, unpacked)))
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
-    ready_file = place.parent / sources.READY
+    ready_file = unpacked.parent / sources.READY
     if not is_same:
-        for old, kept in ((ready_file, _OLD_READY), (place, _OLD)):
+        for old, aside in ((ready_file, _OLD_READY), (unpacked, _OLD)):
             if old.exists():
-                old.rename(work / kept)
-        folder.rename(place)
+                old.rename(work / aside)
+        folder.rename(unpacked)
     (work / sources.READY).replace(ready_file)
 
 
-def _settle(work: Path, place: Path) -> None:
+def _settle(work: Path, unpacked: Path) -> None:
     """Bring back the old folder if the new one has not taken its place, else complete that.
 
     It can itself be killed between any two steps.
     """
-    ready_file = place.parent / sources.READY
-    if (work / _NEW).exists() or not place.exists():
+    ready_file = unpacked.parent / sources.READY
+    if (work / _NEW).exists() or not unpacked.exists():
         (work / sources.READY).unlink(missing_ok=True)
-        for kept, old in ((_OLD, place), (_OLD_READY, ready_file)):
-            if (work / kept).exists():
-                (work / kept).rename(old)
+        for aside, old in ((_OLD, unpacked), (_OLD_READY, ready_file)):
+            if (work / aside).exists():
+                (work / aside).rename(old)
     elif (work / sources.READY).exists():
         (work / sources.READY).replace(ready_file)
 
@@ -208,7 +208,7 @@ def _fetch(
     archive = work / "download"
     if is_url(source):
         with archive.open("xb") as file:
-            return fetch(source, file, known=ready)
+            return fetch(source, file, cached=ready)
     if not Path(source).is_file():
         raise RootError(f"{name}: no such archive; correct the path.")
     archive.symlink_to(source)
@@ -243,26 +243,26 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
     wanted = sources.folder_in(source)
     whole = folder.with_name("whole") if wanted else folder
     if left_out := extract(file.resolve(), whole, name=name):
-        told = listed((f"the member {one}" for one in left_out), _MAX_TOLD)
-        logger.warning("Left out of %s: %s", name, told)
+        members = listed((f"the member {member}" for member in left_out), _MAX_TOLD)
+        logger.warning("Left out of %s: %s", name, members)
     if wanted:
         tops = [path for path in whole.iterdir() if path.is_dir()]
         base = tops[0] if len(tops) == 1 else whole
-        found = base.joinpath(*wanted)
-        if not found.is_dir() or found.is_symlink():
+        inner = base.joinpath(*wanted)
+        if not inner.is_dir() or inner.is_symlink():
             raise RootError(f"{name} has no folder {printable('/'.join(wanted))!r}; correct it.")
-        found.rename(folder)
+        inner.rename(folder)
 
 
-def _digest(folder: Path, place: Path) -> str:
+def _digest(folder: Path, root: Path) -> str:
     """Return a digest of names, sizes, times and permissions below a folder; opens no file.
 
-    It is that of the folder once it lies at its `place`.
+    Paths count as they will be once the folder is at `root`.
     """
     digest = hashlib.sha256()
     for path, names, files in os.walk(folder):
         names.sort()
-        there = f"{place}{path.removeprefix(str(folder))}"
+        there = f"{root}{path.removeprefix(str(folder))}"
         for name in (*names, *sorted(files)):
             status = Path(path, name).lstat()
             size_and_time = (status.st_size, status.st_mtime_ns) if name not in names else ()

@@ -25,6 +25,7 @@ from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
 MAX_URL_CHARS = 4096
+READ_SECONDS = 15.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _READ = 1 << 16
 _VALIDATOR = re.compile(r"[\x21-\x7e ]{1,512}")
@@ -41,28 +42,27 @@ def fetch(
     url: str,
     into: BinaryIO,
     *,
-    known: Downloaded | None = None,
+    cached: Downloaded | None = None,
     max_bytes: int = 64 << 20,
     seconds: float = 60.0,
-    read_seconds: float = 15.0,
     around: str = "",
 ) -> Downloaded | None:
     """Download a file in some `seconds`; None if the server says that it is still the known one.
 
-    Whoever is named, by the URL or by what a server says `around` it, may lie on the local network;
-    where a server out there sends us may not. A server that fails raises `UnreachableError`; an
+    The host of the URL, or of the URL `around` it that named it, may be on the local network; a
+    host that another server redirects to may not. A server that fails raises `UnreachableError`; an
     unusable URL or too large a file `RootError`.
     """
     headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
     headers["User-Agent"] = f"skillsearch/{__version__}"
-    headers |= known.condition if known else {}
+    headers |= cached.condition if cached else {}
     proxies = urllib.request.getproxies().values()
-    named = {urlsplit(one).hostname or "" for one in (around or url, *proxies)}
+    named = {urlsplit(address).hostname or "" for address in (around or url, *proxies)}
     with (
         _Deadline(url, seconds, named) as deadline,
-        follow(_opener(deadline), url, headers, read_seconds) as response,
+        follow(_opener(deadline), url, headers, READ_SECONDS) as response,
     ):
-        if response.status == http.client.NOT_MODIFIED and known:
+        if response.status == http.client.NOT_MODIFIED and cached:
             return None
         _check_status(url, response.status)
         digest, size = hashlib.sha256(), 0
@@ -77,7 +77,7 @@ def fetch(
             raise http.client.IncompleteRead(b"", response.length)
         # To be sent back later, unless missing or odd.
         validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
-        etag, modified = (one if _VALIDATOR.fullmatch(one) else "" for one in validators)
+        etag, modified = (value if _VALIDATOR.fullmatch(value) else "" for value in validators)
         return Downloaded(digest.hexdigest(), etag, modified)
 
 

@@ -54,7 +54,7 @@ def read_lock() -> dict[str, LockedSource]:
         if record["version"] != VERSION:
             raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
         names = [field.name for field in fields(LockedSource)]
-        found = [LockedSource(*(str(entry[name]) for name in names)) for entry in record["sources"]]
+        rows = [LockedSource(*(str(row[name]) for name in names)) for row in record["sources"]]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
@@ -62,7 +62,7 @@ def read_lock() -> dict[str, LockedSource]:
             f"The lock file {path} cannot be read: {exc}. Bring back a copy, or move it away and "
             "add the sources again."
         ) from exc
-    return {entry.source: entry for entry in found}
+    return {entry.source: entry for entry in rows}
 
 
 def known_sources() -> Mapping[str, LockedSource]:

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 def fetch_served(url: str, folder: Path) -> Downloaded:
     """Read the skills of a server into a new folder, each below the path that it has there.
 
-    A RootError if what is read is not what the server says of it, or it serves no skills.
+    RootError if a file does not have the digest that the server states, or without any skills.
     """
     require_installed("mcp", "A server of skills", "mcp")
     import anyio
@@ -48,7 +48,7 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     bound = _Bound(url)
     try:
         files = anyio.run(_read_all, url, bound)
-    except Exception as exc:  # groups of errors of whatever the library uses
+    except Exception as exc:  # the library raises groups of many kinds of errors
         cause = bound.error or _cause(exc)
         if isinstance(cause, RootError):
             raise cause from exc
@@ -58,9 +58,9 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     digest = hashlib.sha256()
     folder.mkdir()
     for parts, data in sorted(files.items()):
-        place = folder.joinpath(*parts)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
         digest.update("/".join(parts).encode() + b"\0" + hashlib.sha256(data).digest())
     return Downloaded(digest.hexdigest())
 
@@ -147,8 +147,8 @@ async def _list_skills(client: Client, url: str) -> list[Any]:
     cursor: str | None = ""
     while cursor is not None and len(skills) < MAX_SKILLS:
         params = {"cursor": cursor} if cursor else {}
-        asked = mt.Request[dict[str, Any], str](method="skills/list", params=params)
-        page = (await client.session.send_request(asked, Page)).model_dump()
+        request = mt.Request[dict[str, Any], str](method="skills/list", params=params)
+        page = (await client.session.send_request(request, Page)).model_dump()
         skills += page["skills"]
         cursor = page.get("nextCursor") if page["skills"] else None
     if len(skills) > MAX_SKILLS or cursor:

@@ -155,8 +155,8 @@ def archive_url(name: str) -> str:
     That is ``OWNER/REPO``, maybe with ``@REF`` and a folder; what git can clone; or a page of a
     forge. A URL of a file there stays as it is.
     """
-    if found := _FORGE.fullmatch(name):
-        return _archive_behind(found)
+    if match := _FORGE.fullmatch(name):
+        return _archive_behind(match)
     if short := _SHORT.fullmatch(name):
         path = short["path"] or short["name"]
         return _archive(short["host"] or "github.com", path, short["ref"], short["folder"])
@@ -168,10 +168,10 @@ def _archive_behind(url: re.Match[str]) -> str:
     parts = (_IN_GITLAB if "gitlab" in host else _IN_FORGE).fullmatch(unquote(url["path"]))
     name, *pages = parts.groups() if parts else [""]
     rest = next(filter(None, pages), "")
-    found, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
-    if found and (page or not rest):
+    repo, page = _REPOSITORY.fullmatch(name), _PAGE.fullmatch(rest)
+    if repo and (page or not rest):
         folder = unquote(url[0].partition(_FOLDER)[2]) or (page["folder"] if page else "")
-        return _archive(host, found["name"], page["ref"] if page else found["ref"], folder)
+        return _archive(host, repo["name"], page["ref"] if page else repo["ref"], folder)
     return "" if scheme.lower().startswith("http") else f"https://{url[0].removeprefix(scheme)}"
 
 
@@ -189,7 +189,7 @@ def added_source(text: str) -> str:
     That is a folder or an archive that is there; a repository as for `archive_url`; the URL of an
     archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.
     """
-    if Path(text).expanduser().exists():
+    if not is_url(text) and Path(source_of(text)).exists():
         return plain_source(text)
     if url := archive_url(text):
         return source_of(url)

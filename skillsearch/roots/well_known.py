@@ -44,7 +44,7 @@ class Offer(NamedTuple):
 def fetch_skills(index: str, folder: Path) -> Downloaded:
     """Download the skills of an index into a new folder, one below each name.
 
-    A RootError if the index or one of the skills is not what it says; nothing is to be used then.
+    RootError if the index is unusable or a skill has another digest; nothing is usable then.
     """
     until = time.monotonic() + SECONDS
     data = _download(index, MAX_INDEX_BYTES, until, index)
@@ -54,21 +54,21 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
     for offer in offers:
         content = _download(offer.url, min(left, 64 << 20), until, index)
         left -= len(content)
-        found = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        if found != offer.digest:
+        actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if actual != offer.digest:
             raise RootError(
-                f"{shown(offer.url)} has the digest {found}, where its index says {offer.digest}: "
+                f"{shown(offer.url)} has the digest {actual}, where its index says {offer.digest}: "
                 "it was changed on the way, or the index is old. Nothing was added."
             )
         _write(offer, content, folder)
-        digest.update(f"{offer.name}\0{found}\n".encode())
+        digest.update(f"{offer.name}\0{actual}\n".encode())
     return Downloaded(digest.hexdigest())
 
 
 def read_index(data: bytes, url: str) -> list[Offer]:
-    """Return what an index offers that can be used; what cannot is told in the log.
+    """Return the usable offers of an index; the rest is logged.
 
-    A RootError if it is no index of a version that is known, or offers nothing.
+    RootError if the index has an unknown version or offers nothing.
     """
     try:
         record = json.loads(data)
@@ -129,16 +129,16 @@ def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
 
 
 def _write(offer: Offer, content: bytes, folder: Path) -> None:
-    place = folder / offer.name
+    skill_folder = folder / offer.name
     if offer.kind == "skill-md":
         if len(content) > MAX_SKILL_MD:
             raise RootError(f"{shown(offer.url)} is larger than a SKILL.md may be.")
-        place.mkdir()
-        (place / "SKILL.md").write_bytes(content)
+        skill_folder.mkdir()
+        (skill_folder / "SKILL.md").write_bytes(content)
         return
     from skillsearch.roots.archives import extract
 
     packed = folder / f"{offer.name}.packed"
     packed.write_bytes(content)
-    extract(packed, place, name=shown(offer.url))
+    extract(packed, skill_folder, name=shown(offer.url))
     packed.unlink()

@@ -17,8 +17,8 @@ import pytest
 import skillsearch
 from skillsearch.cli.run import read_stdin
 from skillsearch.cli.run_results import find_hints, keep_files
-from skillsearch.execution.executors import executor_statuses
-from skillsearch.execution.types import EXECUTORS, Capabilities, RunRequest, RunResult
+from skillsearch.execution.executors import REGISTRY, executor_statuses
+from skillsearch.execution.types import Capabilities, RunRequest, RunResult
 
 FIBONACCI = """import sys
 a, b = 0, 1
@@ -489,10 +489,10 @@ def test_the_executors_of_this_machine_are_told(cli):
     result = cli("run", "--list-executors")
     assert result.exit_code == 0
     rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert [row[0] for row in rows if row[1] != "not isolated"] == list(EXECUTORS[1:])
+    assert [row[0] for row in rows if row[1] != "not isolated"] == list(REGISTRY)
     assert rows[0][:2] == ["local", "works here"]
     record = json.loads(cli("run", "--list-executors", "--json").stdout)
-    assert [each["name"] for each in record["executors"]] == list(EXECUTORS[1:])
+    assert [each["name"] for each in record["executors"]] == list(REGISTRY)
     told = {row[2] for row in rows if row[:2] == ["local", "not isolated"]}
     assert told == set(record["executors"][0]["not_isolated"])
 

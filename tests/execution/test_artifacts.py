@@ -29,7 +29,6 @@ def folder_of(tmp_path, name):
 
 
 def test_what_is_saved_is_loaded(store):
-    """With its name, version, bytes and type."""
     ref = store.save("reports/a.txt", b"one", "text/plain")
     assert ref == ArtifactRef("reports/a.txt", 0)
     assert store.load("reports/a.txt", 0) == Artifact(ref, b"one", "text/plain")
@@ -53,7 +52,6 @@ def test_another_process_finds_what_was_saved(store, tmp_path):
 
 
 def test_names_are_listed_in_order(store):
-    """Each once, however many versions it has."""
     assert store.list() == ()
     for name in ("b", "a/c", "b", "ä"):
         store.save(name, b"", "text/plain")
@@ -95,7 +93,6 @@ HOSTILE += ["x" * 1025, "\ud800", "a\udcff"]
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_refused(store, tmp_path, name):
-    """By saving, loading and in a reference; nothing is written."""
     with pytest.raises(WorkspaceError, match=r"artifact name .* cannot be used"):
         store.save(name, b"x", "text/plain")
     with pytest.raises(WorkspaceError, match=r"artifact name .* cannot be used"):
@@ -150,7 +147,6 @@ def test_what_is_no_reference_is_refused(ref):
 
 
 def test_a_version_that_is_missing_is_told_with_those_there_are(store):
-    """So that the next call can name one."""
     store.save("a", b"x", "text/plain")
     with pytest.raises(ArtifactNotFoundError, match=r"has no version 7; it has 0\."):
         store.load("a", 7)
@@ -170,7 +166,6 @@ def test_versions_with_gaps_are_named_one_by_one(store, tmp_path):
 
 
 def test_a_name_that_is_missing_is_told_with_those_there_are(store):
-    """If there are many, some of them."""
     with pytest.raises(ArtifactNotFoundError, match=r"'b'. There are: none yet"):
         store.load("b")
     for number in range(12):
@@ -266,7 +261,6 @@ def test_a_damaged_version_is_told_and_never_served(store, tmp_path, damage):
 
 
 def test_foreign_files_in_the_folder_are_no_artifacts(store, tmp_path):
-    """Nor are they versions, or in the way of one."""
     store.save("a", b"x", "text/plain")
     (tmp_path / "data" / "artifacts" / "README").write_bytes(b"")
     (tmp_path / "data" / "artifacts" / ("0" * 64)).mkdir()
@@ -278,14 +272,12 @@ def test_foreign_files_in_the_folder_are_no_artifacts(store, tmp_path):
 
 
 def test_only_the_user_may_read_what_is_kept(store, tmp_path):
-    """Outputs may hold secrets."""
     store.save("a", b"x", "text/plain")
     assert folder_of(tmp_path, "a").stat().st_mode & 0o077 == 0
     assert (folder_of(tmp_path, "a") / "0").stat().st_mode & 0o077 == 0
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
-    """With what to check."""
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(WorkspaceError, match=r"cannot be written to .*check its permissions"):
         FolderArtifacts(tmp_path / "file").save("a", b"x", "text/plain")
@@ -305,7 +297,6 @@ def test_a_save_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
 
 
 def test_savers_at_the_same_time_get_different_versions(store):
-    """Each version holds what its saver gave."""
     got = {}
 
     def save(saver):
@@ -324,7 +315,6 @@ def test_savers_at_the_same_time_get_different_versions(store):
 
 @pytest.mark.slow
 def test_a_saver_that_is_killed_leaves_whole_versions_only(store, tmp_path):
-    """Whatever moment it is killed at."""
     script = (
         "import sys; from pathlib import Path\n"
         "from skillsearch.execution.artifacts import FolderArtifacts\n"

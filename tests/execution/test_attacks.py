@@ -24,7 +24,8 @@ import skillsearch
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.outputs import MAX_ENTRIES
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
@@ -183,7 +184,6 @@ BOMB = """if True:
 
 
 def test_a_fork_bomb_is_ended_or_cannot_grow(make_run, mark):
-    """Which of the two, the result says."""
     result = make_run(processes=32)(python(BOMB, mark))
     is_ended = bool(re.search("It had more than 3[24] processes at once", told(result)))
     assert is_ended or "BlockingIOError" in result.stderr, result
@@ -213,7 +213,6 @@ GRANDCHILDREN = {
 
 @pytest.mark.parametrize("how", GRANDCHILDREN)
 def test_grandchildren_end_when_the_time_is_over(run, mark, how):
-    """Whatever they did to be forgotten."""
     result = run(f"{GRANDCHILDREN[how].format(mark=mark)} sleep {mark}", timeout=0.5)
     assert (result.timed_out, result.exit_code) == (True, 137)
     assert "It timed out after 0.5 s; everything it had started was ended." in result.warnings
@@ -231,7 +230,6 @@ def test_grandchildren_end_with_the_command(run, executor, mark, how):
 
 
 def test_a_writer_that_stays_is_ended_before_its_file_is_collected(run, workspace):
-    """Else the file would be another one than the caller is told of."""
     writer = "(setsid sh -c 'while :; do echo x >> out/log; done' >/dev/null 2>&1 &);"
     result = run(f"{writer} sleep 2", output_files=("out/*",))
     log = workspace() / "out" / "log"
@@ -242,7 +240,6 @@ def test_a_writer_that_stays_is_ended_before_its_file_is_collected(run, workspac
 
 
 def test_a_command_that_kills_its_parent_takes_nothing_with_it(run, executor, mark):
-    """Neither us nor what it started; that it was not watched to its end is told."""
     result = run(f"setsid sleep {mark} & kill -9 $PPID; sleep 0.5; echo alive")
     assert gone(mark)
     is_told = result.exit_code == 137 and "supervisor was killed" in told(result)
@@ -266,7 +263,6 @@ def test_writing_outside_is_stopped_or_admitted(run, executor, outside, command)
 
 @pytest.mark.parametrize("link", ["", "ln -s {} work/link; cd work; "])
 def test_reading_outside_is_stopped_or_admitted(run, executor, outside, link):
-    """By name, and through a link of its own."""
     path = outside / "secret.txt"
     result = run(f"{link.format(path)}cat {'link' if link else path}")
     assert (SECRET in everything(result)) == executor.capabilities().reads_outside
@@ -285,8 +281,8 @@ def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill,
 CALLER = """if True:
     import ctypes, json, os, sys
     from pathlib import Path
-    from skillsearch.execution.executors import LocalExecutor
-    from skillsearch.execution.executors import NamespaceExecutor
+    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.namespace import NamespaceExecutor
     from skillsearch.execution.types import RunRequest
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.execution.workspace import Workspaces
@@ -320,14 +316,12 @@ def run_for(request, base, skill):
     "command", ["env; set", "tr '\\0' '\\n' < /proc/$PPID/environ", "cat /proc/self/environ"]
 )
 def test_a_secret_of_the_callers_environment_is_not_handed_down(run_for, executor, command):
-    """Neither to the command nor to what supervises it."""
     told = run_for(command, env={"SKILL_SECRET": SECRET})
     assert "supervisor" not in told["stderr"]
     assert SECRET not in json.dumps(told)
 
 
 def test_the_callers_own_environment_is_out_of_sight_or_that_is_admitted(run_for, executor):
-    """Who sees a process of the same user can read its environment."""
     look = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^SKILL_SECRET="
     told = run_for(look, env={"SKILL_SECRET": SECRET})
     capabilities = executor.capabilities()
@@ -337,7 +331,6 @@ def test_the_callers_own_environment_is_out_of_sight_or_that_is_admitted(run_for
 
 
 def test_open_files_of_the_caller_are_not_handed_down(run_for, executor, outside):
-    """Also those that it means other programs to have."""
     with (outside / "secret.txt").open() as file:
         told = run_for("ls -l /proc/self/fd /proc/$PPID/fd", pass_fds=[file.fileno()])
     assert "pipe:" in told["stdout"]
@@ -359,7 +352,6 @@ FIND_KEY = """if True:
 
 
 def test_keys_of_the_callers_session_are_not_handed_down(run_for, executor):
-    """No namespace hides them."""
     calls = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine())
     if calls is None:
         pytest.skip("the numbers of the calls are not known")
@@ -461,7 +453,6 @@ CONNECT = """if True:
 def test_a_server_of_this_machine_is_out_of_reach_or_that_is_admitted(
     run, executor, tmp_path, kind
 ):
-    """By every kind of address; whether anything came is asked of the server."""
     family, address = {
         "ipv4": (socket.AF_INET, ("127.0.0.1", 0)),
         "ipv6": (socket.AF_INET6, ("::1", 0)),
@@ -501,7 +492,6 @@ LINKS = {
 
 @pytest.mark.parametrize("how", LINKS)
 def test_a_link_planted_in_out_brings_nothing_and_is_told(run, outside, tmp_path, how):
-    """Not as an output, not as an artifact, and not as an input of the next run."""
     globs = ("out/**", "out/link", "out/link/secret.txt", "out/deep/link/*")
     result = run(
         LINKS[how].format(outside),
@@ -545,7 +535,6 @@ def test_whatever_takes_the_place_of_the_metadata_is_replaced(run, outside, work
 
 @pytest.mark.slow
 def test_a_hundred_thousand_outputs_are_bounded_and_removed(run):
-    """Of the files, as many are read as may be; of the names, not all are looked at."""
     many = "for number in range(100_000): open(f'out/{number}', 'w').close()"
     result = run(python(many), timeout=120, outputs=OutputSpec(("out/**",), inline=True))
     assert len(result.output_files) == 100
@@ -565,7 +554,6 @@ MAKE_NAMES = """if True:
 
 
 def test_hostile_names_are_told_and_mislead_nobody(run):
-    """Each file under its own name; in warnings on one line, with nothing that a terminal obeys."""
     result = run(
         python(MAKE_NAMES, json.dumps(NAMES)), output_files=("out/*",), save_as_artifacts=True
     )
@@ -594,7 +582,6 @@ def cli_run(cli, executor, skill):
 
 
 def test_hostile_names_are_kept_and_printed_safely(cli_run):
-    """By the command line, whose reader is a terminal."""
     names = json.dumps(NAMES)
     result = cli_run("--output", "out/*", "tea", "--", *python(MAKE_NAMES, names))
     assert not set("\x1b\x07\u202e") & set(result.stdout + result.stderr)
@@ -605,7 +592,6 @@ def test_hostile_names_are_kept_and_printed_safely(cli_run):
 
 
 def test_a_file_with_rights_of_its_user_has_none_where_it_is_kept(cli_run):
-    """Nor is it executable there."""
     result = cli_run(
         "--output", "out/*", "tea", "--", "sh", "-c", "echo x > out/t; chmod 6777 out/t"
     )
@@ -614,7 +600,6 @@ def test_a_file_with_rights_of_its_user_has_none_where_it_is_kept(cli_run):
 
 
 def test_a_file_with_rights_of_its_user_is_where_nobody_else_comes(run, base, workspace):
-    """Even if the command opened the workspace to all; a copy of the file has none of them."""
     run("echo x > work/t; chmod 6777 work/t; chmod 777 ../.. ../../work")
     result = run("stat -c %a inputs/t", inputs=(InputSpec("workspace://work/t"),))
     assert result.stdout == "755\n"
@@ -689,7 +674,6 @@ def test_a_cwd_that_climbs_is_not_entered(run, outside, cwd):
 
 @pytest.mark.parametrize("prefix", ["../", "../../outside/", "/etc/", "a/../../"])
 def test_a_prefix_that_climbs_keeps_nothing(run, outside, tmp_path, prefix):
-    """In either way to save; the run itself is not lost."""
     result = run(
         "echo x > out/x",
         output_files=("out/*",),
@@ -716,7 +700,6 @@ def test_a_prefix_that_climbs_keeps_nothing(run, outside, tmp_path, prefix):
     ids=["input", "to", "output_files", "outputs", "env"],
 )
 def test_the_tool_answers_a_climbing_argument_with_an_error(make_runner, skill, outside, arguments):
-    """For the model, with neither a traceback nor a secret."""
     workspace = WorkspaceToolset(SkillLibrary.from_roots(skill.parent), runner=make_runner())
     workspace.session.load("tea")
     asked = {"skill": "tea", "command": "echo ran", **arguments}
@@ -774,7 +757,6 @@ def swapped_for_links(folder, outside):
 
 
 def test_a_file_that_is_swapped_while_it_is_staged_brings_no_other(run, skill, outside):
-    """Only files of the skill are copied; others are left out and reported."""
     with swapped_for_links(skill, outside):
         for _ in range(ROUNDS):
             result = run("cat *.txt cups/*")
@@ -783,7 +765,6 @@ def test_a_file_that_is_swapped_while_it_is_staged_brings_no_other(run, skill, o
 
 
 def test_a_file_that_is_swapped_while_it_is_an_input_brings_no_other(make_run, outside, tmp_path):
-    """Only files in the allowed folder are copied."""
     host = tmp_path / "host"
     run = make_run(host_folders=(host,))
     with swapped_for_links(host, outside):
@@ -797,7 +778,6 @@ def test_a_file_that_is_swapped_while_it_is_an_input_brings_no_other(make_run, o
 
 
 def test_a_file_that_is_swapped_while_it_is_collected_brings_no_other(run, workspace, outside):
-    """By what outlives the run, or by the user."""
     run("true")
     with swapped_for_links(workspace() / "out", outside):
         for _ in range(ROUNDS):
@@ -837,7 +817,6 @@ HOSTILE_ZIPS = {
 
 @pytest.mark.parametrize("how", HOSTILE_ZIPS)
 def test_what_a_hostile_archive_plants_is_not_unpacked(cli, tmp_path, home, how):
-    """What costs too much refuses all of it, so that nothing is run; what leads out is left out."""
     members = {"tea/SKILL.md": "---\nname: tea\ndescription: Tea.\n---\n", **HOSTILE_ZIPS[how]}
     path = _zip(tmp_path / "evil.zip", members)
     result = cli("run", "--root", path, "tea", "--", "echo", PLANTED)
@@ -873,7 +852,6 @@ def test_of_a_tar_files_alone_are_unpacked(cli, tmp_path, home, kind):
 
 @with_one_executor
 def test_a_variable_that_starts_code_is_refused(run):
-    """Before anything runs; the message names it."""
     names = (
         "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT PATH HOME BASH_ENV ENV PYTHONPATH PYTHONSTARTUP"
         " PYTHONHOME PERL5OPT NODE_OPTIONS GIT_SSH_COMMAND PROMPT_COMMAND IFS BASH_FUNC_ls%% a=b"
@@ -919,7 +897,6 @@ done
 
 
 def test_what_an_earlier_command_planted_is_not_started_by_the_next(run):
-    """As profile of a shell, as a program at home, or as what every Python imports."""
     assert run(PLANT_AT_HOME).exit_code == 0
     result = run(
         "bash -lc :; bash -ic : 2>/dev/null; python3 -c 'import json';"
@@ -954,7 +931,6 @@ def test_a_skill_that_a_command_changed_is_the_true_one_in_the_next_run(run, ski
 
 @pytest.mark.parametrize("name", ["work", "out", "runs", "skills", "work/inputs"])
 def test_a_folder_of_the_workspace_that_became_a_link_leads_nowhere(run, skill, outside, name):
-    """Neither are files collected behind it, nor is anything put there by the next run."""
     globs = ("out/**", "work/**", "runs/**", "skills/**")
     result = run(
         f'cd "$WORKSPACE_DIR" && chmod -R u+w {name} && rm -rf {name} && ln -s {outside} {name}',

@@ -72,11 +72,11 @@ def marker():
 def run(tmp_path, marker):
     """Run a program in an empty folder, with the marker in its environment."""
 
-    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, late=capture.LATE, **limits):
+    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, **limits):
         variables = {"PATH": PATH, "MARKER": marker, **dict(env)}
         bounds = Limits(**{"timeout": 20, **limits})
         program = Program(argv, cwd, tmp_path, variables, stdin, bounds)
-        return run_supervised(argv, program, limited=limited, late=late)
+        return run_supervised(argv, program, limited=limited)
 
     return run
 
@@ -87,7 +87,6 @@ def python(text):
 
 
 def test_a_program_that_ends_well(run):
-    """Its output, nothing else."""
     found = run("echo", "tea")
     assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", 0)
     assert (found.timed_out, found.problems) == (False, ())
@@ -97,13 +96,11 @@ def test_a_program_that_ends_well(run):
 
 @pytest.mark.parametrize("code", [0, 1, 2, 77, 127, 255])
 def test_exit_codes_are_those_of_the_program(run, code):
-    """All of them."""
     assert run("sh", "-c", f"exit {code}").exit_code == code
 
 
 @pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "ABRT", "PIPE", "XFSZ", "HUP"])
 def test_a_signal_is_told_as_a_shell_tells_it(run, name):
-    """Those that Python ignores end a program as elsewhere."""
     expected = 128 + signal.Signals[f"SIG{name}"]
     assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
 
@@ -124,7 +121,6 @@ def test_a_signal_is_told_as_a_shell_tells_it(run, name):
     ],
 )
 def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
-    """-1, and the reason in stderr."""
     (tmp_path / "plain.txt").write_text("plain")
     (tmp_path / "no-format").write_text("plain")
     (tmp_path / "no-format").chmod(0o755)
@@ -142,7 +138,6 @@ def test_a_variable_that_no_program_can_have(run, name):
 
 @pytest.mark.parametrize("name", ["missing", "file"])
 def test_a_folder_that_cannot_be_entered(run, tmp_path, name):
-    """It is named."""
     (tmp_path / "file").write_text("")
     found = run("true", cwd=tmp_path / name)
     assert found.exit_code == -1
@@ -155,7 +150,6 @@ def test_memory_that_is_too_little_to_start_in(run):
 
 
 def test_a_name_is_looked_for_on_the_path_of_the_program(run, tmp_path):
-    """Not on ours, and not in the folder it runs in; what may not be run is passed over."""
     for folder, mode in (("first", 0o644), ("second", 0o755)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "tea").write_text(f"#!/bin/sh\necho {folder}\n")
@@ -218,7 +212,6 @@ def test_no_program_can_look_into_its_supervisors():
 
 
 def test_a_program_begins_as_if_nobody_had_started_it(run):
-    """Three streams, a session of its own, no signal ignored or blocked, usual priority."""
     assert run("ls", "/proc/self/fd").stdout.split() == [b"0", b"1", b"2", b"3"]
     stat = run("cat", "/proc/self/stat").stdout.split()
     pid, group, session, policy = (stat[index] for index in (0, 4, 5, 40))
@@ -230,7 +223,6 @@ def test_a_program_begins_as_if_nobody_had_started_it(run):
 
 
 def test_limits_are_set(run):
-    """Soft and hard."""
     bounds = {"memory_bytes": 1 << 30, "file_bytes": 1 << 20, "open_files": 99}
     lines = run("cat", "/proc/self/limits", **bounds).stdout.decode().splitlines()
     found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
@@ -241,7 +233,6 @@ def test_limits_are_set(run):
 
 
 def test_a_limit_above_ours_is_ours(run):
-    """Nobody can raise it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert int(run("sh", "-c", "ulimit -n", open_files=hard + 1).stdout) == hard
 
@@ -255,19 +246,16 @@ def test_a_client_is_not_limited(run):
 
 
 def test_a_program_reads_its_input(run):
-    """All of it, and then its end."""
     data = os.urandom(3 << 20)
     found = run("sha256sum", stdin=data)
     assert found.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
 
 
 def test_without_input_a_program_reads_nothing(run):
-    """It does not wait."""
     assert run("cat").stdout == b""
 
 
 def test_input_that_nobody_reads_is_no_obstacle(run):
-    """10 MB of it."""
     found = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
     assert (found.stdout, found.exit_code) == (b"done\n", 0)
     assert run("true", stdin=bytes(10 << 20)).exit_code == 0
@@ -281,7 +269,6 @@ def test_output_is_kept_byte_by_byte(run):
 
 
 def test_of_much_output_beginning_and_end_are_kept(run):
-    """And what is missing is counted."""
     found = run("seq", "100000", output_bytes=1001)
     whole = "".join(f"{number}\n" for number in range(1, 100001)).encode()
     assert found.stdout == whole[:500] + whole[-501:]
@@ -289,7 +276,6 @@ def test_of_much_output_beginning_and_end_are_kept(run):
 
 
 def test_both_streams_are_read_at_once(run):
-    """Neither fills up while the other is waited for."""
     text = "import os\nfor _ in range(300): os.write(1, bytes(9999)); os.write(2, bytes(7777))"
     found = run(*python(text))
     assert (len(found.stdout), found.stdout_dropped) == (16 << 10, 300 * 9999 - (16 << 10))
@@ -324,7 +310,6 @@ os.write(1, b"end")
 
 
 def test_nothing_is_dropped_of_what_just_fits():
-    """The halves meet."""
     for limit in range(6):
         for size in range(9):
             kept = Kept(limit)
@@ -339,7 +324,6 @@ def test_nothing_is_dropped_of_what_just_fits():
 
 @pytest.mark.slow
 def test_a_flood_of_output_takes_no_memory(tmp_path):
-    """A gigabyte of it."""
     text = f"""
 import resource
 from pathlib import Path
@@ -365,7 +349,6 @@ print(found.exit_code, len(found.stdout) + found.stdout_dropped, (after - before
 
 
 def test_time_is_over(run, marker):
-    """All that runs is ended, whatever it has detached itself from."""
     found = run("bash", "-c", TREE + "echo started; wait", timeout=3)
     assert (found.timed_out, found.exit_code, found.stdout) == (True, 137, b"started\n")
     assert found.problems == ("It timed out after 3 s; everything it had started was ended.",)
@@ -374,20 +357,17 @@ def test_time_is_over(run, marker):
 
 
 def test_a_short_time_is_kept(run):
-    """0.2 seconds."""
     found = run("sleep", "3600", timeout=0.2)
     assert found.timed_out
     assert found.duration_ms >= 200
 
 
 def test_a_program_that_ignores_signals_is_ended(run, marker):
-    """None can be ignored that is used."""
     found = run("bash", "-c", "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout=0.3)
     assert (found.timed_out, alive(marker)) == (True, [])
 
 
 def test_what_a_program_leaves_running_is_ended(run, marker):
-    """Its pipes may be held; they are not waited for."""
     found = run("bash", "-c", "setsid sleep 3600 & " + DAEMON + "echo tea; exit 3")
     assert (found.stdout, found.exit_code, found.timed_out) == (b"tea\n", 3, False)
     (problem,) = found.problems
@@ -396,13 +376,11 @@ def test_what_a_program_leaves_running_is_ended(run, marker):
 
 
 def test_what_ends_soon_after_the_program_may_end(run):
-    """Such as a process that passes its output on."""
     found = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
     assert (found.stdout, found.problems) == (b"tea\n", ())
 
 
 def test_a_chain_of_short_lives_is_ended(run, marker):
-    """Each process starts the next one and is gone; 3,000 at most."""
     text = "import os\nfor _ in range(3000):\n    if os.fork(): os._exit(0)\n    os.setsid()"
     run(*python(text), timeout=5)
     assert alive(marker) == []
@@ -431,7 +409,6 @@ while time.monotonic() < until:
     "argv", [("bash", "-c", BASH_BOMB), python(SETSID_BOMB)], ids=["one group", "many sessions"]
 )
 def test_a_fork_bomb_is_ended(run, marker, argv):
-    """All of it, and soon."""
     found = run(*argv, processes=64)
     assert found.problems == ("It had more than 64 processes at once; all were ended.",)
     assert not found.timed_out
@@ -439,7 +416,6 @@ def test_a_fork_bomb_is_ended(run, marker, argv):
 
 
 def test_as_many_processes_as_allowed_may_live(run):
-    """With the program itself."""
     fill = "for _ in {{1..9}}; do sleep {} & done; wait; echo all"
     assert run("bash", "-c", fill.format(0.3), processes=10).stdout == b"all\n"
     assert run("bash", "-c", fill.format(3600), processes=9).problems
@@ -458,9 +434,9 @@ OUTER = "$(cut -d' ' -f4 /proc/$PPID/stat)"
         (f"kill -STOP {OUTER}; exit", None),
     ],
 )
-def test_a_program_does_not_outlive_its_supervisor(run, marker, attack, problem):
-    """Of the two, each ends everything when the other one cannot."""
-    found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived", late=1)
+def test_a_program_does_not_outlive_its_supervisor(run, marker, monkeypatch, attack, problem):
+    monkeypatch.setattr(capture, "LATE", 1.0)
+    found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived")
     assert b"survived" not in found.stdout
     if problem:
         assert found.problems == (capture._REASONS[problem],)
@@ -480,9 +456,9 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
     assert is_gone(marker)
 
 
-def test_supervisors_that_were_both_stopped_are_woken(run, marker):
-    """When the time is over."""
-    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1, late=1)
+def test_supervisors_that_were_both_stopped_are_woken(run, marker, monkeypatch):
+    monkeypatch.setattr(capture, "LATE", 1.0)
+    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1)
     assert found.problems
     assert is_gone(marker)
 
@@ -510,7 +486,6 @@ run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER":
 
 
 def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
-    """A key stroke in a terminal."""
 
     def interrupt():
         until((tmp_path / "started").exists)
@@ -539,7 +514,6 @@ def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
 
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/cat"])
 def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch, python):
-    """The orders reach nobody."""
     monkeypatch.setattr(sys, "executable", python)
     found = run("true", env={"FILL": "x" * 100_000})
     assert found.exit_code == 137
@@ -547,14 +521,12 @@ def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch, python):
 
 
 def test_elsewhere_than_on_linux_nothing_runs(run, monkeypatch):
-    """Nobody would find what it leaves."""
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ExecutorError, match="Linux only"):
         run("true")
 
 
 def test_calls_may_come_from_several_threads(run):
-    """Each gets its own output."""
     found = {}
 
     def call(number):
@@ -569,7 +541,6 @@ def test_calls_may_come_from_several_threads(run):
 
 
 def test_no_descriptor_is_left_open(run):
-    """Nor a child."""
     run("true")
     before = sorted(Path("/proc/self/fd").iterdir())
     for argv in (("true",), ("nowhere",), ("cat",)):
@@ -578,7 +549,6 @@ def test_no_descriptor_is_left_open(run):
 
 
 def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
-    """Among all processes."""
     child = subprocess.Popen(["sleep", "60"])
     try:
         listed = supervise.children(os.getpid())
@@ -594,12 +564,10 @@ def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
 
 
 def test_a_short_stream_is_its_text():
-    """With its lines and tabs."""
     assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
 
 
 def test_of_a_long_stream_the_middle_says_what_is_missing():
-    """In bytes, with a separator."""
     assert stream_text(b"abcdef", 1234) == "abc\n[... 1,234 bytes left out ...]\ndef"
 
 
@@ -626,7 +594,6 @@ def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
 
 
 def test_bytes_that_are_no_text_are_replaced():
-    """And none of them can fail."""
     assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
 
 
@@ -637,7 +604,6 @@ def test_a_stream_cannot_move_a_cursor_or_hide_text():
 
 @given(st.text(), st.integers(0, 200))
 def test_a_beginning_ends_with_a_whole_character(text, length):
-    """And is the longest that does."""
     data = text.encode("utf-8", "replace")
     whole = whole_characters(data[:length])
     whole.decode()

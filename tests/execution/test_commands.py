@@ -43,7 +43,6 @@ def shell(text, **env):
 
 
 def test_without_lists_a_login_shell_reads_a_text():
-    """As it stands."""
     argv = ANY.argv("echo $0 $#; shopt login_shell; exit 7")
     done = subprocess.run(
         argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=120, check=False
@@ -54,21 +53,18 @@ def test_without_lists_a_login_shell_reads_a_text():
 
 @pytest.mark.parametrize("path", ["/one:/usr/bin:/bin", "/a b/$(id)':\"/usr/bin:/bin"])
 def test_a_profile_does_not_change_the_path(path, tmp_path):
-    """Whatever is in it."""
     (tmp_path / ".bash_profile").write_text("PATH=/other; FROM_PROFILE=yes\n")
     done = shell('echo "$PATH"; echo $FROM_PROFILE', PATH=path, HOME=str(tmp_path))
     assert done.stdout.decode() == f"{path}\nyes\n"
 
 
 def test_without_bash_the_shell_is_sh(tmp_path):
-    """A login shell, too."""
     (tmp_path / "sh").symlink_to("/bin/sh")
     done = shell('echo "$0 $PATH"; exit 3', PATH=str(tmp_path))
     assert (done.stdout.decode(), done.returncode) == (f"sh {tmp_path}\n", 3)
 
 
 def test_lines_are_counted_as_they_were_written():
-    """In what a shell has to say."""
     assert b"line 1: no-such:" in shell("no-such", PATH="/usr/bin:/bin").stderr
 
 
@@ -76,12 +72,10 @@ def test_lines_are_counted_as_they_were_written():
     "text", ["# all\necho tea", "\necho tea\n", "cat <<E\ntea\nE", "(echo tea)"]
 )
 def test_a_text_may_have_any_form(text):
-    """Comments, lines, here documents."""
     assert shell(text, PATH="/usr/bin:/bin").stdout == b"tea\n"
 
 
 def test_a_program_with_arguments_is_used_as_it_is():
-    """No shell sees it."""
     assert ANY.argv(("echo", "a b", "$HOME", "")) == ("echo", "a b", "$HOME", "")
 
 
@@ -100,19 +94,16 @@ def test_a_program_with_arguments_is_used_as_it_is():
     ],
 )
 def test_what_no_program_can_be_given_is_refused(policy, command, reason):
-    """With lists and without."""
     with pytest.raises(CommandRefusedError, match=reason):
         policy.argv(command)
 
 
 def test_a_command_may_be_as_long_as_the_limit():
-    """And no byte longer."""
     assert passes(ANY, "x" * MAX_COMMAND_BYTES)
     assert not passes(ANY, "x" * (MAX_COMMAND_BYTES + 1))
 
 
 def test_a_policy_cannot_be_changed():
-    """Nobody allows more later on."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         ANY.allowed = ("rm",)
 
@@ -144,7 +135,6 @@ def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))
 def test_what_was_quoted_comes_back(words):
-    """Any words."""
     text = shlex.join(words)
     if not text.endswith(("\n", "\r")):
         assert split_words(text) == tuple(words)
@@ -152,7 +142,6 @@ def test_what_was_quoted_comes_back(words):
 
 @given(st.text("ab \t\n'\"\\$`~#;=[é\u00a0", max_size=12))
 def test_any_text_is_split_as_by_a_shell_or_refused(text):
-    """Never into other words than `shlex` would see, never an error of another kind."""
     try:
         words = split_words(text)
     except CommandRefusedError:
@@ -162,7 +151,6 @@ def test_any_text_is_split_as_by_a_shell_or_refused(text):
 
 @pytest.mark.parametrize("char", [*";&|<>$`(){}*?[", "\n", "\r", "\r\n", "\u00a0"])
 def test_what_only_a_shell_understands_is_refused(char):
-    """And explained."""
     with pytest.raises(CommandRefusedError, match="no shell reads it") as caught:
         split_words(f"ls a{char}b")
     assert repr(char[0]) in str(caught.value)
@@ -183,7 +171,6 @@ def test_what_only_a_shell_understands_is_refused(char):
     ],
 )
 def test_what_a_shell_would_expand_or_wait_for_is_refused(text):
-    """At the beginning of a word, in double quotes, at the end."""
     with pytest.raises(CommandRefusedError, match="single quotes"):
         split_words(text)
 
@@ -195,7 +182,6 @@ def test_a_variable_before_a_command_is_refused():
 
 
 def test_an_allowed_command_passes_with_its_arguments():
-    """No shell is between."""
     policy = CommandPolicy(("ls", "cat"))
     assert policy.argv("cat 'a b'") == ("cat", "a b")
     assert policy.argv(("cat", "*")) == ("cat", "*")
@@ -209,14 +195,12 @@ def test_what_is_not_allowed_is_refused():
 
 
 def test_a_long_list_is_told_in_part():
-    """Twenty of it."""
     names = tuple(f"c{number}" for number in range(25))
     with pytest.raises(CommandRefusedError, match=r"c0, c1, .* c19 and 5 more\.$"):
         CommandPolicy(names).argv("rm")
 
 
 def test_a_whole_command_can_be_allowed():
-    """With these arguments alone."""
     policy = CommandPolicy(("git  status", "ls"))
     assert passes(policy, "git   'status'")
     assert not passes(policy, "git")
@@ -232,7 +216,6 @@ def test_a_path_is_not_the_program_of_that_name(program, skill):
 
 @pytest.mark.parametrize("program", ["scripts/brew.sh", "./scripts/brew.sh", "scripts/again.sh"])
 def test_a_script_can_be_allowed_by_its_path(program, skill):
-    """By its path in the skill, if the command runs there."""
     policy = CommandPolicy(("scripts/brew.sh",))
     assert policy.argv(f"{program} 3", skill=skill) == (program, "3")
     assert not passes(policy, program)
@@ -242,12 +225,10 @@ def test_a_script_can_be_allowed_by_its_path(program, skill):
     "program", ["out/evil.sh", "../work/evil.sh", "./scripts", "scripts/none.sh"]
 )
 def test_a_path_that_leaves_the_skill_is_not_allowed(program, skill):
-    """Though it was listed: what lies there may be the work of an earlier run."""
     assert not passes(CommandPolicy((program,)), program, skill)
 
 
 def test_an_absolute_path_must_be_listed_as_it_is():
-    """Letter by letter."""
     policy = CommandPolicy(("/usr/bin/env",))
     assert passes(policy, "/usr/bin/env")
     assert not passes(policy, "/usr//bin/env")
@@ -259,13 +240,11 @@ def test_an_absolute_path_must_be_listed_as_it_is():
 )
 @pytest.mark.parametrize("denied", ["rm", "/bin/rm"])
 def test_a_denied_command_is_refused_wherever_it_lies(command, denied):
-    """By its name."""
     with pytest.raises(CommandRefusedError, match="rm' is denied"):
         CommandPolicy((), (denied,)).argv(command)
 
 
 def test_what_is_not_denied_passes():
-    """If there is no list of allowed commands."""
     assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
 
 
@@ -282,7 +261,6 @@ def test_the_beginning_of_a_command_can_be_denied():
 
 
 def test_a_link_in_the_skill_is_denied_by_what_it_leads_to(skill):
-    """Not by its own name alone."""
     assert not passes(CommandPolicy((), ("brew.sh",)), "scripts/again.sh", skill)
 
 
@@ -304,7 +282,6 @@ def test_a_link_in_the_skill_is_denied_by_what_it_leads_to(skill):
     ],
 )
 def test_what_can_start_a_denied_command_is_refused(command, skill):
-    """If anything is denied; unless it is allowed by name."""
     denied = ("rm",)
     with pytest.raises(CommandRefusedError, match="can start others"):
         CommandPolicy((), denied).argv(command, skill=skill)
@@ -315,7 +292,6 @@ def test_what_can_start_a_denied_command_is_refused(command, skill):
 
 @pytest.mark.parametrize("command", ["bash scripts/brew.sh 3", "python3.11 scripts/fib.py"])
 def test_an_interpreter_may_run_a_file_of_the_skill(command, skill):
-    """That could be started without it, too."""
     policy = CommandPolicy((), ("rm",))
     assert passes(policy, command, skill)
     assert not passes(policy, command)

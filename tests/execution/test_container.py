@@ -141,14 +141,12 @@ def wait_for(condition, seconds=120):
 
 
 def test_output_input_and_exit_code_pass_through(engine, program):
-    """As if there was no container."""
     made = program("cat; echo oops >&2; exit 3", stdin=b"tea\n")
     finished = ContainerExecutor(str(engine())).run(made)
     assert (finished.stdout, finished.stderr, finished.exit_code) == (b"tea\n", b"oops\n", 3)
 
 
 def test_the_container_is_confined(engine, program):
-    """By every option that an engine has for it, with the limits of the program."""
     limits = {"memory_bytes": 64 << 20, "file_bytes": 5000, "processes": 7, "open_files": 33}
     call = call_of(fake := engine(), program(**limits))
     assert calls(fake, "info")
@@ -185,7 +183,6 @@ def test_the_container_is_confined(engine, program):
     ],
 )
 def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, name, info, controls):
-    """With the others it would refuse to run, or warn in every run; those are reported."""
     call = call_of(fake := engine(name, info), program())
     options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
     assert {control for control, option in options.items() if values(call, option)} == controls
@@ -224,7 +221,6 @@ def test_a_path_with_commas_and_quotes_stays_one_field(engine, tmp_path):
 
 
 def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
-    """Rather than guessed at."""
     folder = tmp_path / "a\nb"
     folder.mkdir()
     with pytest.raises(ExecutorError, match="cannot be passed to a container engine"):
@@ -251,7 +247,6 @@ def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch, root
 
 
 def test_variables_reach_the_program_alone(engine, program, monkeypatch):
-    """Neither the command line nor the environment of the engine has them, nor ours the program."""
     monkeypatch.setenv("API_KEY", "of the host")
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/of-the-host.sock")
     env = {"TOKEN": 'hunter2 "=# ', "DOCKER_HOST": "tcp://elsewhere", "LD_PRELOAD": "evil.so"}
@@ -289,7 +284,6 @@ def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, na
     ],
 )
 def test_the_program_is_whom_the_workspace_belongs_to(engine, program, name, info, expected):
-    """On this machine it is never root; a rootless engine, by whatever name, has its own users."""
     call = call_of(engine(name, info), program())
     assert values(call, "--user") == expected
     assert values(call, "--userns") == (["keep-id"] if info is ROOTLESS_PODMAN else [])
@@ -332,7 +326,6 @@ def test_a_very_deep_workspace_is_handed_over_as_far_as_it_matters(engine, progr
 
 
 def test_a_run_that_ended_needs_no_removal(engine, program):
-    """The engine did that."""
     ContainerExecutor(str(fake := engine())).run(program())
     time.sleep(0.2)
     assert calls(fake, "rm") == []
@@ -357,7 +350,6 @@ def test_two_containers_never_have_the_same_name(engine, program):
 
 
 def test_the_container_goes_where_this_process_is_killed(engine, workspace):
-    """Nobody else would do it."""
     fake = engine()
     text = f"""if True:
         from pathlib import Path
@@ -378,7 +370,6 @@ def test_the_container_goes_where_this_process_is_killed(engine, workspace):
 
 
 def test_an_engine_that_cannot_make_the_container_is_an_error(engine, program):
-    """Also if it says other things first."""
     said = "time=now level=warning msg=x\\ndocker: no more memory.\\n"
     failing = f"sys.stderr.write('{said}'); sys.exit(125)"
     with pytest.raises(ExecutorError, match=f"docker cannot run {IMAGE}: .*docker: no more memory"):
@@ -386,7 +377,6 @@ def test_an_engine_that_cannot_make_the_container_is_an_error(engine, program):
 
 
 def test_an_image_that_is_missing_is_named_with_the_way_to_get_it(engine, program):
-    """None is pulled unasked, and nothing is run."""
     executor = ContainerExecutor(str(fake := engine()), "alpine:3")
     assert executor.reason()
     assert executor.reason() == (
@@ -421,7 +411,6 @@ def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, r
 
 
 def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
-    """Its message tells them apart."""
     assert ContainerExecutor(str(engine())).run(program("exit 125")).exit_code == 125
 
 
@@ -442,7 +431,6 @@ def test_a_program_that_is_missing_was_not_started(engine, program, said, code):
     ],
 )
 def test_a_client_without_a_daemon_is_no_engine(tmp_path, program, answer):
-    """Its message is passed on, with the next step; some such clients exit with 0."""
     client = tmp_path / "docker"
     client.write_text(f"#!/bin/sh\n{answer}\n")
     client.chmod(0o755)
@@ -453,7 +441,6 @@ def test_a_client_without_a_daemon_is_no_engine(tmp_path, program, answer):
 
 
 def test_an_engine_that_is_not_installed_is_named(tmp_path):
-    """And what to do."""
     reason = ContainerExecutor(str(tmp_path / "podman")).reason()
     assert reason == (
         f"No container engine answers: {tmp_path / 'podman'} is not installed. "
@@ -462,7 +449,6 @@ def test_an_engine_that_is_not_installed_is_named(tmp_path):
 
 
 def test_the_first_engine_that_answers_is_used(engine, workspace):
-    """Docker before podman."""
     podman = engine("podman", PODMAN)
     docker = podman.with_name("docker")
     docker.write_text("#!/bin/sh\nexit 1\n")
@@ -492,7 +478,6 @@ def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
 
 
 def test_capabilities_say_what_is_kept_and_what_not():
-    """The kernel is shared."""
     told = ContainerExecutor().capabilities().to_dict()
     assert told["isolation"] == "container"
     kept = ("network", "reads_outside", "writes_outside", "sees_processes")
@@ -511,7 +496,6 @@ def real():
 
 @pytest.mark.requires_docker
 def test_a_real_container_writes_to_the_workspace_and_nowhere_else(real, program, workspace):
-    """Not as root, and without capabilities, a network, or the means to become root."""
     script = """id -u; echo tea > cup; cd /
     for place in /usr /etc /root /skill-root; do echo x > $place/x; done 2>/dev/null
     ls /usr/x /etc/x /root/x /skill-root/x 2>/dev/null; grep -c . /proc/net/route
@@ -541,7 +525,6 @@ def test_a_real_container_reads_a_workspace_below_a_home_that_is_closed(real, sk
 
 @pytest.mark.requires_docker
 def test_variables_reach_the_program_in_a_real_container(real, program, monkeypatch):
-    """As they are; those of the engine and of this process do not."""
     monkeypatch.setenv("API_KEY", "of the host")
     env = {"TOKEN": """ 'a' "b" $HOME #=\\ ü """, "EMPTY": "", "HOME": "/tmp/h", "PODMAN_X": "1"}
     made = program("env -0", env=env)
@@ -566,7 +549,6 @@ def test_no_value_of_a_variable_shows_on_a_command_line(real, program):
 
 @pytest.mark.requires_docker
 def test_the_limits_of_a_real_container_hold(real, program):
-    """Those that the executor says that the engine can hold."""
     script = """ulimit -n; ulimit -c; head -c 2000000 /dev/zero > big 2>/dev/null; wc -c < big
     exec python3 -c 'if True:
         import os
@@ -589,7 +571,6 @@ def test_the_limits_of_a_real_container_hold(real, program):
 
 @pytest.mark.requires_docker
 def test_a_real_engine_says_that_a_program_or_an_image_is_missing(real, program):
-    """Each in its own way."""
     finished = real.run(replace(program(), argv=("no-such-program", "x")))
     assert finished.exit_code == -1, finished
     assert b"no-such-program" in finished.stderr or b"No such file" in finished.stderr
@@ -599,7 +580,6 @@ def test_a_real_engine_says_that_a_program_or_an_image_is_missing(real, program)
 
 @pytest.mark.requires_docker
 def test_a_real_container_is_gone_when_its_time_is_over(real, program):
-    """The engine keeps none."""
     assert real.run(program("sleep 60", timeout=3.0)).timed_out
     listed = subprocess.run(
         [real._choose()[0], "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],

@@ -62,7 +62,6 @@ def environment(workspace):
 
 
 def test_a_run_is_told_its_folders(environment, workspace):
-    """By absolute paths; home and temporary files lie in the workspace."""
     path = str(workspace.path)
     run_dir = str(environment.run_dir)
     made = environment()
@@ -79,7 +78,6 @@ def test_a_run_is_told_its_folders(environment, workspace):
 
 
 def test_nothing_of_this_process_is_in_it(environment, monkeypatch):
-    """No secret, and no other variable either."""
     monkeypatch.setenv("API_KEY", "secret")
     monkeypatch.setenv("LD_PRELOAD", "/evil.so")
     monkeypatch.setenv("PATH", "/evil")
@@ -97,7 +95,6 @@ def test_a_program_sees_these_variables_and_no_others(environment):
 
 
 def test_python3_is_the_one_that_runs_skillsearch(environment):
-    """Its folder comes first if it holds such a program."""
     folders = environment()["PATH"].split(":")
     own = str(Path(sys.executable).parent)
     assert (folders[0] == own) == (Path(own) / "python3").exists()
@@ -105,7 +102,6 @@ def test_python3_is_the_one_that_runs_skillsearch(environment):
 
 
 def test_programs_of_the_system_are_found(environment):
-    """Its usual folders follow, in the usual order."""
     folders = environment()["PATH"].split(":")
     usual = [folder for folder in folders if folder in ("/usr/local/bin", "/usr/bin", "/bin")]
     assert sorted(usual) == ["/bin", "/usr/bin", "/usr/local/bin"]
@@ -121,20 +117,17 @@ def test_a_python_elsewhere_is_left_out(environment, monkeypatch, executable):
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_variable_of_the_caller_is_passed_on(environment, name):
-    """As it is."""
     assert environment({name: "x=1 "})[name] == "x=1 "
 
 
 @pytest.mark.parametrize("name", DANGEROUS)
 def test_a_variable_that_starts_code_is_refused(environment, name):
-    """The message names it."""
     with pytest.raises(WorkspaceError, match=f"'{name}' can make programs load or start"):
         environment({"A": "1", name: "x"})
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_variable_of_the_run_cannot_be_changed(environment, name):
-    """Not even to what it is."""
     with pytest.raises(WorkspaceError, match=f"'{name}' is set for every run"):
         environment({name: environment()[name]})
 
@@ -143,14 +136,12 @@ def test_a_variable_of_the_run_cannot_be_changed(environment, name):
     "name", ["", "1A", "A B", "A=B", "A-B", "Ä", "A\n", "A\0", "\ud800", "a.b"]
 )
 def test_a_name_that_no_variable_can_have_is_refused(environment, name):
-    """The message names it."""
     with pytest.raises(WorkspaceError, match=re.escape(repr(name))):
         environment({name: "x"})
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_any_variable_is_passed_on_as_it_is_or_refused(environment, name, value):
-    """Whatever is passed on has a proper name and value."""
     try:
         made = environment({name: value})
     except WorkspaceError:
@@ -185,7 +176,6 @@ def test_a_hundred_variables_are_taken_and_no_more(environment):
 
 
 def test_variables_of_64_kib_are_taken_and_no_more(environment):
-    """Names and values together, in bytes."""
     value = "é" * ((64 << 9) - 1)
     assert environment({"AB": value})["AB"] == value
     with pytest.raises(WorkspaceError, match="larger than 64 KiB"):

@@ -80,7 +80,6 @@ def names(folder):
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("/")])
 def test_what_is_no_folder_is_removed(parent, top, make):
-    """A file, a FIFO or a link."""
     make(top.parent / "thing")
     assert remove_tree(parent, "thing")
     assert names(parent) == ["top"]
@@ -108,7 +107,6 @@ def test_a_folder_goes_with_all_that_is_in_it(parent, top):
 
 
 def test_links_are_removed_and_what_they_lead_to_is_not(parent, top, tmp_path):
-    """To files, to folders, and to the folder above."""
     outside = tmp_path / "outside"
     (outside / "deep").mkdir(parents=True)
     (outside / "deep" / "kept.txt").write_text("kept", encoding="utf-8")
@@ -125,7 +123,6 @@ def test_links_are_removed_and_what_they_lead_to_is_not(parent, top, tmp_path):
 
 
 def test_a_link_in_the_place_of_the_folder_leads_nowhere(parent, top, tmp_path):
-    """It is removed itself."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "kept.txt").touch()
     top.rmdir()
@@ -151,7 +148,6 @@ def test_depth_beyond_any_path_is_no_obstacle(parent, top):
 
 @pytest.mark.slow
 def test_very_many_files_are_removed(parent, top):
-    """20,000 in one folder, and 2,000 folders with one in each."""
     fd = open_folder(top)
     for number in range(20_000):
         os.close(os.open(f"f{number}", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
@@ -164,7 +160,6 @@ def test_very_many_files_are_removed(parent, top):
 
 
 def test_locked_folders_are_removed(own_folder):
-    """By their owner, whatever permissions they have."""
     code = """
 for number in range(0o1000):
     inner = folder / "top" / oct(number % 8 * 0o111) / "inner" / str(number)
@@ -182,7 +177,6 @@ print(remove_tree(parent, "top"), os.listdir(folder))
 
 
 def test_a_locked_folder_is_opened_and_what_a_link_leads_to_is_not(own_folder):
-    """Its owner can write to it again; the mode of what a link leads to stays."""
     code = """
 for name in ("locked", "target"):
     (folder / name).mkdir(mode=0)
@@ -199,7 +193,6 @@ except OSError:
 
 
 def test_what_another_user_owns_is_left_and_said_so(own_folder):
-    """It cannot be removed."""
     if os.geteuid() != 0:
         pytest.skip("only root gives files away")
     (own_folder / "top" / "foreign").mkdir(parents=True)
@@ -210,7 +203,6 @@ def test_what_another_user_owns_is_left_and_said_so(own_folder):
 
 
 def test_a_staged_skill_is_removed_with_its_workspace(own_folder):
-    """Its folders are read-only, and commands locked some more."""
     code = """
 (folder / "skill" / "scripts").mkdir(parents=True)
 (folder / "skill" / "scripts" / "run.sh").touch()
@@ -232,7 +224,6 @@ print(os.listdir(folder / "base"))
 
 
 def test_what_is_no_folder_is_not_opened(parent, top):
-    """A file, or nothing."""
     (top / "file").touch()
     fd = open_folder(top)
     with pytest.raises(NotADirectoryError):

@@ -118,7 +118,6 @@ def test_the_number_of_patterns_is_bounded():
 
 
 def test_a_path_without_a_variable_stays_as_it_is():
-    """Substitution touches nothing else."""
     assert substitute("work/$OUTPUT_DIR") == "work/$OUTPUT_DIR"
 
 
@@ -168,7 +167,6 @@ MATCHES = [
 
 @pytest.mark.parametrize(("pattern", "path", "expected"), MATCHES)
 def test_patterns_mean_what_doublestar_says(pattern, path, expected):
-    """Worked by hand from the rules of the Go library."""
     assert matches(matcher((pattern,)), path) is expected
 
 
@@ -210,7 +208,6 @@ def test_matching_agrees_with_another_library(pattern, path, hidden):
     ],
 )
 def test_a_wildcard_can_be_kept_from_hidden_names(pattern, found):
-    """As in shells a dot at the beginning is matched by a dot alone; folders have names too."""
     paths = {"out/a", "out/.env", ".bashrc", ".git/config", ".git/hooks/.x"}
     shown = matcher((pattern,), hidden=False)
     assert {path for path in paths if matches(shown, path)} == found
@@ -234,7 +231,6 @@ def test_stars_agree_with_trying_everything(pattern, name):
 
 @given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
 def test_several_patterns_match_what_one_of_them_matches(name, patterns):
-    """Also where they are written as one with braces."""
     assume(not any({".", ".."} & set(pattern.split("/")) for pattern in patterns))
     expected = any(matches(matcher((pattern,)), f"a/{name}") for pattern in patterns)
     assert matches(matcher(patterns), f"a/{name}") is expected
@@ -251,14 +247,12 @@ def test_a_folder_of_a_match_is_one_to_look_into(pattern, names):
 
 
 def test_folders_without_a_match_are_told_from_those_with_one():
-    """Only the folders on the way are looked into."""
     found = matcher(("out/a/*.txt", "work/**/x"))
     looked_into = ("out", "out/a", "work", "work/b/c", "out/b", "out/a/b", "skills", "runs")
     assert [may_lie_below(found, folder) for folder in looked_into] == [True] * 4 + [False] * 4
 
 
 def test_the_names_that_come_next_are_known_where_all_are_plain():
-    """Then a folder need not be listed."""
     found = matcher(("out/a/*.txt", "work", "out/b"))
     assert found.next_names == {"out", "work"}
     assert found.below("out").next_names == {"a", "b"}
@@ -268,7 +262,6 @@ def test_the_names_that_come_next_are_known_where_all_are_plain():
 
 
 def test_no_patterns_match_nothing():
-    """Nothing was asked for."""
     assert not matches(matcher(()), "a")
     assert not matcher(()).goes_on
 
@@ -298,7 +291,6 @@ def test_any_text_is_a_pattern_or_refused(pattern):
 
 @pytest.mark.timeout(120)
 def test_patterns_at_the_limits_compile_in_bounded_time():
-    """As many as are allowed, as long as they may be together."""
     patterns = [f"**/*{'?[ab]*' * 12}{number:03}" for number in range(MAX_PATTERNS)]
     found = matcher(patterns)
     assert matches(found, "x/" + "ab" * 12 + "042")
@@ -345,7 +337,6 @@ def resolve(cwd):
     ],
 )
 def test_a_folder_of_the_workspace_is_found(cwd, folder):
-    """By what is relative to the skill, a variable, or the workspace as the root."""
     assert resolve(cwd) == folder
 
 
@@ -394,7 +385,6 @@ _PARTS = st.sampled_from(
 @given(st.lists(_PARTS, max_size=8).map("/".join) | st.text(max_size=20))
 @example("/..//work")
 def test_a_folder_never_lies_outside(cwd):
-    """Whatever is asked for, it is a plain path below the workspace."""
     found = resolve(cwd)
     if found is not None:
         assert not found.startswith("/")

@@ -92,7 +92,6 @@ def stage(stager, workspace, source, to="", mode="copy", **options):
 
 
 def test_a_file_of_this_machine_is_copied(stager, workspace, host):
-    """To ``work/inputs/`` where no place is named."""
     source = f"host://{host}/data.csv"
     staged, warnings = stage(stager, workspace, source)
     assert staged == StagedInput("work/inputs/data.csv", source, 4, "text/csv")
@@ -102,7 +101,6 @@ def test_a_file_of_this_machine_is_copied(stager, workspace, host):
 
 
 def test_a_folder_of_this_machine_is_copied_with_all_that_is_in_it(stager, workspace, host):
-    """Its size is the sum of its files; executable files stay executable."""
     (host / "sub" / "run.sh").write_bytes(b"#!/bin/sh\n")
     (host / "sub" / "run.sh").chmod(0o4750)
     staged, _ = stage(stager, workspace, f"host://{host}", "work/all")
@@ -131,7 +129,6 @@ def test_a_file_of_a_skill_is_copied(stager, workspace):
 
 
 def test_a_whole_skill_is_copied(stager, workspace, skill):
-    """By its name alone."""
     staged, _ = stage(stager, workspace, "skill://tea-timer")
     assert (staged.name, staged.mime_type) == ("work/inputs/tea-timer", "inode/directory")
     copied = (workspace.work / "inputs" / "tea-timer" / "SKILL.md").read_bytes()
@@ -151,13 +148,11 @@ def test_an_artifact_is_written(stager, workspace, store):
 
 
 def test_an_artifact_keeps_its_name(stager, workspace, store):
-    """Also one that a folder of a skill could not have."""
     store.save("a/.env  x", b"x", "text/plain")
     assert stage(stager, workspace, "artifact://a/.env  x")[0].name == "work/inputs/.env  x"
 
 
 def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, workspace, store):
-    """At the same place of the same workspace, unless a version or another name is asked for."""
     put = workspace.work / "inputs" / "a"
     store.save("a", b"one", "text/plain")
     stage(stager, workspace, "artifact://a", pin=True)
@@ -234,7 +229,6 @@ FORBIDDEN += ["work/" + "x" * 1025, "work/\udcff", ".", "C:/x", "$WORKSPACE_DIR/
 
 @pytest.mark.parametrize("to", FORBIDDEN, ids=range(len(FORBIDDEN)))
 def test_other_places_are_refused(stager, workspace, host, to):
-    """Nothing is written anywhere."""
     with pytest.raises(WorkspaceError, match=r"target|variable"):
         stage(stager, workspace, f"host://{host}/data.csv", to)
     assert [path for path in workspace.path.rglob("*") if path.is_file()] == [
@@ -265,7 +259,6 @@ CLIMBING += [
 
 @pytest.mark.parametrize("source", CLIMBING)
 def test_sources_that_leave_their_folder_are_refused(stager, workspace, source):
-    """Before anything is opened."""
     with pytest.raises(WorkspaceError, match="cannot be used"):
         stage(stager, workspace, source)
 
@@ -280,7 +273,6 @@ def test_an_encoded_path_is_taken_as_it_is(stager, workspace):
 
 
 def test_files_of_this_machine_are_read_from_allowed_folders_only(stager, workspace, secret, host):
-    """Whether there is such a file is not told."""
     for path in (secret, secret.parent / "none", host.parent, f"{host}x"):
         with pytest.raises(WorkspaceError, match=r"is not in a folder .* host_folders"):
             stage(stager, workspace, f"host://{path}")
@@ -303,7 +295,6 @@ def test_allowed_folders_are_compared_by_where_they_really_are(stager, workspace
 
 @pytest.mark.parametrize("through", ["link", "folder/id.txt", "hop/link"])
 def test_a_link_out_of_an_allowed_folder_is_refused(stager, workspace, host, secret, through):
-    """To a file, to a folder, or through another link."""
     (host / "link").symlink_to(secret)
     (host / "folder").symlink_to(secret.parent)
     (host / "hop").symlink_to(host)
@@ -368,7 +359,6 @@ def test_a_hard_link_to_the_file_of_another_user_is_refused(stager, workspace, s
 
 
 def test_a_source_that_is_missing_is_told(stager, workspace, host):
-    """In every scheme."""
     for source in (f"host://{host}/none", "workspace://out/none", "skill://tea-timer/none"):
         with pytest.raises(WorkspaceError, match="it does not exist; name an existing file"):
             stage(stager, workspace, source)
@@ -397,7 +387,6 @@ def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
 
 
 def test_a_folder_is_not_replaced_by_a_file(stager, workspace, host):
-    """Neither by a link, nor a file by a folder; no remains of the attempt are left."""
     (workspace.out / "a").write_bytes(b"a")
     (workspace.work / "x").mkdir()
     for mode, source in (("copy", f"host://{host}/data.csv"), ("link", "workspace://out/a")):
@@ -428,7 +417,6 @@ def test_nothing_is_written_through_a_link(stager, workspace, host, secret, to):
 
 
 def test_nothing_is_put_into_itself(stager, workspace):
-    """Nor below itself; beside it, it may be put."""
     (workspace.work / "a").mkdir()
     for to in ("work/a", "work/a/b", "work/a/"):
         for mode in ("copy", "link"):
@@ -438,7 +426,6 @@ def test_nothing_is_put_into_itself(stager, workspace):
 
 
 def test_what_stays_in_the_workspace_can_be_linked(stager, workspace):
-    """By a relative link, which holds wherever the workspace is shown."""
     (workspace.out / "a.json").write_bytes(b"{}")
     staged, warnings = stage(stager, workspace, "workspace://out/a.json", mode="link")
     assert staged == StagedInput(
@@ -454,14 +441,12 @@ def test_what_stays_in_the_workspace_can_be_linked(stager, workspace):
 
 
 def test_a_folder_can_be_linked(stager, workspace):
-    """Its files are not counted."""
     staged, _ = stage(stager, workspace, "workspace://runs", "out/deep/runs", "link")
     assert staged == StagedInput("out/deep/runs", "workspace://runs", 0, "inode/directory")
     assert (workspace.out / "deep" / "runs").resolve() == workspace.runs.resolve()
 
 
 def test_a_skill_is_linked_to_its_staged_copy(stager, workspace, skill):
-    """If links cannot be made, it is copied, with a warning."""
     source = "skill://tea-timer/references/guide.md"
     put = workspace.work / "inputs" / "guide.md"
     _, warnings = stage(stager, workspace, source, mode="link")
@@ -474,7 +459,6 @@ def test_a_skill_is_linked_to_its_staged_copy(stager, workspace, skill):
 
 
 def test_what_lies_outside_is_copied_instead_of_linked(stager, workspace, host, store):
-    """With a warning for each."""
     store.save("a", b"a", "text/plain")
     for source in (f"host://{host}/data.csv", f"host://{host}/sub", "artifact://a"):
         staged, warnings = stage(stager, workspace, source, mode="link")
@@ -503,7 +487,6 @@ def test_inputs_are_told_in_the_order_they_were_asked_for(stager, workspace, hos
 
 
 def test_an_unknown_mode_is_refused(stager, workspace, host):
-    """The message names both."""
     with pytest.raises(WorkspaceError, match="'move'; use 'copy' or 'link'"):
         stage(stager, workspace, f"host://{host}/data.csv", mode="move")
 
@@ -526,7 +509,6 @@ def test_the_size_of_a_file_is_limited(limited, workspace, host):
 
 
 def test_the_bytes_of_all_inputs_are_limited(limited, workspace, host):
-    """Together, and artifacts with them."""
     stager = limited(total_bytes=6)
     stage(stager, workspace, f"host://{host}", "work/all")
     (host / "one").write_bytes(b"1")
@@ -544,7 +526,6 @@ def test_the_files_of_all_inputs_are_limited(limited, workspace, host):
 
 
 def test_folders_are_copied_to_a_bounded_depth(stager, workspace, host):
-    """Deeper ones are refused."""
     folder = host / "deep"
     for _ in range(33):
         folder.mkdir()
@@ -556,7 +537,6 @@ def test_folders_are_copied_to_a_bounded_depth(stager, workspace, host):
 
 
 def test_names_that_are_no_utf8_are_copied_as_they_are(stager, workspace, host):
-    """Only what is told has to be text."""
     os.close(os.open(os.fsencode(host) + b"/sub/\xff", os.O_CREAT | os.O_WRONLY, 0o600))
     stage(stager, workspace, f"host://{host}/sub")
     copied = os.listdir(os.fsencode(workspace.work / "inputs" / "sub"))  # noqa: PTH208
@@ -576,7 +556,6 @@ WILD = st.lists(PIECES | st.text(max_size=4), max_size=6).map("/".join)
     mode=st.sampled_from(["copy", "link"]),
 )
 def test_no_words_reach_outside(stager, workspace, host, secret, source, to, mode):
-    """Any source and target: an error of ours, or something below the workspace."""
     if not (workspace.out / "link").is_symlink():
         shutil.rmtree(workspace.out)
         workspace.out.mkdir()
@@ -603,7 +582,6 @@ SWAPS = 5_000
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
     stager, workspace, secret, asked, is_folder
 ):
-    """Whatever moment it is swapped at: its own bytes come, or none."""
     inside = workspace.out / "sub"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
@@ -641,7 +619,6 @@ def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
 def test_a_target_folder_that_is_swapped_for_a_link_takes_nothing_outside(
     stager, workspace, host, secret
 ):
-    """Whatever moment it is swapped at, what is written lies in the folder that was there."""
     victim, aside = workspace.work / "sub", workspace.work / "aside"
     victim.mkdir()
 

@@ -45,7 +45,6 @@ def written(workspace):
 
 
 def test_a_new_workspace_has_metadata(workspace):
-    """With times, and nothing else yet."""
     record = written(workspace)
     assert {key: record[key] for key in ("version", "skills", "inputs", "outputs")} == {
         "version": 1,
@@ -57,19 +56,16 @@ def test_a_new_workspace_has_metadata(workspace):
 
 
 def test_times_are_iso_8601_in_utc(workspace):
-    """With milliseconds."""
     at = datetime.fromisoformat(written(workspace)["created_at"])
     assert at.tzinfo == UTC
     assert abs((datetime.now(UTC) - at).total_seconds()) < 60
 
 
 def test_the_file_is_for_its_owner_alone(workspace):
-    """Whatever the mask of the process."""
     assert (workspace.path / "metadata.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_records_are_written_as_other_tools_know_them(workspace):
-    """With the keys of trpc-agent-go, and each with its time."""
     before = written(workspace)["created_at"]
     workspace.record_skill("tea", staged(workspace, "tea"))
     workspace.record("inputs", INPUT)
@@ -84,14 +80,12 @@ def test_records_are_written_as_other_tools_know_them(workspace):
 
 
 def test_what_is_written_is_what_is_remembered(workspace):
-    """Names of any characters included."""
     workspace.record_skill("周报\ud800\n", staged(workspace, "x"))
     workspace.record("inputs", INPUT)
     assert written(workspace) == json.loads(json.dumps(workspace.metadata))
 
 
 def test_a_record_changes_the_time_of_the_update_and_use_does_not(workspace):
-    """Both change the time of the last use; neither changes the time of creation."""
     times = ("created_at", "updated_at", "last_access")
     workspace.metadata.update(dict.fromkeys(times, "2020"))
     workspace.new_run_dir()
@@ -116,7 +110,6 @@ def test_a_skill_has_one_record(workspace):
 
 
 def test_of_too_many_records_the_last_are_kept(workspace):
-    """A hundred of each kind."""
     numbers = range(MAX_RECORDS + 2)
     for number in numbers:
         workspace.record_skill(f"s{number}", staged(workspace, f"s{number}"))
@@ -173,7 +166,6 @@ def test_what_a_command_wrote_into_it_is_not_believed(workspace):
 
 
 def test_no_temporary_file_is_left(workspace, monkeypatch):
-    """Nor when the file cannot get its name; then the old one stays."""
     before = written(workspace)
 
     def refuse(*args, **kwargs):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.container import memory_file
-from skillsearch.execution.executors import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
+from skillsearch.execution.container import NOBODY, TMP_BYTES, memory_file
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor, enclosed
 from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 
@@ -112,7 +112,6 @@ def test_output_input_and_exit_code_pass_through(run):
 
 
 def test_a_signal_is_told_as_a_shell_tells_it(run):
-    """128 and its number."""
     assert run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
 
 
@@ -142,7 +141,6 @@ def test_what_is_written_to_the_workspace_stays_and_is_ours(run, workspace):
     "name", ["with blank", "näive-工作", "a'b\"$(id)`,:;&", os.fsdecode(b"no-utf8-\xff")]
 )
 def test_a_workspace_may_have_any_name(executor, tmp_path, name):
-    """Its path is never parsed."""
     folder = tmp_path / name
     folder.mkdir()
     program = Program(("sh", "-c", "echo x > file"), folder, folder, {"PATH": PATH})
@@ -155,7 +153,6 @@ def test_a_workspace_may_have_any_name(executor, tmp_path, name):
     ["/usr/planted", "/etc/planted", "/planted", "/dev/planted", "/opt/planted", "/etc/passwd"],
 )
 def test_the_system_cannot_be_written_to(refused, path):
-    """Not even where it is root's run."""
     assert refused(f"echo x >> {path}")
     assert path == "/etc/passwd" or not Path(path).exists()
 
@@ -173,7 +170,6 @@ def test_nothing_outside_the_workspace_changes(run, workspace, home, where):
 
 @pytest.mark.parametrize("where", ["home", "beside", "link"])
 def test_a_secret_of_the_host_cannot_be_read(refused, workspace, home, where):
-    """Neither in the home folder, nor elsewhere, nor through a link in the workspace."""
     secret = (home if where == "home" else workspace.parent) / "secret"
     secret.write_text("hunter2")
     (workspace / "link").symlink_to(secret)
@@ -181,7 +177,6 @@ def test_a_secret_of_the_host_cannot_be_read(refused, workspace, home, where):
 
 
 def test_the_root_folder_holds_the_system_and_no_home(run):
-    """Of folders above the Python and the workspace, only these are there."""
     there = set(run("ls -A /").stdout.decode().split())
     needed = {Path(path).parts[1] for path in (sys.prefix, sys.base_prefix)}
     assert not there & {"boot", "media", "mnt", "run", "srv", "sys", "var", "home", "root"} - needed
@@ -189,14 +184,12 @@ def test_the_root_folder_holds_the_system_and_no_home(run):
 
 
 def test_secrets_of_the_system_are_not_there(run):
-    """Of /etc only what programs need."""
     there = set(run("cd /etc; ls -A . ssl").stdout.decode().split())
     assert not there & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "private", "security"}
     assert "passwd" in there
 
 
 def test_what_lies_beside_the_workspace_is_not_there(run, tmp_path):
-    """Neither can it be read, nor written."""
     hidden = tmp_path / "hidden"
     hidden.write_text("text")
     assert run(f"cat {hidden}; echo x > {hidden}").stdout == b""
@@ -214,7 +207,6 @@ def test_a_server_of_this_machine_cannot_be_reached(python):
 
 
 def test_an_abstract_socket_of_this_machine_cannot_be_reached(python):
-    """Those have no file that could be hidden."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0skillsearch-{os.getpid()}")
         server.listen()
@@ -253,7 +245,6 @@ def test_processes_of_the_machine_are_not_there(run):
 
 
 def test_processes_of_the_machine_cannot_be_killed(run):
-    """Neither one by its number, nor all, nor the init."""
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             finished = run(f"kill -9 {process.pid} {os.getpid()} 1; kill -9 -1; echo alive")
@@ -267,7 +258,6 @@ def test_processes_of_the_machine_cannot_be_killed(run):
     ("end", "timeout"), [("exit 0", 60.0), ("exec sleep 3600", 3.0)], ids=["ended", "timed-out"]
 )
 def test_whatever_a_program_leaves_running_is_ended(run, end, timeout):
-    """Also what it made a daemon of, and whether it ended or was ended."""
     mark = f"7{os.getpid()}.25"
     finished = run(
         f"for i in 1 2 3; do (setsid nohup sleep {mark} &) ; done; {end}", timeout=timeout
@@ -277,12 +267,11 @@ def test_whatever_a_program_leaves_running_is_ended(run, end, timeout):
 
 
 def test_all_ends_with_the_process_that_runs_it(executor, workspace):
-    """However that ends."""
     mark = f"8{os.getpid()}.25"
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Program
         backend, folder, mark = sys.argv[1:]
         script = f"setsid sleep {mark} & touch started; wait"
@@ -304,7 +293,6 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
 
 
 def test_no_program_holds_a_run_by_stopping_its_first_process(python):
-    """Who traces that process could keep it from seeing that the command has ended."""
     text = """if True:
         import ctypes, os, time
         libc = ctypes.CDLL(None, use_errno=True)
@@ -458,7 +446,6 @@ process.stdout.write(answer);
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_tools_work(run, name):
-    """Those that are there, and a debugger too: it traces nothing but its own."""
     if not shutil.which(name, path=PATH):
         pytest.skip(f"{name} is not installed")
     finished = run(TOOLS[name], stdin=SCRIPT, env={"HOME": "/tmp"}, timeout=120.0)
@@ -466,7 +453,6 @@ def test_tools_work(run, name):
 
 
 def test_no_capability_is_left_and_none_can_be_had(run):
-    """Neither now, nor by running something."""
     status = run("cat /proc/self/status").stdout.decode()
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
     sets = [fields[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")]
@@ -498,14 +484,12 @@ def test_there_is_no_way_out_of_the_namespaces(refused, command):
 
 
 def test_no_user_namespace_can_be_made(refused):
-    """Not even one without a map: writing a map fails in any case, as /proc is read-only."""
     if os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
         pytest.skip("the settings of the kernel are read-only here")
     assert refused("unshare -U true")
 
 
 def test_there_are_few_devices(run):
-    """Those that every program may use, and the links to its own files."""
     there = set(run("ls -A /dev").stdout.decode().split())
     devices = {"full", "null", "random", "tty", "urandom", "zero", "ptmx", "pts", "shm"}
     assert there - {"core"} == devices | {"fd", "stdin", "stdout", "stderr"}
@@ -513,7 +497,6 @@ def test_there_are_few_devices(run):
 
 
 def test_no_mount_lets_a_program_become_another_user(run):
-    """All are ``nosuid``, and all but those of devices ``nodev``."""
     mounts = [line.split() for line in run("cat /proc/mounts").stdout.decode().splitlines()]
     assert all("nosuid" in options.split(",") for _, _, _, options, *_ in mounts)
     without = [place for _, place, _, options, *_ in mounts if "nodev" not in options.split(",")]
@@ -540,7 +523,6 @@ def test_the_environment_is_that_of_the_program_alone(run, monkeypatch):
 
 
 def test_variables_of_the_loader_reach_the_program_and_nothing_before_it(run, workspace):
-    """Else a library of the workspace would be loaded into what is not enclosed yet."""
     if b"glibc" not in run("getconf", "GNU_LIBC_VERSION").stdout:
         pytest.skip("needs glibc, whose loader can tell what it loads")
     env = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(workspace / "trace")}
@@ -556,7 +538,6 @@ def run_enclosed(program, before=(), pass_fds=()):
 
 
 def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
-    """Whatever we were started with."""
     with (tmp_path / "secret").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         program = Program(("ls", "/proc/self/fd"), workspace, workspace, {})
@@ -567,7 +548,6 @@ def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
 
 
 def test_files_that_are_open_here_are_not_open_for_a_run(run, tmp_path):
-    """Neither in one backend nor the other."""
     with (tmp_path / "secret").open("w") as file:
         os.set_inheritable(file.fileno(), True)
         listed = run("ls -l /proc/[0-9]*/fd").stdout
@@ -577,13 +557,11 @@ def test_files_that_are_open_here_are_not_open_for_a_run(run, tmp_path):
 
 
 def test_the_temporary_folder_is_bounded(run):
-    """It is memory."""
     text = f"dd if=/dev/zero of=/tmp/big bs=1M count={2 * TMP_BYTES >> 20}; stat -c %s /tmp/big"
     assert int(run(text).stdout) == TMP_BYTES
 
 
 def test_the_python_that_runs_us_is_there(python):
-    """With what it brings, wherever it lies."""
     finished = python("import ctypes, ssl, sqlite3, sys; print(sys.prefix, end='')")
     assert finished.stdout.decode() == sys.prefix, finished.stderr
 
@@ -604,7 +582,6 @@ def test_root_is_nobody_inside(run):
 
 
 def test_capabilities_say_what_is_kept_and_what_not(executor):
-    """Of ours, none lies beyond what the tests show."""
     told = executor.capabilities().to_dict()
     assert told["isolation"] == "namespaces"
     kept = ("network", "reads_outside", "writes_outside", "sees_processes")
@@ -613,7 +590,6 @@ def test_capabilities_say_what_is_kept_and_what_not(executor):
 
 
 def test_the_first_backend_that_works_is_used(workspace):
-    """If one is installed, no backend has to be named."""
     chosen = NamespaceExecutor()
     if chosen.reason():
         pytest.skip(chosen.reason())
@@ -636,9 +612,8 @@ def in_a_new_process(text, **env):
 
 
 def test_a_backend_that_is_not_there_is_named(tmp_path):
-    """And what to do."""
     text = """if True:
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         executor = NamespaceExecutor(backend="bwrap")
         print(not executor.reason(), executor.reason())
     """
@@ -653,7 +628,7 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.errors import ExecutorError
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         try:
@@ -689,7 +664,7 @@ def as_nobody(request, tmp_path_factory):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import NamespaceExecutor
+        from skillsearch.execution.namespace import NamespaceExecutor
         from skillsearch.execution.types import Limits, Program
         backend, folder, path, script = sys.argv[1:]
         folder, limits = Path(folder), Limits(timeout=20.0, processes=64)
@@ -740,14 +715,12 @@ def test_a_user_without_rights_can_enclose(as_nobody):
 
 
 def test_a_user_without_rights_gets_none(as_nobody):
-    """Neither new namespaces, nor what belongs to root."""
     said = as_nobody("unshare -r true || echo none; grep CapEff /proc/self/status")
     assert said.startswith("none\nCapEff:\t0000000000000000\n")
 
 
 @pytest.mark.slow
 def test_a_fork_bomb_of_a_user_is_bounded(as_nobody):
-    """As one of root is."""
     mark = f"bomb{os.getpid()}"
     as_nobody(f"exec bash -c ': {mark}; b() {{ b | b & }}; b; sleep 5'")
     assert gone(mark)

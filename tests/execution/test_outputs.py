@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import outputs
 from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.outputs import Collected, CollectedFile, collect
 from skillsearch.execution.types import OutputSpec
@@ -47,7 +48,6 @@ def names(collected):
 
 
 def test_files_that_match_are_collected_by_name(workspace):
-    """With their bytes, size and type, in the order of their names."""
     write(workspace, b=b"b\n", a=b'{"a": 1}', c=b"\0")
     (workspace.out / "sub").mkdir()
     (workspace.out / "sub" / "d.csv").write_bytes(b"x,y\n")
@@ -71,7 +71,6 @@ def test_nothing_is_collected_without_patterns(workspace):
 
 
 def test_a_file_that_matches_twice_is_collected_once(workspace):
-    """Patterns may overlap."""
     write(workspace, a=b"a")
     assert names(collect(workspace, OutputSpec(("out/*", "$OUTPUT_DIR/a", "**")))) == ["out/a"]
 
@@ -86,7 +85,6 @@ def test_the_folder_of_a_run_can_be_given_a_variable(workspace):
 
 
 def test_the_metadata_of_the_workspace_is_no_output(workspace):
-    """Neither the file nor what it is written through; other files of the top are."""
     (workspace.path / ".skillsearch-1234").write_bytes(b"{}")
     (workspace.path / "result.txt").write_bytes(b"x")
     (workspace.out / "metadata.json").write_bytes(b"{}")
@@ -110,7 +108,6 @@ def test_the_links_of_a_staged_skill_are_ours(workspace):
 @pytest.mark.parametrize("pattern", ["out/**", "out/*", "out/link", "**", "out/link/*"])
 @pytest.mark.parametrize("to", ["file", "folder", "chain", "itself", "nowhere"])
 def test_a_planted_link_is_reported_and_never_followed(workspace, secret, pattern, to):
-    """To a file, to a folder, through another link, in a circle, or to nothing."""
     (workspace.work / "hop").symlink_to(secret)
     targets = {
         "file": secret,
@@ -126,7 +123,6 @@ def test_a_planted_link_is_reported_and_never_followed(workspace, secret, patter
 
 
 def test_a_link_that_nobody_asked_for_is_no_news(workspace, secret):
-    """Only what could have been collected is reported."""
     (workspace.out / "link").symlink_to(secret)
     write(workspace, **{"a.txt": b"a"})
     collected = collect(workspace, OutputSpec(("out/*.txt",)))
@@ -144,7 +140,6 @@ def test_a_folder_of_the_workspace_that_became_a_link_is_not_entered(workspace, 
 
 
 def test_special_files_are_reported_and_block_nothing(workspace):
-    """A FIFO without a writer, and a socket."""
     os.mkfifo(workspace.out / "fifo")
     listener = socket.socket(socket.AF_UNIX)
     here = os.open(workspace.out, os.O_RDONLY)
@@ -163,7 +158,6 @@ def test_special_files_are_reported_and_block_nothing(workspace):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_hard_link_to_the_file_of_another_user_is_refused(workspace, secret):
-    """Its one name here says nothing about the other."""
     os.link(secret, workspace.out / "a")
     os.chown(secret, 65534, 65534)
     collected = collect(workspace, ALL)
@@ -175,7 +169,6 @@ def test_a_hard_link_to_the_file_of_another_user_is_refused(workspace, secret):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_reported(workspace):
-    """The others are collected."""
     write(workspace, a=b"a", b=b"b")
     (workspace.out / "a").chmod(0)
     collected = collect(workspace, ALL)
@@ -184,7 +177,6 @@ def test_a_file_that_may_not_be_read_is_reported(workspace):
 
 
 def test_a_file_with_two_names_is_collected_once(workspace):
-    """By the first of them."""
     write(workspace, a=b"a")
     os.link(workspace.out / "a", workspace.out / "b")
     collected = collect(workspace, ALL)
@@ -193,7 +185,6 @@ def test_a_file_with_two_names_is_collected_once(workspace):
 
 
 def test_a_name_that_is_no_utf8_is_reported_and_shown_escaped(workspace):
-    """Neither JSON nor an artifact could carry it; the same goes for a folder."""
     os.mkdir(os.fsencode(workspace.out) + b"/dir-\xfe")  # noqa: PTH102
     for name in (b"/bad-\xff", b"/dir-\xfe/a"):
         os.close(os.open(os.fsencode(workspace.out) + name, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -224,7 +215,6 @@ def test_a_file_is_cut_at_its_limit_and_no_earlier(workspace):
 
 
 def test_a_sparse_file_of_five_gigabytes_costs_no_more_than_its_limit(workspace):
-    """Its size is told."""
     with (workspace.out / "huge").open("wb") as file:
         file.truncate(5 << 30)
     (huge,) = collect(workspace, ALL).files
@@ -280,14 +270,12 @@ def test_a_refused_pattern_is_an_error(workspace):
 
 
 def test_a_workspace_that_is_gone_is_an_error(workspace):
-    """The message says so."""
     workspace.close()
     with pytest.raises(WorkspaceError, match="gone"):
         collect(workspace, ALL)
 
 
 def test_folders_are_entered_to_a_bounded_depth(workspace):
-    """Deeper ones are reported."""
     folder = workspace.out
     for depth in range(2, 40):
         folder /= "d"
@@ -300,13 +288,13 @@ def test_folders_are_entered_to_a_bounded_depth(workspace):
     assert "it lies 32 folders deep" in warning
 
 
-def test_the_entries_that_are_looked_at_are_bounded(workspace):
-    """Those that were seen are collected, and the rest is told of."""
+def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
     for folder in "abc":
         (workspace.out / folder).mkdir()
         for number in range(6):
             (workspace.out / folder / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, ALL, max_entries=20)
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 20)
+    collected = collect(workspace, ALL)
     assert names(collected)[:6] == [f"out/a/{number}" for number in range(6)]
     assert collected.limits_hit
     assert collected.warnings == (
@@ -315,12 +303,12 @@ def test_the_entries_that_are_looked_at_are_bounded(workspace):
     )
 
 
-def test_a_file_that_is_named_is_found_among_any_number(workspace):
-    """Nor can files beside ``out/`` hide it."""
+def test_a_file_that_is_named_is_found_among_any_number(workspace, monkeypatch):
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 5)
     write(workspace, **{f"{number}": b"x" for number in range(20)})
     for number in range(20):
         (workspace.path / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")), max_entries=5)
+    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")))
     assert names(collected) == ["out/13", "out/7"]
     assert not collected.limits_hit
 
@@ -335,10 +323,11 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     )
 
 
-def test_the_time_that_files_are_looked_for_is_bounded(workspace):
+def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
     """However slowly patterns and names were made to match."""
     write(workspace, a=b"a")
-    collected = collect(workspace, ALL, max_seconds=-1.0)
+    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
+    collected = collect(workspace, ALL)
     assert collected.files == ()
     assert collected.limits_hit
     assert "took longer than -1 s" in collected.warnings[0]
@@ -358,7 +347,6 @@ def test_too_many_warnings_are_counted(workspace):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
-    """As many as are looked at, none more."""
     folder = os.open(workspace.out, os.O_RDONLY)
     try:
         for number in range(100_000):
@@ -440,7 +428,6 @@ def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
 def test_swapping_a_file_or_folder_for_a_link_brings_nothing_from_outside(
     workspace, secret, is_folder
 ):
-    """Whatever moment it is swapped at."""
     inside = workspace.out / "sub"
     inside.mkdir()
     (inside / "id.txt").write_text("mine")

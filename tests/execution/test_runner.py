@@ -13,7 +13,8 @@ import skillsearch
 from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.executors import LocalExecutor, executor_statuses, select_executor
+from skillsearch.execution.executors import executor_statuses, select_executor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.outputs import CollectedFile, output_file, primary_output, without_empty
 from skillsearch.execution.runner import SkillRunner, run_warnings
 from skillsearch.execution.types import (
@@ -107,27 +108,23 @@ def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name
 
 
 def test_a_command_without_a_shell_gets_its_arguments_as_they_are(make_runner):
-    """Nothing is expanded."""
     argv = ("python3", "-c", "import sys; print(sys.argv[1:])", "$HOME", "a b", "*")
     found = make_runner().run(RunRequest("python-math", PYTHON_MATH, argv))
     assert (found.stdout, found.exit_code) == ("['$HOME', 'a b', '*']\n", 0)
 
 
 def test_a_failing_command_is_a_result(run):
-    """With its exit code and what it said."""
     found = run("echo before; echo why >&2; exit 7")
     assert (found.stdout, found.stderr, found.exit_code) == ("before\n", "why\n", 7)
     assert (found.timed_out, found.warnings) == (False, ())
 
 
 def test_a_command_reads_what_it_is_given(run):
-    """Standard input and variables; a lone surrogate becomes a question mark."""
     found = run('cat; echo "$LEAVES"', stdin="hot \ud800 water ", env={"LEAVES": "green"})
     assert found.stdout == "hot ? water green\n"
 
 
 def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch):
-    """Each folder is there; what this process knows stays here."""
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     found = run(
         'echo "$SKILL_NAME $SECRET_TOKEN"; cd "$WORKSPACE_DIR" && for folder in "$SKILLS_DIR"'
@@ -150,7 +147,6 @@ def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch)
     ],
 )
 def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
-    """Below the skill or in a folder of the workspace, without a warning."""
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
     assert found.stdout.startswith(folder)
     assert "/" not in found.stdout.strip().removeprefix(folder)
@@ -159,7 +155,6 @@ def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
 
 @pytest.mark.parametrize("cwd", ["../..", "missing", "/etc", "SKILL.md", "x" * 300, "a\0b"])
 def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, cwd):
-    """And the caller is told."""
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
     assert found.stdout == "skills/tea-timer\n"
     told = "is not a folder of the workspace; the command ran in skills/tea-timer."
@@ -167,7 +162,6 @@ def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, cwd):
 
 
 def test_a_command_never_runs_behind_a_link(run, tmp_path):
-    """That an earlier command planted."""
     run(f"ln -s {tmp_path} work/elsewhere")
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd="$WORK_DIR/elsewhere")
     assert found.stdout == "skills/tea-timer\n"
@@ -175,7 +169,6 @@ def test_a_command_never_runs_behind_a_link(run, tmp_path):
 
 
 def test_a_command_ends_when_its_time_is_over(run):
-    """And with what it wrote until then; a file that it only began is left out."""
     found = run(
         "echo begun; : > out/empty; echo x > out/full; sleep 3600",
         timeout=3,
@@ -190,7 +183,6 @@ def test_a_command_ends_when_its_time_is_over(run):
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
 def test_a_timeout_is_more_than_nothing(run, timeout):
-    """All else is a mistake of the caller."""
     with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
         run("true", timeout=timeout)
 
@@ -210,7 +202,6 @@ def test_a_timeout_is_no_more_than_an_hour(make_runner, skill):
 
 
 def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):
-    """Of the runner, where the request has none."""
     runner = make_runner(limits=Limits(timeout=0.5))
     assert runner.run(RunRequest("tea-timer", skill, "sleep 60")).timed_out
 
@@ -242,7 +233,6 @@ def test_output_files_are_found_by_patterns_and_variables(run):
 
 
 def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
-    """Twenty at most and without contents, but for the first short text."""
     found = run("for n in {10..34}; do echo $n > out/$n.txt; done; echo w > work/w.txt")
     assert [file.name for file in found.output_files] == [f"out/{n}.txt" for n in range(10, 30)]
     assert {file.content for file in found.output_files} == {None}
@@ -252,7 +242,6 @@ def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
 
 
 def test_what_an_earlier_run_left_is_not_the_output_of_this_one(run):
-    """Nor told, unless it is asked for; a file that was moved or written again is of this run."""
     first = run("echo 1 > out/a; echo 1 > out/b; echo 1 > out/c; echo 1 > work/d")
     assert first.primary_output.name == "out/a"
     idle = run("cat out/a")
@@ -266,7 +255,6 @@ def test_what_an_earlier_run_left_is_not_the_output_of_this_one(run):
 
 
 def test_declared_outputs_come_with_contents_only_where_these_are_wanted(run):
-    """Nor is there a primary output without."""
     plain = run("echo x > out/x", outputs=OutputSpec(("out/**",)))
     assert [(file.name, file.content) for file in plain.output_files] == [("out/x", None)]
     assert plain.primary_output is None
@@ -290,7 +278,6 @@ def test_both_ways_to_name_outputs_go_together(run):
 
 
 def test_a_file_beyond_a_limit_is_cut_and_not_saved(run):
-    """With a warning of either."""
     spec = OutputSpec(("out/**",), inline=True, save=True, max_file_bytes=3)
     found = run("printf 12345 > out/long; printf 123 > out/short", outputs=spec)
     told = [(file.content, file.size_bytes, file.truncated) for file in found.output_files]
@@ -302,7 +289,6 @@ def test_a_file_beyond_a_limit_is_cut_and_not_saved(run):
 
 
 def test_saved_files_are_artifacts_with_a_prefix_and_versions(run):
-    """In the older way and by declaration; contents can be left out."""
     older = {"save_as_artifacts": True, "artifact_prefix": "brew/", "omit_inline_content": True}
     first = run("echo 1 > out/x", output_files=("out/*",), **older)
     assert first.artifact_files == (ArtifactRef("brew/out/x", 0),)
@@ -313,7 +299,6 @@ def test_saved_files_are_artifacts_with_a_prefix_and_versions(run):
 
 
 def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
-    """Without a store, contents are returned in full."""
     request = RunRequest(
         "tea-timer",
         skill,
@@ -349,7 +334,6 @@ def test_a_name_that_no_artifact_can_have_is_a_warning(run):
     ],
 )
 def test_a_wish_without_an_object_is_a_warning(run, options, warning):
-    """It cannot be fulfilled."""
     assert warning in run("true", **options).warnings
 
 
@@ -367,14 +351,12 @@ def test_a_wish_without_an_object_is_a_warning(run, options, warning):
     ids=["output", "outputs", "host", "climbing", "artifact", "skill", "variable"],
 )
 def test_a_request_that_cannot_be_met_is_refused_before_the_command_runs(run, request_part):
-    """Nothing has happened then."""
     with pytest.raises(ExecutionError):
         run("echo ran > out/x", **request_part)
     assert run("ls out").stdout == ""
 
 
 def test_inputs_come_from_every_scheme(make_runner, skill, tmp_path):
-    """An artifact, this machine, the workspace and the skill itself."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "host.txt").write_text("host", encoding="utf-8")
     runner = make_runner(host_folders=[tmp_path / "data"])
@@ -405,7 +387,6 @@ def test_inputs_come_from_every_scheme(make_runner, skill, tmp_path):
 
 
 def test_an_input_comes_from_another_skill_where_the_runner_knows_it(make_runner, skill):
-    """By the function that finds skills."""
     runner = make_runner(skill_folder={"python-math": PYTHON_MATH}.__getitem__)
     source = InputSpec("skill://python-math/scripts/fib.py")
     found = runner.run(RunRequest("tea-timer", skill, "python3 inputs/fib.py 3", inputs=(source,)))
@@ -427,7 +408,6 @@ def test_sessions_are_apart(run):
 
 
 def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill, tmp_path):
-    """Each command waits for one of the other session, and looks out for one of its own."""
     runner = make_runner()
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -453,7 +433,6 @@ def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill,
 
 
 def test_an_editor_writes_the_text_that_was_given(run):
-    """Whatever options come before the file, and whatever an earlier command left in its place."""
     text = "tea's ready\n$HOME 한\n"
     assert (
         run("$EDITOR +3 out/note", editor_text=text, output_files=("out/*",))
@@ -485,13 +464,11 @@ def test_there_is_no_editor_without_a_text(run):
 
 @pytest.mark.parametrize("name", ["EDITOR", "VISUAL"])
 def test_two_editors_are_one_too_many(run, name):
-    """The caller decides which."""
     with pytest.raises(ExecutionError, match=f"but env sets {name}; leave out"):
         run("true", editor_text="x", env={name: "vi"})
 
 
 def test_lists_of_commands_decide_what_runs(make_runner, skill):
-    """With lists, no shell runs."""
     (skill / "scripts" / "brew.sh").chmod(0o755)
     runner = make_runner(policy=CommandPolicy(allowed=("echo", "scripts/brew.sh")))
     assert runner.run(RunRequest("tea-timer", skill, "echo 1 '$HOME'")).stdout == "1 $HOME\n"
@@ -512,7 +489,6 @@ def test_a_workspace_that_vanished_is_made_anew(run, base, tmp_path):
 def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(
     make_runner, skill, base, tmp_path
 ):
-    """Once."""
     vanished = []
 
     def find(name):
@@ -549,7 +525,6 @@ def test_a_skill_that_is_gone_cannot_be_run(run, skill):
 
 
 def test_the_records_of_a_run_lie_in_the_workspace(run):
-    """The records of staging, inputs and outputs."""
     run(
         "echo 1 > out/x",
         inputs=(InputSpec("skill://tea-timer/SKILL.md"),),
@@ -563,7 +538,6 @@ def test_the_records_of_a_run_lie_in_the_workspace(run):
 
 
 def test_the_record_of_an_artifact_names_the_version_that_was_taken(run):
-    """Also where none was asked for."""
     asked = InputSpec("artifact://out/x")
     run("echo 1 > out/x", outputs=OutputSpec(("out/x",), save=True))
     run("echo 2 > out/x", outputs=OutputSpec(("out/x",), save=True))
@@ -580,7 +554,6 @@ def test_the_record_of_an_artifact_names_the_version_that_was_taken(run):
 
 
 def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
-    """As a context manager too; closing twice does no harm."""
     with make_runner() as runner:
         runner.run(RunRequest("tea-timer", skill, "true"))
         assert any(base.iterdir())
@@ -589,7 +562,6 @@ def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
 
 
 def test_a_runner_that_is_closed_runs_nothing_more(make_runner, skill, base):
-    """Its workspaces would be nobody's."""
     runner = make_runner()
     runner.close()
     with pytest.raises(ExecutionError, match="is closed; make another"):
@@ -598,7 +570,6 @@ def test_a_runner_that_is_closed_runs_nothing_more(make_runner, skill, base):
 
 
 def test_a_run_that_is_not_over_when_its_runner_is_closed_leaves_nothing(make_runner, skill, base):
-    """Also where it has just begun, and would make a workspace anew."""
     closings = [lambda: runner.close()]
 
     def find(name):
@@ -647,7 +618,6 @@ def told(name, content, size=None):
 
 
 def test_a_text_file_is_told_with_its_content():
-    """When that is wanted."""
     file = output_file(collected("out/a.csv", b"x,y\n", media_type="text/csv"), inline=True)
     assert file == OutputFile("out/a.csv", "text/csv", 4, "x,y\n", truncated=False)
 
@@ -675,19 +645,16 @@ def test_a_truncated_text_ends_with_a_whole_character():
 
 
 def test_a_character_that_is_broken_in_the_file_itself_makes_it_no_text():
-    """Only a cut is forgiven."""
     file = output_file(collected("out/a.txt", "añ".encode()[:2]), inline=True)
     assert (file.content, file.truncated) == (None, False)
 
 
 def test_a_file_cannot_hide_text_either():
-    """Its exact bytes are in the workspace."""
     file = output_file(collected("out/a.txt", b"a\x1b[8mb\r\n"), inline=True)
     assert (file.content, file.size_bytes) == ("a[8mb\n", 8)
 
 
 def test_the_primary_output_is_the_first_short_text_by_name():
-    """Not empty, not binary, not too long, in whatever order they come."""
     files = [
         told("out/z.txt", "z"),
         told("out/a.txt", ""),
@@ -716,7 +683,6 @@ def test_a_file_name_cannot_break_a_warning():
 
 
 def test_problems_and_truncated_streams_are_warnings():
-    """In this order, a line each."""
     finished = Finished(b"", b"", 3, 4, 0, False, 5, problems=("two\nlines",))
     assert run_warnings(finished) == ["two lines", "stdout truncated", "stderr truncated"]
     assert run_warnings(Finished(b"", b"", 0, 0, 0, False, 5)) == []

@@ -4,12 +4,14 @@ import hashlib
 import os
 import socket
 import threading
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import staging
 from skillsearch.execution.files import COPY_LIMITS, Budget, CopyLimits
 from skillsearch.execution.staging import (
     digest_tree,
@@ -67,7 +69,8 @@ def reads(monkeypatch):
 
 def stage_settled(workspace, name, skill):
     """Stage a skill and trust its time stamps at once."""
-    return stage_skill(workspace, name, skill, racy_ns=-(1 << 62))
+    with patch.object(staging, "RACY_NS", -(1 << 62)):
+        return stage_skill(workspace, name, skill)
 
 
 def folder_digest(folder):
@@ -103,17 +106,14 @@ def contents(folder):
 
 
 def test_the_digest_is_that_of_paths_and_bytes(skill):
-    """Each followed by a NUL, in the order of the whole paths."""
     assert folder_digest(skill) == hashed(FILES)
 
 
 def test_the_digest_of_an_empty_folder_is_that_of_nothing(tmp_path):
-    """Not an error."""
     assert folder_digest(tmp_path) == hashlib.sha256(b"").hexdigest()
 
 
 def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, tmp_path):
-    """Nor on empty folders."""
     other = tmp_path / "other"
     write(other, dict(reversed(FILES.items())))
     os.utime(other / "a.txt", (1, 1))
@@ -138,7 +138,6 @@ def test_any_change_of_the_files_changes_the_digest(skill, change):
 
 
 def test_names_that_are_not_utf8_are_hashed_as_they_are(tmp_path):
-    """By their bytes."""
     (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"x")
     assert folder_digest(tmp_path) == hashlib.sha256(b"\xff\0x\0").hexdigest()
 
@@ -147,7 +146,6 @@ def test_names_that_are_not_utf8_are_hashed_as_they_are(tmp_path):
 
 
 def test_a_staged_skill_is_a_copy(workspace, skill):
-    """Under its own name, with the digest of what is in it."""
     staged = stage_skill(workspace, "tea", skill)
     assert contents(staged.path) == FILES
     assert staged.digest == hashed(FILES) == folder_digest(staged.path)
@@ -187,7 +185,6 @@ def test_no_file_runs_with_the_rights_of_its_owner(workspace, skill):
 
 
 def test_links_lead_to_the_folders_of_the_workspace(workspace, skill):
-    """By relative paths, so that they hold wherever the workspace is shown."""
     path = stage_skill(workspace, "tea", skill).path
     assert {name: str((path / name).readlink()) for name in ("out", "work", "inputs")} == {
         "out": "../../out",
@@ -215,7 +212,6 @@ def test_links_take_the_place_of_what_the_skill_calls_so(workspace, skill):
 
 @pytest.mark.timeout(120)
 def test_what_is_no_plain_file_is_left_out(workspace, skill, tmp_path, monkeypatch):
-    """Links in and out, links to folders, FIFOs and sockets: each with a note."""
     write(tmp_path, {"secret/id.txt": b"secret"})
     (skill / "l1").symlink_to(tmp_path / "secret" / "id.txt")
     (skill / "l2").symlink_to(tmp_path / "secret")
@@ -238,7 +234,6 @@ def test_what_is_no_plain_file_is_left_out(workspace, skill, tmp_path, monkeypat
 
 
 def test_of_many_notes_some_are_kept(workspace, skill):
-    """And how many more there were."""
     for number in range(30):
         (skill / f"link{number}").symlink_to("a.txt")
     notes = stage_skill(workspace, "tea", skill).notes
@@ -267,14 +262,12 @@ def test_version_control_is_left_out(workspace, skill):
 
 
 def test_names_that_are_not_utf8_are_copied(workspace, skill):
-    """As they are."""
     name = os.fsdecode(b"\xff\n")
     (skill / name).write_bytes(b"x")
     assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, name: b"x"}
 
 
 def test_staging_is_recorded(workspace, skill):
-    """In the metadata of the workspace."""
     stage_skill(workspace, "tea", skill)
     (record,) = workspace.metadata["skills"].values()
     assert (record["name"], record["rel_path"]) == ("tea", "skills/tea")
@@ -321,7 +314,6 @@ def test_a_huge_file_is_refused_before_it_is_read(workspace, skill):
 
 
 def test_a_skill_that_is_not_there_cannot_be_staged(workspace, tmp_path):
-    """The message says so."""
     with pytest.raises(WorkspaceError, match=r"'tea' cannot be copied from .*: No such file"):
         stage_skill(workspace, "tea", tmp_path / "missing")
 
@@ -340,7 +332,6 @@ def test_an_unchanged_skill_is_not_copied_again(workspace, skill):
 
 
 def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
-    """Once its time stamps can be relied on."""
     stage_settled(workspace, "tea", skill)
     assert reads
     reads.clear()
@@ -348,23 +339,25 @@ def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
     assert not reads
 
 
-def test_what_changed_just_now_is_read_again(workspace, skill, reads):
+def test_what_changed_just_now_is_read_again(workspace, skill, reads, monkeypatch):
     """A change in the same tick of the clock would not show."""
-    stage_skill(workspace, "tea", skill, racy_ns=1 << 62)
+    monkeypatch.setattr(staging, "RACY_NS", 1 << 62)
+    stage_skill(workspace, "tea", skill)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill, racy_ns=1 << 62).is_new
+    assert not stage_skill(workspace, "tea", skill).is_new
     assert reads
 
 
-def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads):
+def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, monkeypatch):
     """The clock was set back, so that a change may get the same time as before."""
-    staged = stage_skill(workspace, "tea", skill, racy_ns=0)
+    monkeypatch.setattr(staging, "RACY_NS", 0)
+    staged = stage_skill(workspace, "tea", skill)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill, racy_ns=0).is_new
+    assert not stage_skill(workspace, "tea", skill).is_new
     assert not reads
     tree = workspace.staged["tea"].source
     tree.newest_ns = tree.seen_ns + (1 << 60)
-    again = stage_skill(workspace, "tea", skill, racy_ns=0)
+    again = stage_skill(workspace, "tea", skill)
     assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads
 
@@ -387,7 +380,6 @@ def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
     ],
 )
 def test_a_changed_skill_is_copied_again(workspace, skill, change):
-    """Also where only the permission to execute changed."""
     stage_settled(workspace, "tea", skill)
     change(skill)
     staged = stage_settled(workspace, "tea", skill)
@@ -468,7 +460,6 @@ def deepen(path):
     ],
 )
 def test_a_copy_that_a_command_changed_is_made_anew(workspace, skill, damage):
-    """Whatever the command did to it."""
     path = stage_settled(workspace, "tea", skill).path
     damage(path)
     staged = stage_settled(workspace, "tea", skill)
@@ -503,7 +494,6 @@ def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_pa
 
 
 def test_skills_lie_side_by_side(workspace, skill, tmp_path):
-    """Each in a folder of its own."""
     write(tmp_path / "other", {"SKILL.md": b"other"})
     tea = stage_skill(workspace, "tea", skill)
     stage_skill(workspace, "coffee", tmp_path / "other")
@@ -512,7 +502,6 @@ def test_skills_lie_side_by_side(workspace, skill, tmp_path):
 
 
 def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
-    """It is copied once."""
     start = threading.Barrier(6)
     staged = []
 
@@ -531,7 +520,6 @@ def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
 
 @pytest.mark.slow
 def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspace, skill, tmp_path):
-    """For a link or for other bytes: what is hashed is what is copied, and no link is followed."""
     write(tmp_path, {"secret": b"secret"})
     stop = threading.Event()
 
@@ -569,7 +557,6 @@ def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspac
 
 @pytest.mark.parametrize("name", ["tea", "tea-timer", "周报", "My Skill", "café", "a.b", "x" * 100])
 def test_a_name_that_a_folder_can_have_stays(workspace, skill, name):
-    """Whatever language it is in."""
     staged = stage_skill(workspace, name, skill)
     assert staged.path == workspace.skills / name
     assert contents(staged.path) == FILES
@@ -603,7 +590,6 @@ def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, nam
 
 @given(ANY_TEXT)
 def test_any_name_becomes_that_of_a_folder(name):
-    """One of at most 100 bytes, below no other, and not hidden."""
     folder = folder_name(name)
     assert 0 < len(folder.encode()) <= 100
     assert not set("/\\\0\n") & set(folder)
@@ -612,5 +598,4 @@ def test_any_name_becomes_that_of_a_folder(name):
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_different_names_become_different_folders(one, other):
-    """Also where all that differs cannot be kept."""
     assert (folder_name(one) == folder_name(other)) == (one == other)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.execution import executors
+from skillsearch.execution import namespace
 from skillsearch.execution import syscall_filter as module
-from skillsearch.execution.executors import BACKENDS, NamespaceExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 from skillsearch.text.tables import read_tables
@@ -124,7 +124,6 @@ with_machines = pytest.mark.parametrize("machine", ARCHITECTURES)
 
 @with_machines
 def test_it_says_what_its_table_says(machine):
-    """Of all numbers of calls, and of arguments in and around those that the table names."""
     code, chance = syscall_filter(machine), random.Random(7)
     for number in range(LATER + 50):
         lines = [(error, terms) for _, n, error, terms in rules(machine) if n == number]
@@ -142,7 +141,6 @@ def test_it_says_what_its_table_says(machine):
 @with_machines
 @pytest.mark.parametrize("family", NEVER)
 def test_a_family_of_calls_is_refused_whatever_their_arguments(machine, family):
-    """By the numbers that another library has for them."""
     number, code = numbers(machine), syscall_filter(machine)
     for name in NEVER[family].split():
         for argument in (0, 1, 2**32 - 1, 2**64 - 1):
@@ -152,7 +150,6 @@ def test_a_family_of_calls_is_refused_whatever_their_arguments(machine, family):
 
 @with_machines
 def test_each_line_has_the_numbers_of_its_call(machine):
-    """Where the library knows the call at all: it may be older than the call."""
     number = numbers(machine)
     wrong = {
         name: (ours, number(name.partition(".")[0]))
@@ -164,7 +161,6 @@ def test_each_line_has_the_numbers_of_its_call(machine):
 
 @with_machines
 def test_what_programs_need_is_allowed(machine):
-    """With arguments that concern nobody else."""
     number, code = numbers(machine), syscall_filter(machine)
     known = {name: number(name) for name in ALWAYS}
     of_socket = {"socket": [1], "socketpair": [1]}
@@ -195,7 +191,6 @@ def test_calls_of_later_kernels_and_of_x32_seem_to_be_missing(machine, number):
 
 
 def test_on_another_type_of_machine_there_is_none():
-    """Its calls have other numbers."""
     for machine in ("i686", "armv7l", "ppc64le", "s390x", "aarch64_be", ""):
         assert syscall_filter(machine) == b""
 
@@ -257,7 +252,6 @@ NAMESPACES = {
 @with_machines
 @pytest.mark.parametrize("kind", NAMESPACES)
 def test_no_call_makes_a_new_namespace(machine, kind):
-    """While threads and processes are made by the same calls; time has a bit of ``unshare``."""
     clone, unshare = {"x86_64": (56, 272)}.get(machine, (220, 97))
     code, thread, process = syscall_filter(machine), 0x3D0F00, 0x1200011
     bit = NAMESPACES[kind]
@@ -317,7 +311,6 @@ def example(conditions):
 
 
 def test_the_kernel_refuses_each_line_of_the_table(run):
-    """In both kinds of sandbox alike."""
     lines = list(rules(os.uname().machine))
     calls = [(number, example(conditions)) for _, number, _, conditions in lines]
     results = json.loads(run(CALL, json.dumps(calls)))
@@ -331,7 +324,6 @@ def test_the_kernel_refuses_each_line_of_the_table(run):
 
 
 def test_the_kernel_knows_no_later_calls(run):
-    """Nor those of x32."""
     calls = [(number, [0] * 6) for number in (LATER, 600, X32 | 39, X32 | 250)]
     assert set(json.loads(run(CALL, json.dumps(calls)))) == {"ENOSYS"}
 
@@ -362,7 +354,6 @@ def test_calls_of_32_bits_end_the_program(run):
 
 
 def test_what_tells_of_the_whole_machine_is_hidden(run):
-    """Names of keys, addresses of the kernel, pages of memory."""
     text = """if True:
         import json, sys
         def can_read(path):
@@ -380,7 +371,6 @@ def test_what_tells_of_the_whole_machine_is_hidden(run):
 
 
 def test_where_there_is_no_filter_it_is_told(monkeypatch):
-    """And not where there is."""
 
     def told():
         return any(
@@ -388,16 +378,15 @@ def test_where_there_is_no_filter_it_is_told(monkeypatch):
         )
 
     assert told() == (not syscall_filter(os.uname().machine))
-    monkeypatch.setattr(executors, "syscall_filter", lambda machine: b"")
+    monkeypatch.setattr(namespace, "syscall_filter", lambda machine: b"")
     assert told()
 
 
 def test_without_a_filter_programs_are_enclosed_all_the_same(monkeypatch, tmp_path):
-    """On another type of machine."""
     executor = NamespaceExecutor()
     if executor.reason():
         pytest.skip(executor.reason())
-    monkeypatch.setattr(executors, "syscall_filter", lambda machine: b"")
+    monkeypatch.setattr(namespace, "syscall_filter", lambda machine: b"")
     program = Program(
         ("grep", "Seccomp:", "/proc/self/status"), tmp_path, tmp_path, {"PATH": os.defpath}
     )
@@ -405,7 +394,6 @@ def test_without_a_filter_programs_are_enclosed_all_the_same(monkeypatch, tmp_pa
 
 
 def test_the_table_can_be_read():
-    """Each family has calls, and no call is lost by having the name of another."""
     tables = read_tables(TABLE)
     lines = [line for line in TABLE.read_text().splitlines() if line and line[0] not in "#["]
     assert len(lines) == sum(map(len, tables.values())) == len({line.split()[0] for line in lines})

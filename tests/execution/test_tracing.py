@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import skillsearch
-from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.types import InputSpec, RunRequest
@@ -36,7 +36,6 @@ def finished(exporter):
 
 
 def test_a_step_is_a_span_with_its_attributes(finished):
-    """Those that are known before, and those that are told later."""
     with span("workspace.run", cmd="bash", cwd="skills/tea") as tell:
         tell(exit_code=3, timed_out=False)
     expected = {"cmd": "bash", "cwd": "skills/tea", "exit_code": 3, "timed_out": False}
@@ -44,7 +43,6 @@ def test_a_step_is_a_span_with_its_attributes(finished):
 
 
 def test_a_span_lies_below_that_of_the_caller(exporter):
-    """So that a run shows within the request that asked for it."""
     host = trace.get_tracer("host")
     with host.start_as_current_span("request") as request, span("workspace.run"):
         pass
@@ -54,7 +52,6 @@ def test_a_span_lies_below_that_of_the_caller(exporter):
 
 
 def test_an_error_is_a_status_without_its_message(exporter):
-    """Which may hold what nobody should see; the caller gets it as it was."""
     with pytest.raises(ValueError, match="secret 42"), span("workspace.collect"):
         raise ValueError("secret 42")
     (one,) = exporter.get_finished_spans()
@@ -63,7 +60,6 @@ def test_an_error_is_a_status_without_its_message(exporter):
 
 
 def test_a_step_without_an_error_has_no_status(exporter):
-    """As OpenTelemetry wants it of libraries."""
     with span("workspace.create"):
         pass
     assert exporter.get_finished_spans()[0].status.status_code.name == "UNSET"
@@ -71,7 +67,6 @@ def test_a_step_without_an_error_has_no_status(exporter):
 
 @pytest.mark.parametrize("broken", ["start_as_current_span", "set_attributes", "__exit__"])
 def test_a_broken_api_changes_nothing(monkeypatch, broken):
-    """Wherever it breaks."""
 
     def fail(*args, **kwargs):
         raise RuntimeError("no trace today")
@@ -111,7 +106,6 @@ def test_a_broken_api_changes_nothing(monkeypatch, broken):
     ],
 )
 def test_of_a_command_only_the_program_is_told(command, name):
-    """And not even that where it could be the value of a variable."""
     assert command_name(command) == name
 
 
@@ -149,7 +143,6 @@ def test_spans_need_no_opentelemetry(tmp_path, opentelemetry, imported):
 
 
 def test_a_run_leaves_the_spans_of_the_document(finished, tmp_path, make_skill):
-    """In order, with what tells runs apart, and nothing of the command but its program."""
     folder = make_skill(tmp_path / "skills").parent
     request = RunRequest(
         "tea-timer",

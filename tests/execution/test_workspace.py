@@ -19,6 +19,7 @@ import skillsearch
 from skillsearch.agents.failures import failure_of
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution import workspace as workspaces
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.workspace import (
@@ -90,7 +91,6 @@ def names(folder):
 
 
 def test_a_workspace_has_its_folders(workspace):
-    """For its owner alone."""
     assert names(workspace.path) == ["metadata.json", "out", "runs", "skills", "work"]
     assert names(workspace.work) == ["inputs"]
     assert workspace.path.stat().st_mode & 0o777 == 0o700
@@ -105,7 +105,6 @@ def test_its_lock_lies_beside_it(workspace, base):
 
 
 def test_its_path_is_absolute_and_has_no_links(tmp_path, monkeypatch):
-    """Whatever the folder of the workspaces is called by."""
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path)
@@ -115,7 +114,6 @@ def test_its_path_is_absolute_and_has_no_links(tmp_path, monkeypatch):
 
 
 def test_a_closed_workspace_leaves_nothing(workspace, base):
-    """Neither its folder nor its lock; to close it again does nothing."""
     (workspace.out / "file").touch()
     workspace.close()
     workspace.close()
@@ -124,7 +122,6 @@ def test_a_closed_workspace_leaves_nothing(workspace, base):
 
 
 def test_a_workspace_whose_base_is_gone_is_closed(workspace, base, caplog):
-    """Somebody emptied the cache folder."""
     base.rename(base.with_name("trash"))
     with caplog.at_level(logging.WARNING):
         workspace.close()
@@ -152,7 +149,6 @@ workspace.close()
 
 
 def test_the_folder_of_a_run_has_the_time_in_its_name(workspace):
-    """To the millisecond."""
     path = workspace.new_run_dir()
     assert re.fullmatch(r"run_\d{8}T\d{6}\.\d{3}", path.name)
     assert path.parent == workspace.runs
@@ -160,7 +156,6 @@ def test_the_folder_of_a_run_has_the_time_in_its_name(workspace):
 
 
 def test_each_run_has_a_folder_of_its_own(workspace):
-    """Also when several threads begin one in the same millisecond."""
     paths = []
     threads = [
         threading.Thread(target=lambda: paths.extend(workspace.new_run_dir() for _ in range(25)))
@@ -174,15 +169,15 @@ def test_each_run_has_a_folder_of_its_own(workspace):
     assert names(workspace.runs) == sorted(path.name for path in paths)
 
 
-def test_a_moment_has_room_for_so_many_runs(workspace):
+def test_a_moment_has_room_for_so_many_runs(workspace, monkeypatch):
     """A command may have taken the names before."""
+    monkeypatch.setattr(workspaces, "MAX_SAME_TIME", 0)
     with pytest.raises(WorkspaceError, match="is full of runs of this moment"):
-        workspace.new_run_dir(same_time=0)
+        workspace.new_run_dir()
 
 
 @pytest.mark.parametrize("call", ["mkdir", "rename"])
 def test_a_workspace_that_cannot_be_made_leaves_nothing(base, monkeypatch, call):
-    """On a full disk, at the beginning or in the middle."""
     make_base(base)
 
     def refuse(*args, **kwargs):
@@ -195,7 +190,6 @@ def test_a_workspace_that_cannot_be_made_leaves_nothing(base, monkeypatch, call)
 
 
 def test_what_cannot_be_recorded_is_an_error(workspace, monkeypatch):
-    """The message says why."""
 
     def refuse(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -216,7 +210,6 @@ def test_a_folder_below_is_opened_without_links(workspace):
 
 
 def test_folders_below_are_made_when_asked_for(workspace):
-    """All on the way."""
     os.close(workspace.open("work", "a", "b", make=True))
     assert (workspace.work / "a" / "b").is_dir()
 
@@ -243,7 +236,6 @@ def test_what_a_command_put_in_the_place_of_a_folder_gives_way(workspace, name, 
 
 
 def test_what_is_in_folders_that_are_in_order_stays(workspace):
-    """Runs share them."""
     (workspace.out / "kept.txt").write_text("kept", encoding="utf-8")
     workspace.new_run_dir()
     assert (workspace.out / "kept.txt").read_text(encoding="utf-8") == "kept"
@@ -251,7 +243,6 @@ def test_what_is_in_folders_that_are_in_order_stays(workspace):
 
 @pytest.mark.parametrize("swap", [lambda path: path.mkdir(), lambda path: path.symlink_to("/")])
 def test_a_folder_in_the_place_of_the_workspace_is_not_used(workspace, swap):
-    """Nor what a link there leads to."""
     workspace.path.rename(workspace.path.with_name("away"))
     swap(workspace.path)
     assert not workspace.exists()
@@ -272,19 +263,16 @@ def test_any_session_has_a_safe_id(session):
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
 def test_a_plain_session_keeps_its_name(session):
-    """For people to find it."""
     assert safe_id(session) == session
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_different_sessions_have_different_ids(one, other):
-    """Also where all that differs is left out."""
     assert (safe_id(one) == safe_id(other)) == (one == other)
 
 
 @pytest.mark.parametrize("session", HOSTILE)
 def test_no_session_has_a_workspace_elsewhere(base, session):
-    """Its folder lies in the base, and nothing else is made."""
     workspace = Workspace.create(base, session)
     assert workspace.path.parent == base
     assert names(base) == [workspace.path.name, f"{workspace.path.name}.lock"]
@@ -321,7 +309,6 @@ def test_a_folder_of_another_user_is_refused(base):
 
 
 def test_a_file_cannot_hold_workspaces(base):
-    """The message names it."""
     base.touch()
     with pytest.raises(WorkspaceError, match=re.escape(str(base))):
         Workspace.create(base, "s")
@@ -342,21 +329,18 @@ def test_a_session_has_one_workspace(base):
 
 
 def test_nothing_is_made_before_it_is_needed(base):
-    """Nor afterwards."""
     with Workspaces(base) as workspaces:
         workspaces.close("s")
     assert not base.exists()
 
 
 def test_workspaces_are_made_in_the_cache_folder(home):
-    """Unless another one is named."""
     with Workspaces() as workspaces:
         assert workspaces.of("s").path.parent == cache_dir() / "workspaces"
         assert workspaces.of("s").path.is_relative_to(home)
 
 
 def test_a_session_that_is_closed_begins_anew(base):
-    """The others stay."""
     with Workspaces(base) as workspaces:
         first, other = workspaces.of("s"), workspaces.of("t")
         workspaces.close("s")
@@ -366,7 +350,6 @@ def test_a_session_that_is_closed_begins_anew(base):
 
 
 def test_a_workspace_that_vanished_is_made_anew(base):
-    """Without the lock of the old one; what was moved away is left alone."""
     with Workspaces(base) as workspaces:
         first = workspaces.of("s")
         (first.out / "mine.txt").touch()
@@ -378,7 +361,6 @@ def test_a_workspace_that_vanished_is_made_anew(base):
 
 
 def test_of_too_many_workspaces_the_longest_unused_is_closed(base):
-    """Use counts, not age."""
     with Workspaces(base, limit=2) as workspaces:
         a, b = workspaces.of("a"), workspaces.of("b")
         workspaces.of("a")
@@ -387,7 +369,6 @@ def test_of_too_many_workspaces_the_longest_unused_is_closed(base):
 
 
 def test_a_workspace_in_use_is_not_pushed_out(base):
-    """Afterwards it can be."""
     with Workspaces(base, limit=1) as workspaces:
         with workspaces.held("a"), workspaces.held("a"):
             a = workspaces.of("a")
@@ -399,7 +380,6 @@ def test_a_workspace_in_use_is_not_pushed_out(base):
 
 
 def test_threads_that_ask_at_once_get_the_same_workspace(base):
-    """One for each session."""
     with Workspaces(base) as workspaces:
         start = threading.Barrier(8)
         got = []
@@ -421,7 +401,6 @@ def test_threads_that_ask_at_once_get_the_same_workspace(base):
 
 
 def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
-    """By the first call of the next process."""
     with holding(base, "live") as live:
         kept = path_from(live)
         with holding(base, *HOSTILE[:3], "killed") as killed:
@@ -446,7 +425,6 @@ def test_workspaces_of_this_process_are_not_swept(workspace, base):
 
 @pytest.mark.slow
 def test_several_processes_may_sweep_at_once(base):
-    """All that is left goes, and all that they make stays."""
     make_base(base)
     for number in range(40):
         name = f"ws_left_{number:016x}"
@@ -508,7 +486,6 @@ def test_a_sweep_leaves_alone_what_is_not_ours(base, tmp_path):
 
 
 def test_what_cannot_be_removed_keeps_its_lock(base, caplog, monkeypatch):
-    """The next remove_abandoned tries again."""
     workspace = Workspace.create(base, "s")
 
     def refuse(*args, **kwargs):
@@ -550,7 +527,6 @@ def test_where_nothing_can_be_locked_no_file_stays_open(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["artifacts", "workspaces", "skills"])
 def test_what_a_model_is_told_of_an_error_has_no_folders(tmp_path, name):
-    """Also where the name of one has a blank in it."""
     place = tmp_path / "Jo Doe" / name
     place.parent.mkdir()
     place.touch()

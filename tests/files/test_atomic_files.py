@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from skillsearch.files.atomic_files import (
     write_atomically,
     written_beside,
 )
-from skillsearch.files.private import make_private
 
 LEAVE = """
 import os, signal, sys
@@ -130,20 +128,3 @@ def test_what_the_machine_refuses_is_told_with_what_helps(error, wrapped):
 def test_other_errors_are_not_the_machine(error):
     """They are bugs, or caught before."""
     assert machine_problem(error) == ""
-
-
-def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
-    """What was there stays as it was."""
-    before = os.umask(0)
-    try:
-        (tmp_path / "a").mkdir()
-        make_private(tmp_path / "a" / "b" / "c")
-        make_private(tmp_path / "a" / "b" / "c")
-    finally:
-        os.umask(before)
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "a/b", "a/b/c")]
-    assert modes == [0o777, 0o700, 0o700]
-    (tmp_path / "file").touch()
-    for name in ("file", "file/below"):
-        with pytest.raises(OSError, match="file"):
-            make_private(tmp_path / name)

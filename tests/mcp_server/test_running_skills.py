@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 
 from skillsearch.agents.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
-from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
 from skillsearch.mcp_server.calls import ERROR_KEY, Calls

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch.mcp_server
-from skillsearch.execution.executors import LocalExecutor
+from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
 from skillsearch.mcp_server.session_tools import MAX_SESSIONS, RUNNING, TOOLSETS, SessionTools

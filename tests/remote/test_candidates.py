@@ -101,7 +101,6 @@ def make_corpus(head, frequencies):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
-    """By BM25Okapi over the texts of all."""
     texts = [(one.metadata_terms, one.full_terms)[place] for one, _ in examples]
     query = terms(QUERY, "en")
     wanted = BM25Okapi(texts).get_scores(query)
@@ -132,7 +131,6 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, fre
 
 
 def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
-    """For the second channel alone, and only in an index with bodies; the first has examples."""
     assert dense_fields(2, with_body=True) == (
         ("dense_0_metadata", "dense_0_examples"),
         ("dense_1_metadata", "dense_1_body"),
@@ -159,6 +157,5 @@ def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
     ],
 )
 def test_a_damaged_row_is_told_and_not_searched(rows, make_corpus, field, value):
-    """Whatever a server sends."""
     with pytest.raises(CacheError):
         make_corpus([rows[0], {**rows[1], field: value}])

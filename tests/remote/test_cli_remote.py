@@ -23,7 +23,6 @@ def run(cli, milvus, collection):
 
 @pytest.mark.milvus
 def test_what_was_indexed_is_found(run, root):
-    """The report, the hits, and the facts of the index, as JSON."""
     report = json.loads(run("index", root, "--model", "hashing", "--json").stdout)
     assert (report["indexed"], report["embedded"]) == (5, 5)
     answer = json.loads(run("query", "brew filter coffee", "--json").stdout)
@@ -35,7 +34,6 @@ def test_what_was_indexed_is_found(run, root):
 
 @pytest.mark.milvus
 def test_the_output_for_people_is_that_of_the_local_index(run, root):
-    """One line of summary; a hit a line."""
     assert "5 skills in the index: 5 read" in run("index", root, "--model", "hashing").stdout
     found = run("query", "brew filter coffee").stdout
     assert found.startswith("1\t")
@@ -74,7 +72,6 @@ def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_s
 
 @pytest.mark.milvus
 def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
-    """By its path, which is not kept on the server; a folder comes before it."""
     path = tmp_path / "packed.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("one/SKILL.md", "---\nname: one\ndescription: One.\n---\n")
@@ -87,7 +84,6 @@ def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
 
 @pytest.mark.milvus
 def test_many_queries_are_answered_with_one_connection(run, root):
-    """One object a line."""
     run("index", root, "--model", "hashing")
     lines = '{"_id": 1, "text": "steep green tea"}\n{"_id": 2, "text": "mend a roof"}\n'
     found = [
@@ -103,7 +99,6 @@ def test_many_queries_are_answered_with_one_connection(run, root):
 def test_an_archive_that_an_index_in_milvus_is_over_is_not_removed(
     run, cli, root, tmp_path, collection
 ):
-    """Whether that index is still there cannot be seen from here."""
     archive = shutil.make_archive(str(tmp_path / "skills"), "zip", root)
     run("index", archive, "--model", "hashing")
     (left,) = json.loads(cli("cache", "--clear", "--json").stdout)["entries"]
@@ -113,7 +108,6 @@ def test_an_archive_that_an_index_in_milvus_is_over_is_not_removed(
 
 @pytest.mark.milvus
 def test_an_index_that_is_missing_is_exit_code_4(run):
-    """As of a local one."""
     result = run("query", "tea")
     assert result.exit_code == 4
     assert "There is no index" in result.stderr
@@ -121,7 +115,6 @@ def test_an_index_that_is_missing_is_exit_code_4(run):
 
 @pytest.mark.milvus
 def test_a_server_that_is_down_is_exit_code_1(cli):
-    """On one line."""
     pytest.importorskip("pymilvus")
     result = cli("query", "tea", "--backend", "milvus", "--uri", "http://127.0.0.1:1")
     assert result.exit_code == 1
@@ -137,13 +130,11 @@ def test_the_backend_needs_an_address(cli):
 
 
 def test_an_address_alone_changes_nothing(tmp_path, monkeypatch):
-    """Only the backend says where the index lies."""
     monkeypatch.setenv("SKILLSEARCH_URI", "http://127.0.0.1:1")
     assert config.load_settings(tmp_path).backend == "local"
 
 
 def test_backend_address_and_name_are_settings(tmp_path):
-    """Of variables, as any other."""
     variables = {
         "SKILLSEARCH_BACKEND": "milvus",
         "SKILLSEARCH_URI": "http://127.0.0.1:19530",
@@ -156,7 +147,6 @@ def test_backend_address_and_name_are_settings(tmp_path):
 
 @pytest.mark.parametrize("line", ['backend = "milvus"', 'uri = "http://evil.example:19530"'])
 def test_a_checkout_does_not_say_whom_queries_are_sent_to(tmp_path, line):
-    """Its user does."""
     (tmp_path / "skillsearch.toml").write_text(f"{line}\n")
     with pytest.raises(ConfigError, match="not for a project file to choose"):
         config.load_settings(tmp_path)

@@ -34,7 +34,6 @@ COUNTED = Head(3, 1, SETTINGS, 7, 2, 1, 4.5, 1, TOTALS)
     ],
 )
 def test_collections_of_an_index_are_known_by_their_names(name, number):
-    """Others are left alone."""
     found = Generation.of(name, "skills")
     assert (found.number if found else None) == number
     if found:
@@ -49,7 +48,6 @@ def test_collections_of_an_index_are_known_by_their_names(name, number):
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
 )
 def test_a_head_comes_back_as_it_was(version, count, trust, idf):
-    """Every number and setting."""
     totals = {"metadata": FieldTotals(count, idf[0]), "full": FieldTotals(0, idf[1])}
     head = Head(version, count, SETTINGS, count, 0, count, trust, 0, totals)
     assert Head.from_row(head.to_row()) == head
@@ -77,7 +75,6 @@ def test_statistics_are_of_what_searches_find():
     ],
 )
 def test_a_head_of_another_form_is_refused(change):
-    """With the error that makes a writer begin anew."""
     row = COUNTED.to_row()
     record = json.loads(unpack(row["note"])) | change
     with pytest.raises(CacheError):
@@ -111,7 +108,6 @@ def test_rows_are_shared_by_settings_that_make_the_same_rows(changes, expected):
 
 
 def test_an_interrupted_generation_is_gone_on_with_and_another_one_dropped(memory):
-    """Half made and half dropped ones among them."""
     first = generations.prepare_next(memory, "skills", 0, SETTINGS)
     assert generations.prepare_next(memory, "skills", 0, SETTINGS) == first
     memory.create("skills_g000007", None, None)
@@ -126,7 +122,6 @@ def test_an_interrupted_generation_is_gone_on_with_and_another_one_dropped(memor
 
 
 def test_an_interrupted_generation_that_is_being_written_is_not_dropped(memory):
-    """Its writer has a claim."""
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     other = replace(SETTINGS, with_body=False)
     with Claim(memory, generation), pytest.raises(LockTimeoutError):
@@ -170,7 +165,6 @@ def test_a_claim_of_the_past_is_removed_and_one_of_the_future_is_not(memory):
 
 
 def test_a_claim_that_another_process_took_over_is_lost(memory):
-    """Whoever was silent for too long writes no more."""
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     with Claim(memory, generation) as claim:
         rows = memory.query(generation.terms, f"kind == {CLAIM}", [], 9)

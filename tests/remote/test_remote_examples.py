@@ -54,7 +54,6 @@ def local(root, tmp_path):
 
 
 def test_answers_are_those_of_a_local_index(index_in, root, keep, tmp_path):
-    """Whoever wrote the examples, and when they come, change and go."""
     for kept, brought in (
         ({}, ()),
         ({TEA: [ASKED, "영수증 정리"], BREAD: ["영수증 정리"]}, ("wake me up",)),
@@ -70,7 +69,6 @@ def test_answers_are_those_of_a_local_index(index_in, root, keep, tmp_path):
 
 
 def test_only_skills_with_other_examples_get_another_row(index_in, root, keep):
-    """And a run with the same ones writes nothing."""
     keep({TEA: [ASKED]})
     before = index_in(root)[1]
     assert before.embedded == 6

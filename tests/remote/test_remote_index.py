@@ -28,7 +28,6 @@ def names(result):
 
 
 def test_a_skill_is_found_by_what_it_is_for(build):
-    """And what no skill is for is not."""
     index, _ = build()
     assert names(index.search("grind beans to brew coffee")) == ["brew-coffee"]
     assert index.search("repair the gearbox of a lorry").abstained
@@ -46,14 +45,12 @@ def test_the_first_indexing_sends_every_skill(build, root):
 
 
 def test_nothing_is_sent_where_nothing_changed(build):
-    """The version stays too."""
     _, first = build()
     _, second = build()
     assert (second.embedded, second.reused, second.generation) == (0, 5, first.generation)
 
 
 def test_only_what_changed_is_embedded(build, root, make_skill):
-    """Of a skill whose body changed nothing, though its terms are sent; a version follows."""
     build()
     make_skill(root, "fry-eggs", "Fry eggs sunny side up.", "# Pan\n\nUse olive oil.\n")
     make_skill(root, "steep-tea", "Steep black tea.", "# Water\n\nUse water of 80 degrees.\n")
@@ -80,7 +77,6 @@ def test_a_stub_follows_its_other_files(build, root, make_skill):
 
 
 def test_a_skill_that_is_gone_from_disk_goes(build, root):
-    """With the terms that it alone had."""
     build()
     (root / "bake-bread" / "SKILL.md").unlink()
     index, report = build()
@@ -115,7 +111,6 @@ def test_other_settings_make_another_generation(build, milvus, collection):
 
 
 def test_hidden_and_excluded_skills_are_left_out(build):
-    """Those that ask not to be offered, and those that are named."""
     index, _ = build()
     query = "print labels for jars"
     assert names(index.search(query)) == ["label-jars"]
@@ -124,7 +119,6 @@ def test_hidden_and_excluded_skills_are_left_out(build):
 
 
 def test_an_explanation_names_the_matched_terms(build):
-    """And the channels, as the local index does."""
     index, _ = build()
     result = index.search("knead the dough", explain=True, threshold=0.0)
     assert result[0].name == "bake-bread"
@@ -150,7 +144,6 @@ def test_copies_take_one_place(build, root, tmp_path):
 
 
 def test_a_chunk_is_named_that_fits_best(build, root, make_skill):
-    """By its vector and its terms, which are kept with the document."""
     body = (
         '<chunk id="boil" description="Boil water">Boil a litre.</chunk>\n'
         '<chunk id="salt" description="Add salt">Stir in a spoon of salt.</chunk>\n'
@@ -162,7 +155,6 @@ def test_a_chunk_is_named_that_fits_best(build, root, make_skill):
 
 
 def test_a_skill_is_read_as_it_was_indexed(build, root):
-    """Whatever became of its file."""
     index, _ = build()
     (root / "fry-eggs" / "SKILL.md").unlink()
     skill = index.get("FRY eggs")
@@ -170,7 +162,6 @@ def test_a_skill_is_read_as_it_was_indexed(build, root):
 
 
 def test_an_unknown_name_gets_the_nearest(build):
-    """By the skills that a search for it finds."""
     index, _ = build()
     with pytest.raises(SkillNotFoundError, match="Did you mean: steep-tea"):
         index.get("steep-teas")
@@ -218,7 +209,6 @@ def test_an_index_of_nothing_finds_nothing(build, tmp_path):
 
 
 def test_what_cannot_be_parsed_is_reported_and_skipped(build, root):
-    """The others are indexed."""
     broken = root / "broken" / "SKILL.md"
     broken.parent.mkdir()
     broken.write_bytes(b"")
@@ -239,13 +229,11 @@ def test_a_long_skill_is_indexed_and_read(build, tmp_path, make_skill):
 
 
 def test_an_index_that_is_not_there_is_named_with_the_command_that_makes_it(milvus):
-    """With the address as it was given, and the name."""
     with pytest.raises(IndexNotFoundError, match=rf"--uri {milvus} --collection nowhere"):
         RemoteIndex.open(milvus, collection="nowhere")
 
 
 def test_a_foreign_collection_is_left_alone(build, milvus, collection):
-    """Both one of the name and an alias that stands for something else."""
     build()
     server = MilvusServer(milvus)
     try:
@@ -275,7 +263,6 @@ def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collecti
 
 
 def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, milvus, collection):
-    """Its terms may differ from those of the query."""
     index, _ = build()
     server = MilvusServer(milvus)
     opened = find_current(server, collection)
@@ -287,7 +274,6 @@ def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, m
 
 
 def test_a_collection_that_was_released_is_loaded_again(build, milvus, collection):
-    """As after a restart of milvus-lite."""
     index, _ = build()
     server = MilvusServer(milvus)
     for part in ("", "_terms"):
@@ -297,7 +283,6 @@ def test_a_collection_that_was_released_is_loaded_again(build, milvus, collectio
 
 
 def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, collection):
-    """Its vectors cannot be compared with those of the index."""
     index, _ = build()
     server = MilvusServer(milvus)
     opened = find_current(server, collection)
@@ -313,14 +298,12 @@ def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, 
 
 @pytest.mark.parametrize("query", ["", "  \n", "x" * 70_000])
 def test_a_query_that_cannot_be_searched_is_refused(build, query):
-    """Before the server is asked."""
     index, _ = build()
     with pytest.raises(QueryError):
         index.search(query)
 
 
 def test_a_long_query_is_searched(build):
-    """Of thousands of terms Milvus is asked for the rarest alone."""
     index, _ = build()
     text = "sourdough bread " + " ".join(f"word{number}" for number in range(6_000))
     assert "bake-bread" in names(index.search(text, threshold=0.0))

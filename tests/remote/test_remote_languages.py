@@ -46,7 +46,6 @@ def test_a_second_channel_is_added_where_the_skills_need_it(make):
 
 
 def test_a_channel_that_is_there_is_kept(make, mixed):
-    """Whatever became of the skills that it was added for."""
     make()
     for path in mixed.rglob("SKILL.md"):
         if not path.parent.name.isascii():
@@ -56,7 +55,6 @@ def test_a_channel_that_is_there_is_kept(make, mixed):
 
 @pytest.mark.parametrize("query", ["회의 요점 정리", "把表格做成图表", "brew filter coffee"])
 def test_the_channels_vote_as_in_a_local_index(make, mixed, index_dir, query):
-    """By the languages of query and skills."""
     remote = make("all")
     local = SkillIndex.from_roots(mixed, index_dir=index_dir, model="hashing", languages="all")
     ours, theirs = (index.search(query, explain=True, threshold=0.0) for index in (remote, local))
@@ -66,7 +64,6 @@ def test_the_channels_vote_as_in_a_local_index(make, mixed, index_dir, query):
 
 
 def test_without_the_extra_the_first_channel_answers_alone(make, milvus, collection, extra, caplog):
-    """And it is said."""
     make()
     extra(None)
     with RemoteIndex.open(milvus, collection=collection) as index:
@@ -75,14 +72,12 @@ def test_without_the_extra_the_first_channel_answers_alone(make, milvus, collect
 
 
 def test_all_languages_need_the_extra(make, extra):
-    """To index without it what was asked for would be no index for all."""
     extra(None)
     with pytest.raises(MissingDependencyError):
         make("all")
 
 
 def test_a_channel_that_cannot_be_loaded_is_left_out_if_it_was_not_asked_for(make, caplog):
-    """With a warning."""
 
     def refuse(spec):
         if spec == "multilingual":

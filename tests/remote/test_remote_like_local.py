@@ -78,7 +78,6 @@ def facts(result):
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
 def test_every_system_gives_the_same_hits(both, root, with_body, system):
-    """With scores, chunks and duplicates, at the threshold and without one."""
     remote, local = both(root, with_body=with_body)
     for query in QUERIES:
         for threshold in (None, 0.0):
@@ -88,7 +87,6 @@ def test_every_system_gives_the_same_hits(both, root, with_body, system):
 
 
 def test_a_hit_is_explained_alike(both, root):
-    """By the same features, terms and section."""
     remote, local = both(root)
     (ours, *_), (theirs, *_) = (
         index.search("knead the sourdough", explain=True, threshold=0.0)
@@ -132,7 +130,6 @@ def test_what_is_left_out_is_left_out_alike(both, root, options):
     ],
 )
 def test_what_cannot_be_searched_is_refused_in_the_same_words(both, root, memory, query, options):
-    """Before the server is asked."""
     remote, local = both(root)
     memory.asked.clear()
     found = outcome(remote.search, query, **options)
@@ -167,7 +164,6 @@ def test_what_cannot_be_searched_is_refused_in_the_same_words(both, root, memory
     ],
 )
 def test_a_name_means_the_same_skill_or_the_same_error(both, root, tmp_path, make_skill, name):
-    """By case, root, id and version; an error has the same text but for suggested names."""
     cafe = tmp_path / "cafe"
     make_skill(cafe, "brew-coffee", "Brew espresso.", version="1.4")
     make_skill(cafe, "me@home", "Work from home.")
@@ -212,7 +208,6 @@ def test_hostile_ids_delete_nothing_but_what_they_name(both, root):
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["hybrid", "bm25", "dense", "rrf"]))
 def test_any_query_is_answered_or_refused_alike(shared, query, system):
-    """Whatever it holds."""
     remote, local = shared
     options = {"threshold": 0.0, "system": system}
     ours, theirs = (outcome(index.search, query, **options) for index in (remote, local))

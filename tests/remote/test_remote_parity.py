@@ -48,7 +48,6 @@ def skills(tmp_path_factory):
 
 @pytest.mark.parametrize("with_body", [True, False])
 def test_both_answer_alike(milvus, skills, tmp_path, collection, with_body):
-    """The same best skill, the same abstention, the same scores."""
     root, descriptions = skills
     options = {"model": "hashing", "with_body": with_body}
     local = SkillIndex.from_roots(root, index_dir=tmp_path / "index", **options)

@@ -34,7 +34,6 @@ def ahead(memory, by):
 
 
 def test_frequencies_are_read_with_the_version(index, memory):
-    """In one request; unknown terms are in no document."""
     memory.asked.clear()
     view = View.open(memory, "skills", ["tea", "tea", "zeppelin"])
     assert memory.asked == ["skills"]
@@ -45,7 +44,6 @@ def test_frequencies_are_read_with_the_version(index, memory):
 
 
 def test_frequencies_of_the_version_before_are_known(index, memory):
-    """Of those before that, nothing: the reader begins again."""
     ahead(memory, 1)
     assert View.open(memory, "skills", ["tea"]).frequencies[term_hash("tea")] == (0, 0)
     ahead(memory, 1)
@@ -56,13 +54,11 @@ def test_frequencies_of_the_version_before_are_known(index, memory):
 
 
 def test_a_small_index_is_read_whole(index, memory):
-    """Without a search by vectors or terms."""
     memory.nearest = None
     assert index.search("steep green tea")[0].name == "steep-tea"
 
 
 def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, memory):
-    """For four candidates a hit, the rarest terms first, visible and not shadowed."""
     for number in range(60):
         make_skill(tmp_path / "many", f"skill-{number}", f"Sort parcel {number}.", "Sort by size.")
     index, _ = index_in(tmp_path / "many")
@@ -91,7 +87,6 @@ def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, m
 
 
 def test_a_query_asks_for_so_many_terms_at_most(index_in, tmp_path, make_skill, memory):
-    """The rarest ones."""
     words = [f"parcel{number}" for number in range(QUERY_TERMS)]
     for number in range(60):
         body = " ".join([f"rare{number}", *words])
@@ -107,7 +102,6 @@ def test_a_query_asks_for_so_many_terms_at_most(index_in, tmp_path, make_skill, 
 
 @pytest.mark.parametrize("times", [1, TRIES - 1, TRIES])
 def test_a_search_that_was_overtaken_begins_again(index, memory, times):
-    """If a collection vanished meanwhile, a bounded number of times."""
     calls, query = Counter(), memory.query
 
     def vanish(name, condition, fields, limit):
@@ -126,7 +120,6 @@ def test_a_search_that_was_overtaken_begins_again(index, memory, times):
 
 
 def test_a_skill_that_goes_between_two_reads_is_looked_up_again(index, memory):
-    """In the version that holds then."""
     query, gone = memory.query, ["kitchen:steep-tea"]
 
     def slow(name, condition, fields, limit):
@@ -141,7 +134,6 @@ def test_a_skill_that_goes_between_two_reads_is_looked_up_again(index, memory):
 
 @pytest.mark.parametrize("field", ["record", "counts", "chunks", "dense_0_metadata"])
 def test_a_damaged_row_is_an_error_with_the_command_that_mends_it(index, memory, field):
-    """Not a wrong answer."""
     documents = memory.tables["skills_g000001"]
     key = next(iter(documents))
     documents[key] = {**documents[key], field: ["%%%"]}

@@ -1,12 +1,18 @@
 """Archives to unpack, and a server on this machine to download from."""
 
+import hashlib
 import io
+import json
 import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.roots.sources import WELL_KNOWN
+from skillsearch.roots.well_known import SCHEMA
 
 TAR_MODES = {
     ".tar": "w:",
@@ -123,3 +129,39 @@ def server():
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture
+def hashing(monkeypatch):
+    """Embed without a model."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+
+
+@pytest.fixture
+def host(server):
+    """Offer skills at the well-known place, given by name and text; entries may be changed."""
+
+    def offer(skills, change=lambda entry: entry, **index):
+        entries = []
+        for name, text in skills.items():
+            front = f"name: {name}\ndescription: The skill {name} does a thing."
+            data = f"---\n{front}\n---\n{text}\n".encode()
+            digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            server.page(f"/files/{name}.md", data)
+            entry = {"name": name, "type": "skill-md", "description": "x"}
+            entries.append(change(entry | {"url": f"/files/{name}.md", "digest": digest}))
+        record = {"$schema": SCHEMA, "skills": entries} | index
+        server.page(WELL_KNOWN, json.dumps(record).encode())
+        return server.url
+
+    return offer
+
+
+@pytest.fixture
+def names():
+    """Return the names of all skills of the user's index."""
+
+    def find():
+        return sorted(document.name for document in SkillIndex.open().documents())
+
+    return find

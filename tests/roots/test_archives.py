@@ -85,7 +85,6 @@ def test_every_kind_is_unpacked(pack, tmp_path, name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_right_to_run_is_kept_and_no_more(pack, tmp_path, name):
-    """As scripts need it."""
     extract(pack(name, {"run.sh": b"#!/bin/sh\n"}, mode=0o6777), tmp_path / "into")
     assert stat.S_IMODE((tmp_path / "into" / "run.sh").stat().st_mode) == 0o755
 
@@ -100,7 +99,6 @@ def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name):
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_every_form_of_tar_is_read(tmp_path, form):
-    """With links to nothing but folders and files, as git and people pack them."""
     with tarfile.open(tmp_path / "a.tar", "w", format=form, pax_headers={"comment": "c"}) as tar:
         folder = tarfile.TarInfo("./top/")
         folder.type = tarfile.DIRTYPE
@@ -114,7 +112,6 @@ def test_every_form_of_tar_is_read(tmp_path, form):
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress):
-    """As parallel packers write them, with padding behind."""
     data = pack("plain.tar", FILES).read_bytes()
     middle = len(data) // 2
     joined = compress(data[:middle]) + compress(data[middle:]) + b"\0" * 1024
@@ -130,7 +127,6 @@ def test_an_empty_zip_is_an_empty_folder(pack, tmp_path):
 
 @pytest.mark.parametrize("head", [b"", b"PK", b"---\nname: x\n", b"\0" * 512, b"<html>" * 100])
 def test_what_is_no_archive_is_told(write, head):
-    """With the names of those that are."""
     assert archive_kind(head) == ""
     assert "was refused: it is not one of .tar.gz" in refused(write(head))
 
@@ -150,7 +146,6 @@ def test_what_is_no_archive_is_told(write, head):
     ],
 )
 def test_an_archive_of_nothing_else_or_of_too_much_is_refused(pack, name, files, reason):
-    """Whatever its kind; the message names archive and member."""
     message = refused(pack(name, files))
     assert reason in message
 
@@ -218,7 +213,6 @@ def test_a_tar_folder_with_content_is_refused(tmp_path):
 
 
 def test_a_bomb_that_is_left_out_counts(write):
-    """What a link brings along is unpacked to be passed over."""
     bomb = tar_header("bomb", type=tarfile.SYMTYPE, linkname="a") + b"\0" * 30_000_000
     path = write(gzip.compress(tar_header("good") + bomb), "skills.tgz")
     assert "unpacks to more than 302,400 bytes" in refused(path)
@@ -252,7 +246,6 @@ def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path):
     ],
 )
 def test_what_is_neither_file_nor_folder_refuses_a_zip(tmp_path, kind, reason):
-    """Also a folder that has the name of a file."""
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         info = zipfile.ZipInfo("bad")
         info.external_attr = (kind | 0o777) << 16
@@ -277,7 +270,6 @@ def test_a_zip_folder_with_content_is_refused(tmp_path):
 
 
 def test_an_encrypted_zip_is_refused(pack):
-    """Nobody is asked for a password."""
     path = pack("skills.zip", {"secret": b"x"})
     data = bytearray(path.read_bytes())
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
@@ -288,7 +280,6 @@ def test_an_encrypted_zip_is_refused(pack):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_an_odd_compression_of_a_zip_is_refused(tmp_path, method):
-    """Of what lzma says it needs, no memory is given."""
     with zipfile.ZipFile(tmp_path / "skills.zip", "w", method) as archive:
         archive.writestr("a", "1" * 1000)
     assert f"is compressed with method {method}" in refused(tmp_path / "skills.zip")
@@ -302,7 +293,6 @@ def test_a_nul_in_a_zip_name_is_seen(pack):
 
 
 def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
-    """So a bomb comes to a thousand times its size without being nested."""
     with zipfile.ZipFile(tmp_path / "skills.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", b"0" * 90_000)
         archive.writestr("b", b"0")
@@ -360,12 +350,10 @@ def test_a_bomb_behind_the_end_of_a_tar_is_refused(pack, write, compress):
 
 
 def test_many_empty_streams_are_refused(write):
-    """Each takes time and gives nothing."""
     assert "more than 10,000 compressed streams" in refused(write(gzip.compress(b"") * 10_001))
 
 
 def test_an_xz_that_wants_much_memory_is_refused(write):
-    """A dictionary of a gigabyte for a few bytes."""
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]
     data = bytearray(lzma.compress(tar_header() + b"\0" * 1024, filters=filters))
     # The dictionary's size is a byte in the block header, whose checksum follows it.
@@ -392,7 +380,6 @@ def test_headers_without_end_are_refused(write):
 
 
 def test_a_sparse_map_without_end_is_refused(write):
-    """Each part of it says that another follows."""
     head = bytearray(tar_header("sparse", type=tarfile.GNUTYPE_SPARSE))
     head[482] = 1
     head[148:156] = b" " * 8
@@ -403,7 +390,6 @@ def test_a_sparse_map_without_end_is_refused(write):
 
 
 def test_a_pax_sparse_file_is_refused(tmp_path):
-    """Also in the form that no field of the header shows."""
     with tarfile.open(tmp_path / "skills.tar", "w", format=tarfile.PAX_FORMAT) as tar:
         info = tarfile.TarInfo("sparse")
         info.pax_headers = {"GNU.sparse.map": "0,1,9,1", "GNU.sparse.size": "1000000000000"}
@@ -429,7 +415,6 @@ def test_a_member_of_negative_size_is_refused(write, size):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_archive_that_is_cut_off_is_refused(pack, name):
-    """Wherever it ends, nothing of it is taken."""
     path = pack(name, {**FILES, "noise": random.Random(0).randbytes(50_000)})
     data = path.read_bytes()
     for part in range(1, 20):
@@ -438,7 +423,6 @@ def test_an_archive_that_is_cut_off_is_refused(pack, name):
 
 
 def test_a_damaged_header_is_not_taken_for_the_end(pack):
-    """Else half an archive would be silently less."""
     path = pack("skills.tar", {"a": b"x", "b": b"y"})
     data = bytearray(path.read_bytes())
     data[1024:1030] = b"\xff" * 6
@@ -486,5 +470,4 @@ def test_backslashes_in_a_zip_part_folders(pack, tmp_path):
 
 @pytest.mark.parametrize("name", KINDS[1:])
 def test_a_backslash_in_a_tar_refuses_it(pack, name):
-    """There it is a letter as any other, which a name should not have."""
     assert "has a backslash" in refused(pack(name, {"a\\b": b"x"}))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import RootError
+from skillsearch.roots import bundles
 from skillsearch.roots.bundles import local_root, update
 from skillsearch.roots.sources import place_of
 
@@ -50,7 +51,6 @@ def age(path):
 
 
 def test_an_archive_is_unpacked_into_the_cache(pack):
-    """For nobody else to read or write, and with nothing but a lock and a record beside it."""
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
     place = local_root(str(archive))
     assert contents(place) == {"tea/SKILL.md": b"tea"}
@@ -68,14 +68,12 @@ def test_what_packagers_of_skills_write_is_an_archive(pack):
 
 
 def test_what_is_left_out_of_an_archive_is_told(pack, caplog):
-    """With the archive, the member and why."""
     local_root(str(pack("drinks.tgz", {"tea/SKILL.md": b"tea", "a:b": b"x"})))
     assert "Left out of" in caplog.text
     assert "drinks.tgz: the member 'a:b' has a colon in its name" in caplog.text
 
 
 def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
-    """By its stat; or where that is another, by its digest."""
     archive = age(pack("drinks.zip"))
     place = local_root(archive)
     before = inode(place)
@@ -149,7 +147,6 @@ SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\
     [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file],
 )
 def test_what_is_damaged_is_made_anew(pack, damage):
-    """Whatever happened to it."""
     archive = age(pack("drinks.zip"))
     place = local_root(archive)
     before = inode(place)
@@ -181,7 +178,6 @@ def test_a_refused_archive_leaves_what_was_there(pack):
 
 
 def test_a_refused_archive_leaves_nothing_where_nothing_was(pack):
-    """But the lock."""
     archive = pack("drinks.zip", {"../evil": b"x"})
     with pytest.raises(RootError):
         local_root(archive)
@@ -197,32 +193,30 @@ def test_an_archive_that_is_not_there_is_told(tmp_path, make):
 
 
 def test_a_cache_that_cannot_be_written_is_told(pack, home):
-    """With the place and the next step."""
     (home / "cache").write_text("a file")
     with pytest.raises(RootError, match=r"cannot be unpacked below .*: Not a directory\. Fix"):
         local_root(pack("drinks.zip"))
 
 
-def test_another_process_is_waited_for_but_not_forever(pack):
+def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
     """The message names the archive and the time."""
+    monkeypatch.setattr(bundles, "LOCK_SECONDS", 0.2)
     archive = pack("drinks.zip")
     place = local_root(archive)
     reason = r"drinks\.zip: another process has been unpacking it for 0\.2 s"
     with (place.parent / "lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(RootError, match=reason):
-            update(str(archive), place, lock_seconds=0.2)
-    update(str(archive), place, lock_seconds=0.2)
+            update(str(archive), place)
+    update(str(archive), place)
 
 
 def test_a_file_url_names_the_same_root_as_its_path(pack):
-    """So an index over one is an index over the other."""
     archive = pack("drinks.zip")
     assert local_root(f"file://{archive}") == local_root(archive)
 
 
 def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
-    """Until it changes."""
     data = pack("drinks.zip", {"a": b"1"}).read_bytes()
     url = server.page("/packs/drinks.zip", data, etag='"1"')
     place = local_root(url)
@@ -236,7 +230,6 @@ def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
 
 
 def test_the_same_bytes_are_not_unpacked_again(server, pack):
-    """Of a server that gives no tags; the digest tells."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
     before = inode(local_root(url))
     assert inode(local_root(url)) == before
@@ -286,7 +279,6 @@ def test_a_bare_skill_md_becomes_a_folder(server):
 
 
 def test_a_web_page_is_no_skill_and_no_archive(server):
-    """People copy such addresses from their browser."""
     for path in ("/blob/steep-tea/SKILL.md", "/repository"):
         url = server.page(path, b"\n<!DOCTYPE html><html>...")
         with pytest.raises(RootError, match=r"is a web page\. Use the URL of the file itself"):
@@ -294,7 +286,6 @@ def test_a_web_page_is_no_skill_and_no_archive(server):
 
 
 def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
-    """As services give them that pack what is asked for."""
     url = server.page("/o/r/zip/refs/heads/main", pack("drinks.tgz").read_bytes())
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     url = server.page("/notes.txt", b"just text")
@@ -303,7 +294,6 @@ def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
 
 
 def test_a_url_with_a_password_is_refused_before_anything_is_made(home):
-    """And the password is not repeated."""
     with pytest.raises(RootError) as caught:
         local_root("https://user:secret@x.org/a.zip")
     assert "contains a user name or password" in str(caught.value)
@@ -312,7 +302,6 @@ def test_a_url_with_a_password_is_refused_before_anything_is_made(home):
 
 
 def test_the_record_says_where_from_and_what(server, pack):
-    """In words of JSON."""
     data = pack("drinks.zip").read_bytes()
     url = server.page("/drinks.zip", data, etag='"1"')
     record = json.loads((local_root(url).parent / "ready.json").read_text())
@@ -330,7 +319,6 @@ def start(archive):
 
 @pytest.mark.slow
 def test_processes_at_once_unpack_an_archive_once(pack):
-    """All get the same whole folder."""
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(2000)}
     archive = pack("drinks.zip", files)
     running = [start(archive) for _ in range(4)]
@@ -358,7 +346,6 @@ def wait_for(process, is_there):
 @pytest.mark.slow
 @pytest.mark.parametrize("files_before", [0, 1, 300, 1500])
 def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before):
-    """There is the old root or none; the next process makes it whole and cleans up."""
     old = {"old/SKILL.md": b"old"}
     place = local_root(pack("drinks.tar", old))
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(3000)}

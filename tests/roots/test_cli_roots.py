@@ -57,7 +57,6 @@ def no_network(monkeypatch):
 
 @pytest.mark.parametrize("name", ["drinks.zip", "drinks.tar.gz"])
 def test_an_archive_is_indexed_and_asked(index, query, cli, pack, index_dir, name):
-    """Its single top folder is dropped; ids begin with the archive's name."""
     index(pack(name, TEA))
     assert query("hot green tea") == {"steep-tea"}
     listed = cli("list", "--index-dir", index_dir, "--json").stdout
@@ -77,7 +76,6 @@ def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
 
 
 def test_a_bare_index_looks_at_the_archive_again(index, query, pack, index_dir):
-    """As it looks at folders again; the source was kept."""
     archive = pack("drinks.zip", TEA)
     index(archive)
     pack("drinks.zip", COFFEE)
@@ -100,7 +98,6 @@ def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, 
 
 
 def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir, no_network):
-    """And look at what is unpacked, without the network."""
     archive = pack("drinks.zip", TEA)
     index(archive)
     status = cli("status", "--index-dir", index_dir)
@@ -112,7 +109,6 @@ def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir,
 
 
 def test_doctor_says_what_a_url_will_be(cli, monkeypatch, index_dir, no_network):
-    """Before there is an index, and without the key that is in the URL."""
     monkeypatch.setenv("SKILLS_ROOT", "https://x.org/drinks.zip?token=secret")
     result = cli("doctor", "--index-dir", index_dir)
     assert "https://x.org/drinks.zip?..., unpacked by: skillsearch index" in result.stdout
@@ -136,7 +132,6 @@ def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, 
 def test_a_folder_and_an_archive_of_one_name_are_told_apart(
     index, pack, make_skill, tmp_path, index_dir
 ):
-    """By more of their paths."""
     make_skill(tmp_path / "drinks", "squeeze-lemons")
     archive = pack("drinks.zip", TEA)
     index(tmp_path / "drinks", archive)
@@ -155,7 +150,6 @@ def test_a_folder_and_an_archive_of_one_name_are_told_apart(
     ],
 )
 def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, root, words):
-    """As for a folder that is missing; no index is begun."""
     result = cli("index", root, "--index-dir", index_dir, "--model", "hashing")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert words in result.stderr
@@ -164,7 +158,6 @@ def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, r
 
 
 def test_a_hostile_archive_leaves_the_index_as_it_was(index, query, cli, pack, index_dir):
-    """And says which member it was."""
     archive = pack("drinks.zip", TEA)
     index(archive)
     pack("drinks.zip", {"../evil": b"x"})
@@ -175,7 +168,6 @@ def test_a_hostile_archive_leaves_the_index_as_it_was(index, query, cli, pack, i
 
 
 def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack, server, index_dir):
-    """And exits with 0."""
     url = server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes())
     index(url)
     server.stop()
@@ -186,14 +178,12 @@ def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack,
 
 
 def test_skills_root_is_indexed_where_nothing_else_is_named(index, query, pack, monkeypatch):
-    """An archive as well as a folder."""
     monkeypatch.setenv("SKILLS_ROOT", str(pack("drinks.zip", TEA)))
     index()
     assert query("green tea") == {"steep-tea"}
 
 
 def test_a_bare_skill_md_is_a_root_of_one_skill(index, query, server):
-    """Its folder has its name, as the specification wants."""
     url = server.page("/skills/steep-tea/SKILL.md", next(iter(TEA.values())))
     report = index(url)
     assert query("green tea") == {"steep-tea"}
@@ -213,7 +203,6 @@ def test_an_index_of_a_library_is_one_for_its_source(pack):
 
 
 def test_budget_measures_an_archive(cli, pack, tmp_path):
-    """And refuses a path that is not a root."""
     measured = json.loads(cli("budget", pack("drinks.zip", TEA), "--json").stdout)
     assert measured["skills"] == 1
     (tmp_path / "notes.txt").write_text("x")

@@ -11,6 +11,7 @@ import pytest
 
 from skillsearch import __version__
 from skillsearch.errors import RootError
+from skillsearch.roots import downloads
 from skillsearch.roots.downloads import (
     Downloaded,
     UnreachableError,
@@ -27,7 +28,6 @@ def get(url, **kwargs):
 
 
 def test_a_file_is_downloaded_with_its_digest(server):
-    """And with what the server can be asked by next time."""
     data = b"archive" * 10_000
     url = server.page("/a.zip", data, etag='"v1"', last_modified="Mon, 01 Jan 2024 00:00:00 GMT")
     found, body = get(url)
@@ -36,7 +36,6 @@ def test_a_file_is_downloaded_with_its_digest(server):
 
 
 def test_the_server_learns_who_asks_and_nothing_else(server):
-    """No password, no cookie, no compression."""
     get(server.page("/a.zip", b"x") + "?q=1#part")
     path, headers = server.asked[0]
     assert path == "/a.zip?q=1"
@@ -59,14 +58,14 @@ def test_the_server_learns_who_asks_and_nothing_else(server):
 def test_what_is_known_is_not_downloaded_again(server, known, header):
     """The server is asked by what it said itself."""
     url = server.page("/a.zip", b"x", etag='"v1"', last_modified="then")
-    assert get(url, known=known) == (None, b"")
+    assert get(url, cached=known) == (None, b"")
     assert header in server.asked[0][1].items()
 
 
 def test_what_changed_is_downloaded_again(server):
     """Another tag is another file."""
     url = server.page("/a.zip", b"new", etag='"v2"')
-    found, body = get(url, known=Downloaded("0", etag='"v1"'))
+    found, body = get(url, cached=Downloaded("0", etag='"v1"'))
     assert (found.etag, body) == ('"v2"', b"new")
 
 
@@ -79,7 +78,6 @@ def test_an_odd_tag_is_not_kept(server, value):
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_followed(server, status):
-    """From here to there, with a relative target and one that is not encoded."""
     server.page("/b/%C3%A4.zip", b"there")
     server.redirect("/b/step", "\xc3\xa4.zip", status)
     url = server.redirect("/a.zip", "b/step", status)
@@ -106,7 +104,6 @@ def test_redirects_end(server):
     ],
 )
 def test_a_redirect_to_what_no_user_may_name_is_refused(server, target, reason):
-    """Without a secret in the message."""
     with pytest.raises(RootError) as caught:
         get(server.redirect("/a.zip", target))
     assert reason in str(caught.value)
@@ -169,7 +166,6 @@ def test_https_stays_https(target, is_fine):
     ],
 )
 def test_a_url_that_cannot_be_asked_is_refused(url, reason):
-    """Before anything is sent."""
     with pytest.raises(RootError) as caught:
         check_url(url)
     assert reason in str(caught.value)
@@ -177,7 +173,6 @@ def test_a_url_that_cannot_be_asked_is_refused(url, reason):
 
 @pytest.mark.parametrize("status", [200, 204, 206, 300, 304, 401, 403, 404, 410, 500, 503, 429])
 def test_an_answer_without_the_file_is_told(server, status):
-    """Only 200 brings one; a server in need may be better another day."""
     url = server.page("/a.zip", b"", status=status)
     if status == 200:
         assert get(url)[1] == b""
@@ -189,7 +184,6 @@ def test_an_answer_without_the_file_is_told(server, status):
 
 
 def test_size_is_counted_as_bytes_come(server):
-    """Whatever the server says of it, and without an end too."""
 
     def endless(handler):
         handler.send_response(200)
@@ -204,14 +198,12 @@ def test_size_is_counted_as_bytes_come(server):
 
 
 def test_a_body_that_is_cut_off_is_told(server):
-    """Less than the server said."""
     url = server.page("/a.zip", b"x" * 10, content_length="100")
     with pytest.raises(UnreachableError, match="cannot be downloaded: IncompleteRead"):
         get(url)
 
 
 def test_a_body_longer_than_the_server_said_ends_there(server):
-    """The rest is nobody's."""
     assert get(server.page("/a.zip", b"x" * 10, content_length="4"))[1] == b"xxxx"
 
 
@@ -262,15 +254,16 @@ def fall_silent(handler):
         (fall_silent, "timed out", 120, 0.3),
     ],
 )
-def test_a_slow_server_is_left(server, answer, reason, seconds, read_seconds):
-    """After the time for a sign of life, or that for all, whatever it drips."""
+def test_a_slow_server_is_left(server, monkeypatch, answer, reason, seconds, read_seconds):
+    monkeypatch.setattr(downloads, "READ_SECONDS", read_seconds)
     server.pages["/a.zip"] = answer
     with pytest.raises(UnreachableError, match=reason):
-        get(f"{server.url}/a.zip", seconds=seconds, read_seconds=read_seconds)
+        get(f"{server.url}/a.zip", seconds=seconds)
 
 
-def test_a_handshake_without_end_is_left():
+def test_a_handshake_without_end_is_left(monkeypatch):
     """TLS bytes that drip keep nobody either."""
+    monkeypatch.setattr(downloads, "READ_SECONDS", 120)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()
 
@@ -289,14 +282,13 @@ def test_a_handshake_without_end_is_left():
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/a.zip"
         try:
             with pytest.raises(UnreachableError, match=r"it took more than 0\.6 s"):
-                get(url, seconds=0.6, read_seconds=120)
+                get(url, seconds=0.6)
         finally:
             stop.set()
             thread.join(120)
 
 
 def test_a_server_that_is_not_there_is_told():
-    """With what to do, and without what the URL may hold."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(UnreachableError) as caught:
@@ -308,7 +300,6 @@ def test_a_server_that_is_not_there_is_told():
 
 
 def test_what_is_no_http_is_told(server):
-    """A server of another kind."""
     server.pages["/a.zip"] = lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n")
     with pytest.raises(UnreachableError):
         get(f"{server.url}/a.zip")
@@ -326,7 +317,6 @@ def test_a_full_disk_is_not_the_server_s_fault(server):
 
 
 def test_no_thread_and_no_socket_stays(server):
-    """Neither after a download nor after one that failed."""
     url = server.page("/a.zip", b"x")
     get(url)
     before = threading.active_count()

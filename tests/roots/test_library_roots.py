@@ -11,7 +11,6 @@ TEA = {"steep-tea/SKILL.md": b"---\nname: steep-tea\ndescription: Steep tea.\n--
 
 
 def test_a_library_reads_an_archive(pack):
-    """Its skills are read from where it was unpacked."""
     archive = pack("drinks.tgz", TEA)
     library = SkillLibrary.from_roots(str(archive), model="hashing")
     assert [root.path for root in library.roots] == [place_of(archive)]
@@ -35,7 +34,6 @@ def test_a_library_of_an_archive_that_is_refused_is_none(pack):
 
 
 def test_skills_root_names_the_skills_of_a_manager(pack, monkeypatch, tmp_path):
-    """As the settings do."""
     archive = pack("drinks.zip", TEA)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLS_ROOT", str(archive))

@@ -30,7 +30,6 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_the_colons_of_a_url_part_no_roots(here, monkeypatch, text, roots):
-    """Those between roots do."""
     monkeypatch.setenv("SKILLSEARCH_ROOTS", text)
     assert [str(root) for root in load_settings().roots] == [
         str(Path(r)) if "://" not in r else r for r in roots
@@ -38,7 +37,6 @@ def test_the_colons_of_a_url_part_no_roots(here, monkeypatch, text, roots):
 
 
 def test_the_user_s_own_file_may_name_anything(here):
-    """Folders, archives from its folder, and URLs."""
     file = user_file()
     file.parent.mkdir(parents=True)
     file.write_text('roots = ["drinks.zip", "https://x.org/a.zip", "/srv"]\n')
@@ -58,7 +56,6 @@ def test_a_project_file_names_no_url_and_no_archive_outside(here, root):
 
 
 def test_a_project_file_may_name_an_archive_of_its_own(here):
-    """It came with the checkout."""
     (here / "skillsearch.toml").write_text('roots = ["packs/a.zip"]\n')
     assert load_settings().roots == (here / "packs" / "a.zip",)
 
@@ -73,7 +70,6 @@ def test_a_project_file_may_name_an_archive_of_its_own(here):
     ],
 )
 def test_skills_root_names_one_root(here, monkeypatch, text, root):
-    """A folder, an archive or a URL, but not a list."""
     monkeypatch.setenv("SKILLS_ROOT", text)
     settings = load_settings()
     assert settings.roots == (root() if callable(root) else root,)

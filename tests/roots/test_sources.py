@@ -10,14 +10,21 @@ from hypothesis import strategies as st
 from skillsearch.config import cache_dir
 from skillsearch.errors import RootError
 from skillsearch.roots.bundles import local_root, local_roots
-from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
+from skillsearch.roots.sources import (
+    WELL_KNOWN,
+    added_source,
+    is_bundle,
+    place_of,
+    shown,
+    source_behind,
+    source_of,
+)
 
 
 @pytest.mark.parametrize(
     "name", ["a.zip", "A.ZIP", "a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tar.xz", "gone.zip"]
 )
 def test_an_archive_is_told_by_its_name(tmp_path, name):
-    """Whether it is there or not."""
     assert is_bundle(str(tmp_path / name))
     assert is_bundle(tmp_path / name)
 
@@ -32,12 +39,10 @@ def test_a_url_is_a_bundle_of_whatever_scheme(url):
 
 @pytest.mark.parametrize("name", ["skills", "skills.gz", "zip", "SKILL.md", "a.tar.lz", ""])
 def test_a_folder_is_none(tmp_path, name):
-    """Nor is any other file; what is wrong with that, indexing tells."""
     assert not is_bundle(tmp_path / name)
 
 
 def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
-    """It lies there unpacked."""
     (tmp_path / "skills.zip").mkdir()
     assert not is_bundle(tmp_path / "skills.zip")
     assert local_root(tmp_path / "skills.zip") == tmp_path / "skills.zip"
@@ -55,7 +60,6 @@ def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
     ],
 )
 def test_a_root_has_one_way_to_be_written(root, source):
-    """So a source is one however it is named."""
     assert source_of(root) == source
     assert source_of(source) == source
 
@@ -70,7 +74,6 @@ def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("url", ["file://server/share/a.zip", "file://", "file://localhost"])
 def test_a_file_of_another_machine_is_refused(url):
-    """With the form that would do."""
     with pytest.raises(
         RootError, match=r"does not name a file on this machine; write file:///PATH\."
     ):
@@ -95,7 +98,6 @@ def test_a_file_of_another_machine_is_refused(url):
     ],
 )
 def test_the_folder_of_a_bundle_is_named_after_it(root, name):
-    """That is the alias of the root, and so part of the ids of its skills."""
     place = place_of(root)
     assert place.name == name
     assert place.parent.parent == cache_dir() / "roots"
@@ -119,7 +121,6 @@ def test_each_source_has_a_folder_of_its_own():
 
 
 def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
-    """There or not; nothing is made, and nothing is remembered of their names."""
     monkeypatch.chdir(tmp_path)
     folders, sources = local_roots(["here", tmp_path / "gone"])
     assert folders == (tmp_path / "here", tmp_path / "gone")
@@ -128,7 +129,6 @@ def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
 
 
 def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
-    """In the order of the roots."""
     archive = pack("drinks.zip")
     folders, sources = local_roots([tmp_path, archive])
     assert folders == (tmp_path, place_of(archive))
@@ -146,12 +146,10 @@ def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
     ],
 )
 def test_messages_show_no_password_and_no_key(url, text):
-    """Nor anything that a terminal would obey."""
     assert shown(url) == text
 
 
 def test_what_a_folder_was_unpacked_from_can_be_told(pack, tmp_path):
-    """Of no other folder, whatever lies beside it."""
     archive = pack("drinks.zip")
     place = local_root(archive)
     assert source_behind(place) == str(archive)
@@ -160,3 +158,131 @@ def test_what_a_folder_was_unpacked_from_can_be_told(pack, tmp_path):
     assert source_behind(tmp_path / "root") == ""
     (place.parent / "ready.json").write_text("[]")
     assert source_behind(place) == ""
+
+
+GITHUB = "https://github.com/owner/repo/archive"
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ("owner/repo", f"{GITHUB}/HEAD.zip"),
+        ("owner/repo@v1.2", f"{GITHUB}/v1.2.zip"),
+        ("owner/repo/skills/pdf", f"{GITHUB}/HEAD.zip#folder=skills/pdf"),
+        ("owner/repo@main/skills", None),
+        ("https://github.com/owner/repo", f"{GITHUB}/HEAD.zip"),
+        ("https://github.com/owner/repo.git", f"{GITHUB}/HEAD.zip"),
+        ("git@github.com:owner/repo.git", f"{GITHUB}/HEAD.zip"),
+        ("https://github.com/owner/repo/tree/main/skills", f"{GITHUB}/main.zip#folder=skills"),
+        (
+            "https://gitlab.com/owner/repo",
+            "https://gitlab.com/owner/repo/-/archive/HEAD/repo-HEAD.zip",
+        ),
+        ("https://skills.example.com", f"https://skills.example.com{WELL_KNOWN}"),
+        ("https://skills.example.com/", f"https://skills.example.com{WELL_KNOWN}"),
+        ("https://x.example/pack.zip", "https://x.example/pack.zip"),
+        ("mcp+https://x.example/mcp", "mcp+https://x.example/mcp"),
+    ],
+)
+def test_what_people_name_means_a_source(given, source):
+    assert added_source(given) == (source or f"{GITHUB}/main/skills.zip")
+
+
+GITLAB, CODEBERG = "https://gitlab.com/owner/repo", "https://codeberg.org/owner/repo"
+HEAD = "archive/HEAD.zip"
+IN_GITLAB = "-/archive/{0}/repo-{0}.zip".format
+FORGE_URLS = {
+    "https://github.com/owner/repo": {
+        # A repository, however its page is reached.
+        **dict.fromkeys(("", "/", ".git", "?tab=readme-ov-file", "/?tab=readme#use", "#use"), HEAD),
+        "@v1.2": "archive/v1.2.zip",
+        "#folder=skills/pdf": f"{HEAD}#folder=skills/pdf",
+        # A state of it, and a folder there.
+        "/tree/main": "archive/main.zip",
+        "/tree/v1.2/": "archive/v1.2.zip",
+        "/tree/main/skills": "archive/main.zip#folder=skills",
+        "/tree/main/my%20skills/pdf?x=1": "archive/main.zip#folder=my%20skills/pdf",
+        "/commit/0a1b2c": "archive/0a1b2c.zip",
+        "/releases/tag/v1.2": "archive/v1.2.zip",
+        # The page of a SKILL.md is the folder of that skill.
+        "/blob/main/skills/pdf/SKILL.md": "archive/main.zip#folder=skills/pdf",
+        "/blob/main/SKILL.md?plain=1": "archive/main.zip",
+        # Files, and pages that show no folder, are taken as they are.
+        **dict.fromkeys(
+            (
+                *("/archive/main.zip", "/archive/refs/heads/main.zip"),
+                *("/archive/refs/tags/v1.tar.gz", "/archive/HEAD.zip#folder=a", "/zipball/main"),
+                *("/releases/download/v1/x.zip", "/releases/latest/download/x.tar.gz"),
+                *("/raw/main/SKILL.md", "/raw/refs/heads/main/a/SKILL.md"),
+                *("/blob/main/README.md", "/issues", "/issues/7", "/releases", "/wiki/tree"),
+            )
+        ),
+    },
+    GITLAB: {
+        **dict.fromkeys(("", "/", ".git", "?ref_type=heads"), IN_GITLAB("HEAD")),
+        "@v1": IN_GITLAB("v1"),
+        "/-/tree/main": IN_GITLAB("main"),
+        "/tree/main/a": IN_GITLAB("main") + "#folder=a",
+        "/-/tree/main/skills/pdf?ref_type=heads": IN_GITLAB("main") + "#folder=skills/pdf",
+        "/-/blob/main/pdf/SKILL.md": IN_GITLAB("main") + "#folder=pdf",
+        "/-/commit/0a1b2c": IN_GITLAB("0a1b2c"),
+        "/-/releases/v1": IN_GITLAB("v1"),
+        "/-/tags/v1": IN_GITLAB("v1"),
+        **dict.fromkeys(
+            ("/-/archive/main/repo-main.zip", "/-/raw/main/SKILL.md", "/-/issues", "/-/releases")
+        ),
+    },
+    "https://gitlab.com/group/inner/repo": {
+        "": IN_GITLAB("HEAD"),
+        "/-/tree/main/a": IN_GITLAB("main") + "#folder=a",
+    },
+    CODEBERG: {
+        **dict.fromkeys(("", "/", ".git"), HEAD),
+        "/src/branch/main": "archive/main.zip",
+        "/src/branch/main/skills/pdf": "archive/main.zip#folder=skills/pdf",
+        "/src/branch/main/skills/pdf/SKILL.md": "archive/main.zip#folder=skills/pdf",
+        "/src/tag/v1/skills": "archive/v1.zip#folder=skills",
+        "/src/commit/0a1b2c": "archive/0a1b2c.zip",
+        "/releases/tag/v1": "archive/v1.zip",
+        **dict.fromkeys(
+            ("/archive/main.zip", "/raw/branch/main/SKILL.md", "/releases/download/v1/x.zip")
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "rest", "source"),
+    [(page, *pair) for page, pairs in FORGE_URLS.items() for pair in pairs.items()],
+)
+def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
+    wanted = f"{page}/{source}" if source else f"{page}{rest}"
+    bare = page.removeprefix("https://")
+    host, _, path = bare.partition("/")
+    www = (f"https://www.{bare}", f"www.{bare}") if source else ()
+    for spelling in (
+        page,
+        bare,
+        f"git+{page}",
+        f"git://{bare}",
+        f"https://{host.upper()}/{path}",
+        *www,
+    ):
+        if spelling != f"https://{host.upper()}/{path}" or source:
+            assert added_source(f"{spelling}{rest}") == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["example.com/a/b", "a", "a/b?c", "a/b/../../c#d", "-/-", "a//b", "~nouser/a"]
+)
+def test_what_is_no_source_is_refused(text):
+    with pytest.raises(RootError, match="is no folder here, and no source of skills"):
+        added_source(text)
+
+
+def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "owner" / "repo").mkdir(parents=True)
+    assert added_source("owner/repo") == str(tmp_path / "owner" / "repo")
+    with pytest.raises(RootError, match="Write OWNER/REPO, a folder, an archive, a URL"):
+        added_source("nothing")

@@ -26,7 +26,7 @@ from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.execution.types import EXECUTORS, RunResult
+from skillsearch.execution.types import RunResult
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
@@ -143,16 +143,19 @@ class WorkspaceToolset:
         what it says of the tools. `on_delta` is called with each change of the session's state that
         is made here; `on_event` with each result of a tool that did not fail. ``skill_run`` runs
         commands by the `runner`, which the caller closes, else by an executor that isolates them:
-        one of `EXECUTORS`. Only ``local`` isolates nothing; None turns ``skill_run`` off. Its
+        one of `executor_names`. Only ``local`` isolates nothing; None turns ``skill_run`` off. Its
         workspace has the name `run_session`.
         `call_id` returns the host's id of the current call, for the record of saved artifacts.
         """
         if overview is not None and not 1 <= overview <= MAX_N:
             raise ValueError(f"overview is {overview!r}; use 1 to {MAX_N}, or None.")
-        if executor is not None and executor not in EXECUTORS:
-            raise ValueError(
-                f"executor is {executor!r}; use one of {', '.join(EXECUTORS)}, or None."
-            )
+        if executor is not None:
+            from skillsearch.execution.executors import executor_names
+
+            if executor not in (names := executor_names()):
+                raise ValueError(
+                    f"executor is {executor!r}; use one of {', '.join(names)}, or None."
+                )
         self.library = library
         self.session = SkillSession() if session is None else session
         self._overview = overview
@@ -260,11 +263,11 @@ class WorkspaceToolset:
 
     def _own_runner(self) -> SkillRunner:
         """Make a runner that is closed with this toolset; `IsolationError` if nothing isolates."""
-        from skillsearch.execution.executors import select_executor
+        from skillsearch.execution.executors import isolates, select_executor
         from skillsearch.execution.runner import SkillRunner
 
         name = self._executor or "auto"
-        runner = SkillRunner(select_executor(name, require_isolation=name != "local"))
+        runner = SkillRunner(select_executor(name, require_isolation=isolates(name)))
         weakref.finalize(self, runner.close)
         return runner
 

@@ -20,7 +20,8 @@ from skillsearch.agents.toolsets.workspace import (
     WorkspaceToolset,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import NamespaceExecutor, select_executor
+from skillsearch.execution.executors import select_executor
+from skillsearch.execution.namespace import NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary

@@ -54,12 +54,11 @@ def test_an_unchanged_document_keeps_its_row(read):
     """Nothing is written for it."""
     states, _ = read(make_row("a", "first"))
     assert take(states, "a", "first") is None
-    assert (states.kept, states.take_rest()) == (1, [])
+    assert (states.unchanged, states.take_rest()) == (1, [])
     assert (states.replaced, states.restored, states.discarded, states.resumed) == ([], [], [], [])
 
 
 def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
-    """Whether they came, changed or went; those that a skill brings are told by its state."""
     asked = (Example("ask", "user"),)
     for has, had, is_same in (
         (("ask",), asked, True),
@@ -77,7 +76,7 @@ def test_a_row_that_was_about_to_end_is_restored(read):
     """The run that changed the document was cut off, and the change was taken back."""
     states, _ = read(make_row("a", "first", until=VERSION + 1), make_row("a", "second", since=6))
     assert take(states, "a", "first") is None
-    assert (states.kept, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
+    assert (states.unchanged, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
 
 
 def test_a_row_that_was_sent_before_is_not_sent_again(read):
@@ -95,15 +94,13 @@ def test_a_document_that_changed_again_gets_another_row(read):
 
 
 def test_a_new_document_replaces_nothing(read):
-    """Nor does it count as kept."""
     states, _ = read()
     assert take(states, "a", "first") == ""
-    assert (states.kept, states.take_rest()) == (0, [])
+    assert (states.unchanged, states.take_rest()) == (0, [])
 
 
 @pytest.mark.parametrize("since", [1, 6])
 def test_a_skill_that_its_name_no_longer_means_gets_another_row(read, since):
-    """Its file is as it was, but no search finds it."""
     states, _ = read(make_row("a", "first", since=since))
     assert take(states, "a", "first", shadowed=True) == ("a-1" if since == 1 else "")
 
@@ -123,7 +120,6 @@ def test_rows_that_no_reader_can_see_any_more_are_removed(read):
 
 
 def test_a_name_is_known_while_the_document_is_unchanged(read):
-    """Else its file is parsed."""
     states, _ = read(make_row("abc", "first"), make_row("abc", "second", since=6))
     keys = [bytes.fromhex(state_of(one, "path", "root")) for one in (*STATES, "third")]
     found = [states.name_key(bytes.fromhex(key_of("abc")), key) for key in keys]
@@ -143,7 +139,6 @@ row_sets = st.dictionaries(
 
 @given(row_sets, st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(STATES)))
 def test_every_row_is_decided_once(memory_server, rows, files):
-    """In the end a document that is there has one row, and one that is gone has none."""
     server = memory_server()
     server.create(GENERATION.documents, None, None)
     for doc_id, (live, until, unseen) in rows.items():
@@ -162,6 +157,6 @@ def test_every_row_is_decided_once(memory_server, rows, files):
     assert set(states.resumed) | set(states.restored) <= left
     assert {row for row in left if before[row]["until"] != FOREVER} == set(states.restored)
     assert sorted([row[0] for row in left] + list(sent)) == sorted(files)
-    assert states.kept + len(states.resumed) + len(sent) == len(files)
+    assert states.unchanged + len(states.resumed) + len(sent) == len(files)
     for row in left:
         assert before[row]["state"] == state_of(files[row[0]], "path", "root")

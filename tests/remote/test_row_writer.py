@@ -159,7 +159,6 @@ def check_statistics(server, collection):
 
 
 def test_statistics_stay_exact_through_updates(build, server, collection, root, make_skill):
-    """Whatever comes, changes and goes, they are those of a count from the beginning."""
     build()
     check_statistics(server, collection)
     change(root, make_skill)
@@ -172,7 +171,6 @@ def test_statistics_stay_exact_through_updates(build, server, collection, root, 
 
 
 def test_an_updated_index_answers_as_one_made_at_once(build, milvus, root, make_skill):
-    """To the last digits that are shown."""
     build()
     change(root, make_skill)
     index, _ = build()
@@ -185,7 +183,6 @@ def test_an_updated_index_answers_as_one_made_at_once(build, milvus, root, make_
 def test_readers_see_the_version_before_until_the_next_is_complete(
     build, root, make_skill, interrupted
 ):
-    """All rows and terms of the next one are written by then."""
     index, _ = build()
     before = answers(index)
     change(root, make_skill)
@@ -220,7 +217,6 @@ def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
 def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes_it(
     build, server, collection, root, make_skill, interrupted
 ):
-    """At every single call that writes."""
     index, _ = build()
     old = answers(index)
     sources = {path: path.read_bytes() for path in root.rglob("SKILL.md")}
@@ -346,7 +342,6 @@ def test_the_claim_of_a_writer_that_was_killed_runs_out(
 
 
 def test_a_writer_whose_claim_was_taken_stops(build, server, collection):
-    """Before it makes anything visible."""
     build()
     generation = find_current(server, collection).generation
     with Claim(server, generation) as claim:

@@ -27,7 +27,6 @@ from skillsearch.text.tokenizer import term_hash
 
 @given(st.binary(max_size=300))
 def test_packed_bytes_come_back(data):
-    """All of them."""
     assert unpack(pack(data)) == data
 
 
@@ -59,7 +58,6 @@ def test_what_was_not_packed_is_refused(pieces):
 
 @given(st.lists(st.sampled_from("abcdefgh")), st.lists(st.sampled_from("efghijkl")))
 def test_counted_terms_come_back(metadata, body):
-    """By hash, with both frequencies and both lengths."""
     counted = CountedTerms.of(metadata, metadata + body)
     again = counts_of({"counts": pack(counted.to_bytes())})
     assert again.lengths == (len(metadata), len(metadata) + len(body))
@@ -70,7 +68,6 @@ def test_counted_terms_come_back(metadata, body):
 
 
 def test_a_text_for_milvus_has_a_token_for_each_occurrence():
-    """Of letters and digits alone, the same for the same term."""
     counted = CountedTerms.of(["c++", "c++", "작업"], [])
     tokens = counted.text("metadata").split()
     assert sorted(tokens) == sorted([token(term_hash(term)) for term in ("c++", "c++", "작업")])
@@ -97,7 +94,6 @@ def test_ids_are_short_whatever_they_are_made_of():
 
 @given(st.text(max_size=20))
 def test_the_key_of_a_name_is_a_signed_number(name):
-    """The same in any case."""
     assert -(1 << 63) <= name_key(name) < 1 << 63
     assert name_key(name.upper()) == name_key(name.upper())
 
@@ -131,6 +127,5 @@ def test_a_document_cannot_go_that_never_came():
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"metadata": [[1]]}', b'{"metadata": 3}'])
 def test_damaged_histograms_are_told(data):
-    """Whatever stands in the row."""
     with pytest.raises(CacheError):
         Histograms.from_row({"note": pack(data)})

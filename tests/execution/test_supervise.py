@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution import executors, supervise
-from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
+from skillsearch.execution import local, supervise
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.types import Limits, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
@@ -51,7 +52,6 @@ PLACES = {
 
 @pytest.mark.parametrize("case", PLACES)
 def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatch, case):
-    """By what the kernel says of our own group, and of the group above."""
     text, folders, uid, expected = PLACES[case]
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     own, root = tmp_path / "own", tmp_path / "root"
@@ -98,7 +98,6 @@ def test_a_client_gets_none(fake_parent):
 
 
 def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
-    """Nor left behind."""
     monkeypatch.setattr(supervise, "names", lambda folder: ["memory.max"])
     monkeypatch.setattr(supervise, "remove_groups", lambda groups: removed.extend(groups))
     removed = []
@@ -115,14 +114,13 @@ def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
     ("events", "said"), [(b"", "process by process"), (b"oom 0\n", "together")]
 )
 def test_what_is_limited_together_is_told(monkeypatch, events, said):
-    """By both executors alike."""
-    executors._sizes.cache_clear()
-    monkeypatch.setattr(executors, "memory_events", lambda groups: events)
+    local.size_limits.cache_clear()
+    monkeypatch.setattr(local, "memory_events", lambda groups: events)
     try:
         for executor in (LocalExecutor(), NamespaceExecutor()):
             assert any(said in text for text in executor.capabilities().not_isolated)
     finally:
-        executors._sizes.cache_clear()
+        local.size_limits.cache_clear()
 
 
 def ours():
@@ -168,14 +166,12 @@ HOG = """if True:
 
 
 def test_memory_of_all_processes_together_is_limited(run):
-    """Each of them has less than the limit."""
     finished = run(HOG, "6", "150", memory_bytes=400 << 20)
     assert int(finished.stdout) > 0, finished
     assert any("more than 419,430,400 bytes of memory" in text for text in finished.problems)
 
 
 def test_memory_within_the_limit_is_had(run):
-    """By as many processes."""
     finished = run(HOG, "6", "20", memory_bytes=400 << 20)
     assert (finished.stdout, finished.problems) == (b"0\n", ()), finished
 
@@ -212,12 +208,11 @@ def test_the_number_of_threads_is_limited_for_root_too(run):
 
 
 def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
-    """Its supervisor goes on until all has ended."""
     del run  # only for where it can run
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.executors import LocalExecutor
+        from skillsearch.execution.local import LocalExecutor
         from skillsearch.execution.types import Program
         folder = Path(sys.argv[1])
         program = Program(("sh", "-c", "cat /proc/self/cgroup > in; mv in groups; exec sleep 60"),
@@ -243,7 +238,6 @@ def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
 
 
 def test_a_run_removes_what_killed_supervisors_left(run):
-    """Which nothing else would."""
     left = [Path(parent) / f"skillsearch-{dead()}-1f" for parent in supervise.group_parents()]
     for path in left:
         path.mkdir()

@@ -19,7 +19,6 @@ NOBODY = "http://127.0.0.1:1"
     "uri", ["", "skills.db", "127.0.0.1:19530", "http://", "ftp://host:1", "http://host:99999"]
 )
 def test_an_address_that_cannot_be_one_is_refused(uri):
-    """Before anything is imported; a local file would start a server."""
     with pytest.raises(ConfigError, match="--uri http://127"):
         MilvusServer(uri)
 
@@ -41,7 +40,6 @@ def test_without_pymilvus_the_extra_is_named(monkeypatch):
 
 
 def test_pymilvus_is_not_imported_before_a_server_is_asked():
-    """It takes a second."""
     code = (
         "import sys, skillsearch.remote.remote_index, skillsearch.remote.indexing;"
         "print([name for name in ('pymilvus', 'grpc', 'pandas') if name in sys.modules])"
@@ -52,7 +50,6 @@ def test_pymilvus_is_not_imported_before_a_server_is_asked():
 
 @pytest.mark.milvus
 def test_a_server_that_is_down_is_an_error_without_secrets(monkeypatch, caplog, capsys):
-    """Neither those of the address nor the token, in message or log."""
     pytest.importorskip("pymilvus")
     monkeypatch.setenv("SKILLSEARCH_MILVUS_TOKEN", "root:hush-hush")
     caplog.set_level(logging.DEBUG)
@@ -66,7 +63,6 @@ def test_a_server_that_is_down_is_an_error_without_secrets(monkeypatch, caplog, 
 
 @pytest.mark.milvus
 def test_what_a_server_says_is_told_on_one_line_without_secrets(milvus, capfd):
-    """And nothing of pymilvus's own output."""
     server = MilvusServer(milvus, token="root:nowhere")
     with pytest.raises(RemoteError, match=r"could not read: .*\*\*\*") as caught:
         server.query("nowhere", "", ["id"], 1)
@@ -77,7 +73,6 @@ def test_what_a_server_says_is_told_on_one_line_without_secrets(milvus, capfd):
 
 @pytest.mark.milvus
 def test_no_env_file_gets_into_the_environment(tmp_path):
-    """Not one that lies above the library, as in a project that it is installed in."""
     pymilvus = pytest.importorskip("pymilvus")
     (tmp_path / "pymilvus").symlink_to(Path(pymilvus.__file__).parent)
     (tmp_path / ".env").write_text("SKILLSEARCH_URI=http://evil.example\n")

@@ -1,0 +1,240 @@
+"""The lock file pins what was added, through updates, kills and removals."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from skillsearch.errors import RootError
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.roots import lock
+from skillsearch.roots.bundles import content_digest, local_root
+from skillsearch.roots.sources import added_source, place_of
+
+pytestmark = pytest.mark.usefixtures("hashing")
+
+
+def sha256(data):
+    """Return a digest as the index of a host has it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def state():
+    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
+    path = lock.lock_file()
+    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+    digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+    return path.read_text() if path.exists() else "", digests
+
+
+def is_pinned():
+    """Return whether each copy is what the lock file says."""
+    known = lock.read_lock()
+    return all(content_digest(place_of(name)) == known[name].digest for name in known)
+
+
+def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
+    url = host({"good": "Good.", "same": "Same."})
+    cli("add", url)
+    (agreed,) = lock.read_lock().values()
+    path = lock.lock_file()
+    host({"good": "Other.", "same": "Same."})
+    assert cli("update", "--yes").exit_code == 0
+    path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
+    for _ in range(2):
+        asked = cli("update")
+        assert (asked.exit_code, is_pinned()) == (1, False)
+        assert f"{url}: added: good, same\n" in asked.stderr
+        assert "skillsearch update" in cli("doctor").stdout
+    assert cli("update", "--yes").exit_code == 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+    assert names() == ["good", "same"]
+
+
+@pytest.mark.parametrize("command", ["add", "update"])
+def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command):
+    url = host({"good": "Good."})
+    cli("add", url)
+    before = state()
+    host({"good": "Other."})
+    ask = (command, url, *(["--yes"] if command == "update" else []))
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        result = cli(*ask)
+    assert (result.exit_code, "cannot be written" in result.stderr) == (
+        2 - (command == "update"),
+        True,
+    )
+    assert state() == before
+    assert cli(*ask).exit_code == 0
+    assert is_pinned()
+
+
+def test_what_is_added_again_is_pinned_even_if_it_cannot_be_indexed(cli, host):
+    url = host({"good": "Good."})
+    cli("add", url)
+    host({"good": "Other."})
+    assert cli("add", url, "--index-dir", "/proc/nope").exit_code != 0
+    assert is_pinned()
+    assert "unchanged since" in cli("update").stderr
+
+
+KILLED = """
+import os, signal, sys
+from skillsearch.cli.app import app
+
+left = int(sys.argv[1])
+
+def kill(event, arguments):
+    global left
+    here = ("/roots/", "skillsearch.lock")
+    if event in ("os.remove", "os.rename") and any(place in str(arguments) for place in here):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill)
+app(["update", "--yes"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
+def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
+    url = host({"good": "0"})
+    cli("add", url)
+    for step in range(1, 60):
+        host({"good": str(step)})
+        command = [sys.executable, "-c", KILLED, str(step)]
+        code = subprocess.run(command, capture_output=True, check=False).returncode
+        found = cli("update")
+        assert (found.exit_code, is_pinned()) in ((0, True), (1, True)), step
+        host({"good": "another"})
+        assert cli("update").exit_code == 1
+        assert cli("update", "--yes").exit_code == 0
+        assert is_pinned()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert step > 4
+
+
+def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
+    url = host({"good": "Good."})
+    cli("add", url)
+    place = place_of(added_source(url))
+    for _ in range(2):
+        shutil.rmtree(place.parent)
+        assert cli("index").exit_code == 0
+        assert names() == ["good"]
+    shutil.rmtree(place.parent)
+    host({"good": "Bad."})
+    refused = cli("index")
+    assert refused.exit_code == 2
+    assert f"skillsearch update {url}" in refused.stderr
+    assert "its copy is gone" in cli("doctor").stdout
+    assert cli("update", "--yes").exit_code == 0
+    assert names() == ["good"]
+
+
+def test_doctor_compares_copies_with_the_lock_file(cli, host):
+    url = host({"good": "Good."})
+    cli("add", url)
+    assert f"{url}, added or updated on" in cli("doctor").stdout
+    place = place_of(added_source(url))
+    path = place / "good" / "SKILL.md"
+    path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
+    assert "its copy is not what was added on" in cli("doctor").stdout
+    assert "its copy is not what was added on" in cli("status").stdout
+    cli("index", "--examples")
+    cli("index", "--remove", added_source(url))
+    assert f"it is not in the index: skillsearch add {url}" in cli("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"version": 2, "sources": []}', '{"version": 1}', "x" * 9]
+)
+def test_a_broken_lock_file_is_told_and_in_the_way_of_changes_alone(
+    cli, host, text, make_skill, tmp_path
+):
+    make_skill(tmp_path / "mine", "mine")
+    cli("index", tmp_path / "mine")
+    path = lock.lock_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    for command in (("add", host({"good": "x"})), ("update",), ("remove", "x/y")):
+        result = cli(*command)
+        assert (result.exit_code, "cannot be read" in result.stderr) == (2, True)
+    assert cli("query", "mine").exit_code == 0
+    assert "The lock file" in cli("doctor").stdout
+    assert path.read_text() == text
+
+
+def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):
+    url = host({"good": "x"})
+
+    def fail(*_args, **_options):
+        raise RootError("no room")
+
+    monkeypatch.setattr(SkillIndex, "build", fail)
+    assert cli("add", url).exit_code == 2
+    assert lock.read_lock() == {}
+
+
+def test_nothing_is_fetched_unasked(cli, host, server):
+    cli("add", host({"good": "x"}))
+    server.asked.clear()
+    for command in (("query", "good"), ("list",), ("doctor",), ("status",), ("index",), ("setup",)):
+        cli(*command)
+    local_root(added_source(server.url))
+    assert server.asked == []
+
+
+# Out again.
+
+
+def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp_path, make_skill):
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", "--replace", tmp_path / "mine")
+    removed = cli("remove", url, "--json")
+    assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 1)
+    assert lock.read_lock() == {}
+    assert names() == ["mine"]
+
+
+def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypatch):
+    url = host({"good": "Good."})
+    cli("add", url)
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        patched.setattr(lock, "write_atomically", fail)
+        assert cli("remove", url).exit_code == 2
+    assert cli("remove", url).exit_code == 0
+    assert lock.read_lock() == {}
+
+
+def test_what_another_index_holds_stays_pinned(cli, host, tmp_path, make_skill):
+    """An index without it says so."""
+    make_skill(tmp_path / "mine", "mine")
+    url = host({"good": "Good."})
+    cli("add", url)
+    cli("index", tmp_path / "mine", "--index-dir", tmp_path / "other")
+    refused = cli("remove", url, "--index-dir", tmp_path / "other")
+    assert (refused.exit_code, "is not a root of this index" in refused.stderr) == (2, True)
+    assert len(lock.read_lock()) == 1

@@ -1,0 +1,199 @@
+"""Skills of MCP servers: read whole, within bounds, or not at all."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.roots import lock, skill_servers
+from skillsearch.roots.bundles import content_digest
+from skillsearch.roots.sources import added_source, place_of
+
+pytestmark = pytest.mark.usefixtures("hashing")
+
+
+def skill_md(name, text="Do it."):
+    """Return the bytes of a SKILL.md."""
+    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
+
+
+def sha256(data):
+    """Return a digest as the index of a host has it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill, names, home):
+    pytest.importorskip("mcp")
+    served = tmp_path / "served"
+    path = make_skill(served, "draw-map", "Draw a map of a walk.")
+    (path.parent / "assets").mkdir()
+    (path.parent / "assets" / "dot.bin").write_bytes(bytes(range(256)))
+    ours = {"HOME": str(home), "PATH": os.environ["PATH"], "SKILLSEARCH_MODEL": "hashing"}
+    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [sys.executable, "-m", "skillsearch", "mcp", str(served), "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=ours, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = re.search(r"http://\S+", process.stderr.readline())[0]
+            assert cli("add", f"mcp+{url}").exit_code == 0
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert names() == ["draw-map"]
+    (document,) = SkillIndex.open().documents()
+    copy = Path(document.path).parent
+    assert content_digest(copy) == content_digest(path.parent)
+    unreachable = cli("update")
+    assert (unreachable.exit_code, "does not serve skills" in unreachable.stderr) == (1, True)
+    assert names() == ["draw-map"]
+
+
+@pytest.fixture
+def served(server):
+    """Serve skills by the extension of the protocol, with a change of each result; as events."""
+    pytest.importorskip("mcp")
+
+    def serve(skills, change=lambda method, result: result, as_events=True):
+        texts = {
+            f"skill://{path}": data for skill in skills.values() for path, data in skill.items()
+        }
+        listed = [
+            {
+                "uri": f"skill://{name}/SKILL.md",
+                "resources": [
+                    {"uri": f"skill://{path}", "digest": sha256(data)}
+                    for path, data in skill.items()
+                ],
+            }
+            for name, skill in skills.items()
+        ]
+
+        def result_of(asked):
+            if asked["method"] == "initialize":
+                version = asked["params"]["protocolVersion"]
+                about = {"name": "x", "version": "1"}
+                return {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
+            if asked["method"] == "skills/list":
+                return {"skills": listed}
+            uri = asked["params"]["uri"]
+            blob = base64.b64encode(texts[uri]).decode()
+            return {"contents": [{"uri": uri, "mimeType": "text/plain", "blob": blob}]}
+
+        def answer(handler):
+            asked = json.loads(handler.body)
+            if "id" not in asked:
+                handler.send_response(202)
+                handler.send_header("Content-Length", "0")
+                handler.end_headers()
+                return
+            reply = {"jsonrpc": "2.0", "id": asked["id"]}
+            if asked["method"] == "server/discover":
+                reply |= {"error": {"code": -32601, "message": "no"}}
+            else:
+                reply |= {"result": change(asked["method"], result_of(asked))}
+            data = json.dumps(reply).encode()
+            data = b"event: message\ndata: " + data + b"\n\n" if as_events else data
+            kind = "text/event-stream" if as_events else "application/json"
+            handler.send_response(200)
+            handler.send_header("Content-Type", kind)
+            handler.end_headers()
+            handler.wfile.write(data)
+
+        server.pages["/mcp"] = answer
+        return f"mcp+{server.url}/mcp"
+
+    return serve
+
+
+@pytest.mark.parametrize("as_events", [False, True])
+def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, as_events):
+    most = bytes(skill_servers.MAX_FILE_BYTES)
+    files = {"a/SKILL.md": skill_md("a"), "a/most.bin": most}
+    assert cli("add", served({"a": files}, as_events=as_events)).exit_code == 0
+    assert names() == ["a"]
+    url = served({"a": {**files, "a/more.bin": most + b"x"}}, as_events=as_events)
+    result = cli("update", "--yes")
+    assert (result.exit_code, "is larger than 16,777,216 bytes" in result.stderr) == (1, True)
+    assert len(list(place_of(added_source(url)).rglob("*.bin"))) == 1
+
+
+def endless(handler, kind, begin, block):
+    """Answer without an end."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", kind)
+    handler.end_headers()
+    handler.wfile.write(begin)
+    while True:
+        handler.wfile.write(block * (1 << 16))
+
+
+def packed(handler):
+    """Answer with what unpacks to more than it seems."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(gzip.compress(b'"' + bytes(1 << 24)))
+
+
+ENDLESS = {
+    "text": (lambda handler: endless(handler, "application/json", b'{"a": "', b"x"), "more than"),
+    "lists": (lambda handler: endless(handler, "application/json", b"", b"["), "more than"),
+    "an event": (
+        lambda handler: endless(handler, "text/event-stream", b"data: ", b"x"),
+        "more than",
+    ),
+    "lines": (lambda handler: endless(handler, "text/event-stream", b"", b"data:\n"), "more than"),
+    "pings": (lambda handler: endless(handler, "text/event-stream", b"", b":\n\n"), "more than"),
+    "packed": (packed, "packs its answers (gzip)"),
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), ENDLESS.values(), ids=ENDLESS)
+def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, message):
+    pytest.importorskip("mcp")
+    monkeypatch.setattr(skill_servers, "MAX_ANSWER", 1 << 20)
+    server.pages["/mcp"] = answer
+    result = cli("add", f"mcp+{server.url}/mcp")
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert len(result.stderr.splitlines()) == 1
+    assert lock.read_lock() == {}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nothing", b"[" * 9999, b"\xff", b'{"jsonrpc": 1}'])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/html"])
+def test_an_odd_server_is_one_line(cli, server, data, kind):
+    pytest.importorskip("mcp")
+    server.page("/mcp", data, content_type=kind)
+    result = cli("add", f"mcp+{server.url}/mcp")
+    assert (result.exit_code, "does not serve skills" in result.stderr) == (2, True)
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+def test_what_the_library_logs_of_an_odd_server_is_not_told(server, kind):
+    pytest.importorskip("mcp")
+    server.page("/mcp", b"{", content_type=kind)
+    command = [sys.executable, "-m", "skillsearch", "add", f"mcp+{server.url}/mcp"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert told.startswith("Error: ")
+    assert len(told.splitlines()) == 1
+
+
+def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):
+    many = {f"b/{number}": b"" for number in range(skill_servers.MAX_FILES)}
+    skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
+    assert cli("add", served(skills)).exit_code == 0
+    assert names() == ["a"]
+    assert "skill://b/SKILL.md has 513 files; the most is 512" in caplog.text
+    url = served({"b": skills["b"]})
+    refused = cli("add", url)
+    assert (refused.exit_code, "serves no skills that can be used" in refused.stderr) == (2, True)

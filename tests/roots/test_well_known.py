@@ -1,0 +1,136 @@
+"""The skills that a host offers, and hosts that are hostile."""
+
+import hashlib
+import json
+
+import pytest
+
+from skillsearch.errors import RootError
+from skillsearch.roots import lock, well_known
+from skillsearch.roots.bundles import content_digest
+from skillsearch.roots.downloads import fetch
+from skillsearch.roots.sources import WELL_KNOWN, added_source, place_of
+from skillsearch.roots.well_known import read_index
+
+pytestmark = pytest.mark.usefixtures("hashing")
+
+
+def sha256(data):
+    """Return a digest as the index of a host has it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def state():
+    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
+    path = lock.lock_file()
+    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+    digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+    return path.read_text() if path.exists() else "", digests
+
+
+def other_digest(entry):
+    """Say of a file what it is not."""
+    return entry | {"digest": sha256(b"other")}
+
+
+def to_loopback(server):
+    """Send whoever asks for the index to this machine, by another name."""
+    server.redirect(WELL_KNOWN, f"http://localhost:{server.address.partition(':')[2]}/x")
+
+
+def in_a_circle(server):
+    """Send whoever asks for the index there again."""
+    server.redirect(WELL_KNOWN, WELL_KNOWN)
+
+
+def dying(server):
+    """Break off in the middle of the index."""
+    server.page(WELL_KNOWN, b'{"skills": [', content_length="1000")
+
+
+ATTACKS = {
+    "other digest": (lambda server, host: host({"a": "x"}, other_digest), "has the digest sha256:"),
+    "redirect": (lambda server, host: to_loopback(server), "lies on this machine or its network"),
+    "circle": (lambda server, host: in_a_circle(server), "redirects more than"),
+    "dying": (lambda server, host: dying(server), "cannot be downloaded"),
+    "page": (lambda server, host: server.page(WELL_KNOWN, b"<html>"), "is no index of skills"),
+    "missing": (lambda server, host: server.page(WELL_KNOWN, b"", 404), "answered 404"),
+    "failing": (lambda server, host: server.page(WELL_KNOWN, b"", 503), "is failing"),
+    "huge": (
+        lambda server, host: server.page(WELL_KNOWN, b" " * (well_known.MAX_INDEX_BYTES + 9)),
+        "is larger than",
+    ),
+    "version": (lambda server, host: host({"a": "x"}, **{"$schema": "9"}), "its $schema is '9'"),
+    "empty": (lambda server, host: host({}), "offers no skill"),
+    "deep": (lambda server, host: server.page(WELL_KNOWN, b"[" * 100_000), "is no index of skills"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("is_update", [False, True], ids=["add", "update"])
+def test_a_hostile_server_changes_nothing(cli, server, host, names, attack, is_update):
+    make, message = attack
+    if is_update:
+        host({"good": "Good."})
+        assert cli("add", server.url).exit_code == 0
+    before = state(), names() if is_update else []
+    make(server, host)
+    result = cli("update", "--yes") if is_update else cli("add", server.url)
+    assert result.exit_code == (1 if is_update else 2)
+    assert message in result.stderr
+    assert (state(), names() if is_update else []) == before
+    assert not list(place_of(added_source(server.url)).parent.glob(".temporary-*"))
+
+
+def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
+    """One bad entry never stops the rest."""
+    bad = [
+        {"name": "../up"},
+        {"name": "UPPER"},
+        {"type": "mcp"},
+        {"url": "file:///etc/passwd"},
+        {"url": ""},
+        {"digest": "md5:1"},
+        {"name": 5},
+        {"url": "http://[::1"},
+        {"name": "a" * 65},
+    ]
+    count = iter(bad)
+
+    def spoil(entry):
+        return entry if entry["name"] == "good" else entry | next(count)
+
+    url = host({f"bad-{number}": "x" for number in range(len(bad))} | {"good": "y"}, spoil)
+    assert cli("add", url).exit_code == 0
+    assert names() == ["good"]
+    assert len([line for line in caplog.messages if line.startswith("Left out of")]) == len(bad)
+
+
+def test_an_index_is_read_whatever_its_entries_are():
+    """Entries of any shape, one name twice, and more than count."""
+    good = {"name": "a", "type": "archive", "url": "a.zip", "digest": sha256(b"")}
+    entries = [
+        None,
+        1,
+        [],
+        "x",
+        {},
+        good,
+        good,
+        {**good, "name": "b", "url": "//cdn.example/b.zip"},
+    ]
+    data = json.dumps({"skills": entries}).encode()
+    found = read_index(data, f"https://x.example{WELL_KNOWN}")
+    assert [(offer.name, offer.url) for offer in found] == [
+        ("a", "https://x.example/.well-known/agent-skills/a.zip"),
+        ("b", "https://cdn.example/b.zip"),
+    ]
+
+
+def test_a_server_out_there_cannot_send_us_to_this_machine(server, monkeypatch, tmp_path):
+    url = server.page("/x", b"x")
+    with (tmp_path / "a").open("wb") as file:
+        assert fetch(url, file) is not None
+        with pytest.raises(RootError, match="if that is meant, name that URL yourself"):
+            fetch(url, file, around="https://skills.example.com/index.json")
+        fetch(url, file, around=f"{server.url}/index.json")
