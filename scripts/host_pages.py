@@ -10,7 +10,9 @@ from pathlib import Path
 
 from skillsearch.hosts.table import hosts
 
-PAGE = Path(__file__).parents[1] / "skillsearch" / "hosts" / "README.md"
+CHECKOUT = Path(__file__).parents[1]
+PAGE = CHECKOUT / "skillsearch" / "hosts" / "README.md"
+FRONT = CHECKOUT / "README.md"
 _FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
 BEGIN, END = "<!-- hosts -->\n", "<!-- end of hosts -->\n"
 
@@ -40,5 +42,11 @@ def with_table(text: str) -> str:
     return f"{before}{BEGIN}{table()}{END}{after}"
 
 
+def with_count(text: str) -> str:
+    """Return the README with the number of hosts as it is now."""
+    return re.sub(r"\[\d+ hosts\]", f"[{len(hosts())} hosts]", text)
+
+
 if __name__ == "__main__":
     PAGE.write_text(with_table(PAGE.read_text("utf-8")), "utf-8")
+    FRONT.write_text(with_count(FRONT.read_text("utf-8")), "utf-8")

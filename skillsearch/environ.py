@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import os
 
+from skillsearch.hosts import scan
+
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
 """Variables of ours that are no setting: secrets, which no file of settings may hold."""
-HOST_FOLDERS = (
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "HERMES_HOME", "VIBE_HOME"),
-    "XDG_CONFIG_HOME",
-)
-"""Variables by which hosts name the folders of their own settings."""
-PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *HOST_FOLDERS)
+PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *scan.VARIABLES)
 """Variables that say where the user's own settings, default index and skills lie."""
 
 _NO_TELEMETRY = {
@@ -72,8 +69,8 @@ def engine_variables() -> dict[str, str]:
 
 
 def host_folders() -> dict[str, str]:
-    """Return those of `HOST_FOLDERS` that are set."""
-    return _chosen(HOST_FOLDERS, ())
+    """Return the variables that are set of those by which hosts name their own folders."""
+    return _chosen(scan.VARIABLES, ())
 
 
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:

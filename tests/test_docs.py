@@ -185,5 +185,6 @@ def test_the_page_of_hosts_is_made_from_their_table():
     made = runpy.run_path(str(CHECKOUT / "scripts" / "host_pages.py"))
     text = made["PAGE"].read_text(encoding="utf-8")
     assert made["with_table"](text) == text
-    count = len(hosts())
-    assert f"[{count} hosts]" in README.read_text(encoding="utf-8")
+    front = README.read_text(encoding="utf-8")
+    assert f"[{len(hosts())} hosts]" in front
+    assert made["with_count"](front) == front

@@ -31,16 +31,15 @@ _UNSAFE = re.compile("[^ -~]")
 
 
 class Entry(NamedTuple):
-    """What is to stand in a host's file, or to leave it if its value is None."""
+    """What is to stand in a file of settings, or to leave it if its value is None.
 
-    client: str
+    The file is json, toml or yaml, and of a host if there is a `client`.
+    """
+
+    form: str
     path: Steps
     value: JsonValue
-
-    @property
-    def form(self) -> str:
-        """The form of the file: json, toml or yaml."""
-        return str(HOSTS[self.client]["form"])
+    client: str = ""
 
     @property
     def is_hook(self) -> bool:
@@ -68,20 +67,24 @@ def server_entry(client: str, server: Sequence[str] | str | None) -> Entry:
     """
     kind = "reaches" if isinstance(server, str) else "starts"
     value = None if server is None else _filled(HOSTS[client][kind], _given(client, server))
-    return Entry(client, (HOSTS[client]["servers"], NAME), value)
+    return _entry(client, (HOSTS[client]["servers"], NAME), value)
 
 
 def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
     """Return what makes a host of `HOOK_CLIENTS` run a command at every prompt, or ConfigError."""
     hook = HOSTS[client]["hook"]
     runs = {"hooks": [_filled(hook["runs"], _given(client, command))]} if command else None
-    return Entry(client, ("hooks", hook["event"], 0), runs)
+    return _entry(client, ("hooks", hook["event"], 0), runs)
 
 
 def switch_entry(client: str, skill: str, *, is_off: bool) -> Entry:
     """Return what makes a host with a ``switch`` list a skill no more, or again as by itself."""
     switch = HOSTS[client]["switch"]
-    return Entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+    return _entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+
+
+def _entry(client: str, path: Steps, value: JsonValue) -> Entry:
+    return Entry(HOSTS[client]["form"], path, value, client)
 
 
 def add_command(client: str, server: Sequence[str] | str) -> str:

@@ -38,8 +38,8 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
     given = host_folders().get(variable) or folder
     user = Path(mac[0] if mac and sys.platform == "darwin" else given).expanduser() / name
     path = Path(places["shared"] if project else user).absolute()
-    twin = path.with_suffix(".jsonc")
-    return twin if client == "opencode" and twin.exists() else path
+    twin = path.with_suffix(places.get("twin", path.suffix))
+    return twin if twin.exists() else path
 
 
 def our_command() -> list[str]:

@@ -61,6 +61,15 @@ def folder_of(template: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111  # five times as fast
 
 
+@cache
+def hidden_folders() -> frozenset[str]:
+    """Return the names of hidden folders on the way to where hosts look for skills."""
+    rows = hosts().values()
+    templates = (folder for row in rows for folder in (*row["skills"], *row["project"]))
+    parts = (part for folder in templates for part in re.split("[/:}]", folder))
+    return frozenset(part for part in parts if part.startswith("."))
+
+
 def library_folder() -> Path:
     """Return the folder of skills that no host is to list, a root like others; it may not exist."""
     return data_dir() / "library"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-# Where hosts and collections keep live skills.
-_OF_HOSTS = frozenset(
-    ". .agent .agents .agent-skills .amp .claude .claude-plugin .cline .clinerules .codeium .codex "
-    ".config .continue .copilot .cursor .curated .experimental .factory .gemini .github .goose "
-    ".junie .kilocode .kiro .openclaw .opencode .openhands .plugins .qoder .qwen .roo .skills "
-    ".system .trae .vscode .windsurf".split()
+from skillsearch.hosts.table import hidden_folders
+
+_OF_COLLECTIONS = frozenset(
+    ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "
+    ".skills .system .vscode".split()
 )
+"""Hidden folders in which collections keep live skills, besides those of hosts."""
 _ASIDE = (
     r"trash(?:es)?|recycle|attic|back-?ups?|bak|old|orig|archived?s?|deleted|removed|deprecated"
 )
@@ -49,7 +49,9 @@ def remoteness(folder: str) -> int:
     another checkout of the repository.
     """
     parts = folder.split("/")
-    far = sum(part.startswith(".") and part.lower() not in _OF_HOSTS for part in parts)
+    hidden = [part.lower() for part in parts if part.startswith(".")]
+    live = _OF_COLLECTIONS | hidden_folders() if hidden else ()
+    far = sum(part not in live for part in hidden)
     far += sum(_KEPT_ASIDE.fullmatch(part) is not None for part in parts[:-1])
     far += sum(_COPY.fullmatch(part) is not None for part in parts)
     far = min(far, _ANOTHER_CHECKOUT - 1)
