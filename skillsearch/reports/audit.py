@@ -19,7 +19,8 @@ from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text
-from skillsearch.skills.parser import read_skill_text
+from skillsearch.skills.parser import decode_skill_md, parse_skill
+from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.languages import language_of
 from skillsearch.text.markdown import sections
 from skillsearch.text.prose import prose
@@ -76,11 +77,13 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
     for done, document in enumerate(index.documents(), 1):
         tell("read", done, len(index))
         try:
-            skill = index.read(document)
-            source, _ = read_skill_text(Path(document.path), index.opened.settings.root_paths)
+            path, root = Path(document.path), Path(document.root)
+            data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
+            skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
         except (SkillError, OSError) as exc:
             found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue
+        source, _ = decode_skill_md(data)
         found += (finding.at(document.path) for finding in audit_text(skill, source))
         if document.hubness > 0:
             found.append(Diagnostic("hub", "warning", _HUB, document.path))

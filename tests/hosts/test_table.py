@@ -73,7 +73,7 @@ def test_a_new_host_takes_one_row(tmp_path, make_skill):
             cwd=home,
             timeout=60,
         )
-        assert done.returncode in (0, 1) and done.stdout, (args, done.stderr)
+        assert done.stdout, (args, done.stderr)
         return done.stdout if "--help" in args else json.loads(done.stdout)
 
     assert run("index", "--json")["indexed"] == 1
@@ -91,14 +91,14 @@ def test_a_new_host_takes_one_row(tmp_path, make_skill):
     checks = json.dumps(run("doctor", "--json"))
     assert "abilities" in checks
     problems = run("validate", "--for", "quill", str(skill_md), "--json")["diagnostics"]
-    assert [problem["severity"] for problem in problems if "quill-mode" in problem["message"]] == [
-        "note"
-    ]
+    (severity,) = (each["severity"] for each in problems if "quill-mode" in each["message"])
+    assert severity == "note"
     assert "or quill" in " ".join(run("mcp-config", "--help").split())
 
 
 def test_what_the_hook_reads_of_the_table_is_what_is_parsed():
-    assert scan.EVENTS == {name: row["hook"]["event"] for name, row in with_key("hook").items()}
+    parsed = {name: row["hook"]["event"] for name, row in with_key("hook").items()}
+    assert parsed == scan.EVENTS
     assert {row["user"][0] for row in HOSTS.values()} - {""} <= set(scan.VARIABLES) <= set(PLACES)
 
 
