@@ -150,6 +150,8 @@ def number(kind: type[int] | type[float], described: str, lowest: int, highest: 
     return parse
 
 
+count = number(int, "a whole number", 1, MAX_N)
+score = number(float, "a number", 0, 1)
 environment = text(
     "the name of a folder, without '/', '\\', ':' or a leading dot", is_environment_name
 )

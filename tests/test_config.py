@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from skillsearch import config, environ
-from skillsearch.config import Settings, load_settings
+from skillsearch.config import SETTINGS, Settings, load_settings
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.scope import without_scope
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.setting_values import is_environment_name, parse_reader
+from skillsearch.types import SELECTING
 
 AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
 
@@ -216,11 +217,18 @@ def test_a_switch_is_read_from_words(project, monkeypatch, text, value):
     assert load_settings().refresh is value
 
 
-def test_an_unknown_setting_is_named_with_the_known_ones(project):
-    """A slip of the pen must not be silently without effect."""
-    project("treshold = 0.3\n")
-    with pytest.raises(ConfigError, match=r"unknown setting 'treshold'; known are: .*threshold"):
+@pytest.mark.parametrize(
+    ("key", "hint"), [("treshold", r"did you mean threshold\?"), ("xyz", "known are: .*threshold")]
+)
+def test_an_unknown_setting_is_named_with_the_nearest_or_all(project, key, hint):
+    project(f"{key} = 0.3\n")
+    with pytest.raises(ConfigError, match=f"unknown setting '{key}'; {hint}"):
         load_settings()
+
+
+def test_a_misspelt_flag_in_python_is_told():
+    with pytest.raises(ConfigError, match="flag: unknown setting 'modle'; did you mean model"):
+        load_settings(modle="hashing")
 
 
 @pytest.mark.parametrize("data", [b"n = ", b"\xff\xfe", b"n = 1\nn = 2\n"])
@@ -512,10 +520,12 @@ def written(value):
 
 def test_every_setting_that_may_hide_a_skill_is_known():
     """All others of a project file are refused, are paths inside it, or hide nothing."""
-    assert set(config.OF_OWN_INDEX) == set(NARROWING)
+    by_right = {"everywhere": set(SELECTING), "own index": set(), "nowhere": set()}
+    for key, setting in SETTINGS.items():
+        by_right[setting.project].add(key)
     harmless = {"roots", "index_dir", "device", "environments", "environment", "daemon", "profile"}
-    named = set(NARROWING) | harmless | config.NOT_FOR_PROJECTS | {"selection", "sources"}
-    assert named == set(Settings.__dataclass_fields__)
+    assert by_right["everywhere"] == harmless | {*SELECTING}
+    assert by_right["own index"] == set(NARROWING)
 
 
 @pytest.mark.parametrize("key", NARROWING)
