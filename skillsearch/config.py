@@ -175,8 +175,8 @@ class Settings:
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
-        known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
-        return known.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
+        levels = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
+        return levels.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
 
 
 SETTINGS: Mapping[str, Setting] = (
@@ -227,9 +227,9 @@ def load_settings(
         has_index = settings.is_project_index and not is_elsewhere
         settings = _bounded(settings, before, project, has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
-    given = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
-    for name in filter(None, dict.fromkeys([given] if given else chosen)):
-        is_chosen_by_user = name in (given, chosen[0])
+    named_profile = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
+    for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
+        is_chosen_by_user = name in (named_profile, chosen[0])
         for path, table in _profiles(name, files):
             source = f"{path}{_PROFILE}{name}"
             after = _with_values(settings, table, path.parent, source=source)
@@ -257,7 +257,7 @@ def load_setting(key: str, index_dir: str | Path | None = None) -> Any:
     Those are read that decide which files count for it, perhaps for another index than they name.
     Fails as `load_settings` does.
     """
-    names = {f"{PREFIX}{one}" for one in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
+    names = {f"{PREFIX}{part}" for part in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
     flag = str(index_dir) if index_dir else None
     return getattr(load_settings(variables=variables, index_dir=flag), key)
@@ -297,8 +297,8 @@ def no_index(folder: Path, settings: Settings | None, *, has_places: bool) -> st
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
     source = settings.sources.get("index_dir", "")
-    given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
-    reason = f"named by {given.get(source, source)}" if source else "the default"
+    spellings = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
+    reason = f"named by {spellings.get(source, source)}" if source else "the default"
     why = f" ({reason})" if is_meant else ""
     command = f"skillsearch index{'' if has_roots else ' FOLDER'}{index_option(folder, settings)}"
     text = f"There is no index in {folder}{why}. Make it: {command}"
@@ -347,15 +347,15 @@ def _user_folder(kind: str) -> Path:
     import platformdirs
 
     home_dir()
-    found: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
-    return Path(found)
+    folder: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
+    return Path(folder)
 
 
 def project_file(folder: Path) -> Path | None:
     """Return the nearest project file with settings, in a folder or above it."""
-    for place in (folder, *folder.parents):
+    for around in (folder, *folder.parents):
         for name in PROJECT_FILES:
-            path = place / name
+            path = around / name
             if path.is_file() and (name == "skillsearch.toml" or _table(path)):
                 return path
     return None
@@ -388,10 +388,10 @@ def _warn_of_unknown(name: str) -> None:
         logger.warning("The variable %s is unknown and ignored%s", name, _near(name, _VARIABLES))
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _near(name: str, names: Collection[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -414,7 +414,7 @@ def _table(path: Path) -> dict[str, JsonValue]:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
     profiles = table.get("profiles", {})
-    if not isinstance(profiles, dict) or any(type(one) is not dict for one in profiles.values()):
+    if not isinstance(profiles, dict) or any(type(row) is not dict for row in profiles.values()):
         raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
     return table
 
@@ -422,9 +422,9 @@ def _table(path: Path) -> dict[str, JsonValue]:
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
     """Yield what each file says in a profile."""
     profiles = [(path, _table(path).get("profiles", {})) for path in files]
-    known = sorted({one for _, tables in profiles for one in tables})
-    if name not in known:
-        near = _near(name, known) or f"; there are: {', '.join(known) or 'none'}"
+    names = sorted({profile for _, tables in profiles for profile in tables})
+    if name not in names:
+        near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
         places = " or ".join(map(str, files))
         raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
     for path, tables in profiles:
@@ -442,14 +442,14 @@ def _with_file(settings: Settings, path: Path) -> Settings:
 
 
 def _with_values(
-    settings: Settings, given: Mapping[str, JsonValue], base: Path, *, source: str
+    settings: Settings, table: Mapping[str, JsonValue], base: Path, *, source: str
 ) -> Settings:
     """Add the settings from one source that are not None; paths are relative to `base`."""
-    if unknown := sorted(given.keys() - SETTINGS.keys()):
+    if unknown := sorted(table.keys() - SETTINGS.keys()):
         hint = _near(unknown[0], SETTINGS) or f"; known are: {', '.join(sorted(SETTINGS))}"
         raise ConfigError(f"{source}: unknown setting {unknown[0]!r}{hint}")
     parsed: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in table.items():
         if value is None:
             continue
         try:
@@ -502,7 +502,7 @@ def _bounded(settings: Settings, before: Settings, project: Path, has_index: boo
     """Return settings that a project file made of those `before`, within what it may decide."""
     folder, old = str(project.parent.resolve()), before.sources
     new = settings.selection[len(before.selection) :]
-    selection = before.selection + tuple((kind, given, folder) for kind, given, *_ in new)
+    selection = before.selection + tuple((kind, patterns, folder) for kind, patterns, *_ in new)
     changed = [key for key in _OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
     if has_index or not changed:
         return replace(settings, selection=selection)

@@ -54,9 +54,9 @@ def variables() -> dict[str, str]:
 
 def runtime_dir() -> str:
     """Return the folder of the daemon's socket, lock and log, where other users cannot write."""
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if given.startswith("/"):
-        return f"{given.rstrip('/')}/skillsearch"
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if folder.startswith("/"):
+        return f"{folder.rstrip('/')}/skillsearch"
     if hasattr(os, "getuid") and os.access(f"/run/user/{os.getuid()}", os.W_OK):
         return f"/run/user/{os.getuid()}/skillsearch"
     cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
@@ -103,15 +103,15 @@ def install_extra(extra: str) -> str:
     from contextlib import suppress
     from pathlib import Path
 
-    place, extras = Path(sys.prefix), {extra}
-    if (receipt := place / "uv-receipt.toml").is_file():
+    prefix, extras = Path(sys.prefix), {extra}
+    if (receipt := prefix / "uv-receipt.toml").is_file():
         start = "uv tool install"  # which would drop the extras that there are
         with suppress(OSError, ValueError, KeyError, TypeError):
             wanted = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
-            ours = [one for one in wanted if one["name"] == "skillsearch"]
-            extras = extras.union(*(one.get("extras", ()) for one in ours))
-    elif (place / "pipx_metadata.json").is_file():
-        start = f"pipx runpip {shlex.quote(place.name)} install"
+            ours = [requirement for requirement in wanted if requirement["name"] == "skillsearch"]
+            extras = extras.union(*(requirement.get("extras", ()) for requirement in ours))
+    elif (prefix / "pipx_metadata.json").is_file():
+        start = f"pipx runpip {shlex.quote(prefix.name)} install"
     else:
         start = pip_install()
     return f"{start} {shlex.join(_requirement(extras))}"

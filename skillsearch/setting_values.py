@@ -80,8 +80,8 @@ def parse_trust(value: JsonValue, base: Path) -> tuple[str, ...]:
         if level not in TRUSTS or bool(sign) != bool(root):
             levels = f"{', '.join(TRUSTS[:-1])} or {TRUSTS[-1]}"
             raise ValueError(f"must be LEVEL or ROOT=LEVEL, each LEVEL one of {levels}")
-        place = root if is_url(root) or not root else parse_path(root, base)
-        parsed.append(f"{place}{sign}{level}")
+        target = root if is_url(root) or not root else parse_path(root, base)
+        parsed.append(f"{target}{sign}{level}")
     return tuple(parsed)
 
 
@@ -116,8 +116,8 @@ def parse_reader(value: JsonValue, base: Path) -> str:
             folder = base / Path(value).expanduser()
             if folder.is_dir():
                 return str(folder)
-    known = ", ".join(map(repr, READING))
-    raise ValueError(f"must be {known}, 'st:NAME' or the folder of an ONNX model")
+    modes = ", ".join(map(repr, READING))
+    raise ValueError(f"must be {modes}, 'st:NAME' or the folder of an ONNX model")
 
 
 def choice(*choices: str) -> Parser:

@@ -367,7 +367,7 @@ class Family(Record):
     @property
     def told(self) -> str:
         """The names of the first members, and in what they differ."""
-        names = [f"{one.shown} ({', '.join(one.differs) or 'the same'})" for one in self.members]
+        names = [f"{near.shown} ({', '.join(near.differs) or 'the same'})" for near in self.members]
         more = self.size - len(names[:MOST_TOLD])
         return ", ".join([*names[:MOST_TOLD], f"{more:,} more"] if more else names)
 
@@ -405,7 +405,7 @@ class Hit(Record):
 
     def with_family(self, family: Family | None) -> Hit:
         """Return the same hit in another family."""
-        paths = tuple(one.path for one in family.members) if family else ()
+        paths = tuple(member.path for member in family.members) if family else ()
         return replace(self, family=family, duplicates=paths)
 
 

@@ -57,9 +57,9 @@ def sweep(folder: Path, name: str = "") -> None:
     start = f".{name}-" if name else "."
     with suppress(OSError), os.scandir(folder) as entries:
         for path in [
-            one.path
-            for one in entries
-            if one.name.startswith(start) and one.name.endswith(_UNFINISHED)
+            entry.path
+            for entry in entries
+            if entry.name.startswith(start) and entry.name.endswith(_UNFINISHED)
         ]:
             with suppress(OSError), using(os.open(path, READ_FLAGS)) as handle:
                 if try_lock(handle):

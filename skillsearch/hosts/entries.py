@@ -126,22 +126,22 @@ def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
             raise ConfigError(
                 f"{printable(word)!r} is not UTF-8, so no configuration can hold it; rename it."
             )
-        if found := expands and re.search(expands, word):
+        if match := expands and re.search(expands, word):
             raise ConfigError(
-                f"{client} would expand what follows {found[0]!r} in {printable(word)!r}; "
+                f"{client} would expand what follows {match[0]!r} in {printable(word)!r}; "
                 "rename the folder, or use a link to it."
             )
     whole = {"{command}": words, "{line}": [shlex.join(words)]}
     return {**whole, "{program}": words[:1], "{url}": words[:1], "{args}": words[1:]}
 
 
-def _filled(form: JsonValue, given: Mapping[str, list[str]]) -> JsonValue:
+def _filled(form: JsonValue, words: Mapping[str, list[str]]) -> JsonValue:
     """Return a form of the table of hosts with words in place of those in braces."""
     if isinstance(form, dict):
-        return {key: _filled(value, given) for key, value in form.items()}
+        return {key: _filled(value, words) for key, value in form.items()}
     if isinstance(form, list):
-        return [word for part in form for word in given.get(part, [part])]
-    return given[form][0] if form in given else form
+        return [word for part in form for word in words.get(part, [part])]
+    return words[form][0] if form in words else form
 
 
 def _lines(entries: Mapping[str, JsonValue], form: str) -> str:

@@ -35,8 +35,8 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
     if project and "shared" not in places:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")
     variable, folder, name, *mac = places["user"]
-    given = host_folders().get(variable) or folder
-    user = Path(mac[0] if mac and sys.platform == "darwin" else given).expanduser() / name
+    base = host_folders().get(variable) or folder
+    user = Path(mac[0] if mac and sys.platform == "darwin" else base).expanduser() / name
     path = Path(places["shared"] if project else user).absolute()
     twin = path.with_suffix(places.get("twin", path.suffix))
     return twin if twin.exists() else path
@@ -44,8 +44,9 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
 
 def our_command() -> list[str]:
     """Return what starts skillsearch from any folder, with any PATH."""
-    found = shutil.which("skillsearch")
-    return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+    if program := shutil.which("skillsearch"):
+        return [str(Path(program).absolute())]
+    return [sys.executable, "-P", "-m", "skillsearch"]
 
 
 def our_plugin(client: str) -> str:
@@ -53,8 +54,8 @@ def our_plugin(client: str) -> str:
 
     A plugin that its user has turned off does not count.
     """
-    found = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
-    return next((name for name in found if name.partition("@")[0] == NAME), "")
+    enabled = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
+    return next((name for name in enabled if name.partition("@")[0] == NAME), "")
 
 
 def distrust(client: str, folder: Path) -> str:
@@ -66,7 +67,7 @@ def distrust(client: str, folder: Path) -> str:
     parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
     trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
     is_off = _table(settings, "security", "folderTrust").get("enabled") is False
-    if is_off or any(folder.is_relative_to(place) for place in trusted):
+    if is_off or any(folder.is_relative_to(path) for path in trusted):
         return ""
     return (
         f"{client} starts no server and no hook in a folder that it does not trust (its list says "

@@ -41,9 +41,9 @@ class Plugin(NamedTuple):
 
 def plugins_of(host: str, project: Path | None = None) -> list[Plugin]:
     """Return the plugins of a host that its user has, or those that a project has otherwise."""
-    kind, place = hosts()[host].get("plugins", ("", ""))
-    found = READERS[kind](Path(folder_of(place)), project) if kind else iter(())
-    return list(itertools.islice(found, _MAX_PLUGINS))
+    kind, registry = hosts()[host].get("plugins", ("", ""))
+    plugins = READERS[kind](Path(folder_of(registry)), project) if kind else iter(())
+    return list(itertools.islice(plugins, _MAX_PLUGINS))
 
 
 def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
@@ -136,11 +136,11 @@ def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
 
 def _is_allowed(overrides: JsonValue, folder: Path) -> bool:
     """Return whether the rules of Gemini CLI enable an extension in a folder; the last wins."""
-    place, is_allowed = f"{str(folder).rstrip('/')}/", True
+    target, is_allowed = f"{str(folder).rstrip('/')}/", True
     for rule in filter(None, map(_text, overrides if isinstance(overrides, list) else ())):
         path = rule.removeprefix("!")
         around = f"{path.rstrip('*').rstrip('/')}/"
-        if place == around or (path.endswith("*") and place.startswith(around)):
+        if target == around or (path.endswith("*") and target.startswith(around)):
             is_allowed = not rule.startswith("!")
     return is_allowed
 
@@ -152,8 +152,8 @@ def _skills(folder: Path, more: JsonValue = None) -> tuple[Path, ...]:
     real = Path(os.path.realpath(folder))
     paths = ["skills", *map(_text, more if isinstance(more, list) else [more])]
     named = [folder / path for path in paths if path]
-    found = {os.path.realpath(path): None for path in named if path.is_dir()}
-    inside = [path for path in map(Path, found) if path != real and path.is_relative_to(real)]
+    unique = {os.path.realpath(path): None for path in named if path.is_dir()}
+    inside = [path for path in map(Path, unique) if path != real and path.is_relative_to(real)]
     return tuple(inside) or ((real,) if (real / "SKILL.md").is_file() else ())
 
 

@@ -57,7 +57,7 @@ def writer_of(name: str) -> list[str]:
 
 def folder_of(template: str) -> str:
     """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
-    text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)
+    text = _FOLDER.sub(lambda match: host_folders().get(match[1]) or match[2], template)
     return os.path.expanduser(text)  # noqa: PTH111  # five times as fast
 
 

@@ -83,8 +83,8 @@ class EvalFiles(NamedTuple):
         files, stats, left = [], [], _MAX_EVAL_BYTES
         with suppress(SkillError):
             listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
-            found = without_inner(folder, filter(is_eval_file, listed))
-            for relative in islice(found, _MAX_EVAL_FILES):
+            eval_files = without_inner(folder, filter(is_eval_file, listed))
+            for relative in islice(eval_files, _MAX_EVAL_FILES):
                 with suppress(SkillError, OSError):
                     # One that is not read, since it is too large, may be smaller the next time.
                     stats.append((str(folder / relative), FileStat.of((folder / relative).lstat())))
@@ -101,9 +101,10 @@ def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
     from skillsearch.skills.eval_files import read_eval_files
 
     queries, _ = read_eval_files(evals.files, metadata.name)
-    meant = [one for one in queries if one.is_wanted and metadata.name.casefold() in one.skills]
-    ordered = sorted(meant, key=lambda one: one.kind != "trigger")
-    return usable((*metadata.examples, *(one.text for one in ordered)))
+    name = metadata.name.casefold()
+    meant = [query for query in queries if query.is_wanted and name in query.skills]
+    ordered = sorted(meant, key=lambda query: query.kind != "trigger")
+    return usable((*metadata.examples, *(query.text for query in ordered)))
 
 
 def usable(texts: Iterable[object]) -> tuple[str, ...]:
@@ -125,13 +126,13 @@ class ExampleBook:
         path: The user's own examples; None for none.
         packaged: Whether those of the package count.
         own: Whether those count that a skill brings itself.
-        given: Further ones, which count as the user's.
+        extra: Further ones, which count as the user's.
     """
 
     path: Path | None = field(default_factory=user_file)
     packaged: bool = True
     own: bool = True
-    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Self:
@@ -141,7 +142,7 @@ class ExampleBook:
     @cached_property
     def digest(self) -> str:
         """What tells whether any example changed, but for those that skills bring."""
-        choice = repr((self.packaged, self.own, sorted(self.given.items())))
+        choice = repr((self.packaged, self.own, sorted(self.extra.items())))
         hashed = xxhash.xxh3_128(choice.encode("utf-8", "surrogatepass"))
         for path, seen in self._files:
             hashed.update(_digest(path, seen))
@@ -153,8 +154,8 @@ class ExampleBook:
 
     def known_as(self, key: str) -> tuple[Example, ...]:
         """Return what `of` does for a skill of some digest."""
-        if given := self.given.get(key):
-            return _as_examples(given, "user")
+        if texts := self.extra.get(key):
+            return _as_examples(texts, "user")
         for path, seen in self._files:
             if texts := _load(path, seen).get(key):
                 return _as_examples(texts, "package" if path == PACKAGED else "user")
@@ -162,10 +163,10 @@ class ExampleBook:
 
     def with_own(self, metadata: SkillMetadata, evals: EvalFiles) -> tuple[Example, ...]:
         """Return all examples of a skill, those of the user or the package first."""
-        kept = self.of(metadata.name, metadata.description)
-        known = {one.text for one in kept}
+        examples = self.of(metadata.name, metadata.description)
+        texts = {example.text for example in examples}
         own = own_examples(metadata, evals) if self.own else ()
-        return (*kept, *_as_examples([text for text in own if text not in known], "skill"))
+        return (*examples, *_as_examples([text for text in own if text not in texts], "skill"))
 
     @cached_property
     def _files(self) -> list[tuple[Path, FileStat]]:
@@ -226,7 +227,7 @@ def _read(path: Path) -> bytes:
 @lru_cache(maxsize=4)
 def _load(path: Path, seen: FileStat) -> Mapping[str, tuple[str, ...]]:
     """Read a file of examples as it was at a stat; the last record of a skill counts."""
-    return {str(one["digest"]): usable(one["examples"]) for one in read_examples(path)}
+    return {str(record["digest"]): usable(record["examples"]) for record in read_examples(path)}
 
 
 @lru_cache(maxsize=4)
@@ -262,7 +263,7 @@ def count_exampled(skills: Iterable[Sequence[Example]]) -> dict[str, int]:
 
 def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
     """Say how many of some skills have examples, and whose."""
-    told = {"user": "yours", "package": "of the package", "skill": "their own"}
-    whose = [f"{counts[source]:,} {words}" for source, words in told.items() if counts[source]]
+    owners = {"user": "yours", "package": "of the package", "skill": "their own"}
+    whose = [f"{counts[source]:,} {words}" for source, words in owners.items() if counts[source]]
     said = f"{counts['skills']:,} of {counted(skills, 'skill')}"
     return said + (f": {', '.join(whose)}" if whose else "")

@@ -269,8 +269,8 @@ def read_page(
     most = 1 if limit is None else limit
     for name, value, lowest in (("offset", offset, 0), ("limit", most, 1)):
         if type(value) is not int or value < lowest:  # nor is a truth value a number
-            given = f"{value!r:.50}"
-            raise SkillError(f"{name} is {given}; give a whole number of bytes, at least {lowest}.")
+            wanted = f"a whole number of bytes, at least {lowest}"
+            raise SkillError(f"{name} is {value!r:.50}; give {wanted}.")
     path = confine(_without_folder(skill_dir, relative), folders)
     data = read_file(skill_dir, relative, folders=folders)
     is_text = False
@@ -337,8 +337,8 @@ def list_files(
             kinds = _kinds(top, parts, max_entries)
             max_entries -= len(kinds)
             names = sorted(kinds)
-            found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
-            files += [file for file in found if file.lower() != "skill.md"]
+            names_of_files = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
+            files += [file for file in names_of_files if file.lower() != "skill.md"]
             inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
             is_deep = len(parts) == depth
             waiting += [] if is_deep else inner
@@ -350,12 +350,12 @@ def without_inner(skill_dir: Path, files: Iterable[str]) -> Iterator[str]:
     """Yield those of some listed files that do not belong to a skill inside this one."""
     is_skill: dict[PurePosixPath, bool] = {}
     for file in files:
-        inner = [place for place in PurePosixPath(file).parents if place.parts]
-        for place in inner:
-            if place not in is_skill:
+        inner = [folder for folder in PurePosixPath(file).parents if folder.parts]
+        for folder in inner:
+            if folder not in is_skill:
                 names = ("SKILL.md", "skill.md")
-                is_skill[place] = any(os.path.lexists(skill_dir / place / name) for name in names)
-        if not any(is_skill[place] for place in inner):
+                is_skill[folder] = any(os.path.lexists(skill_dir / folder / name) for name in names)
+        if not any(is_skill[folder] for folder in inner):
             yield file
 
 

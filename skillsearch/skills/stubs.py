@@ -80,9 +80,8 @@ def continuation_in(folder: Path) -> Continuation:
 
 def _markdown_in(folder: Path) -> Iterator[str]:
     listed, _ = list_files(folder)
-    paths = map(PurePosixPath, listed)
-    told = (one for one in paths if one.suffix.lower() == ".md" and one.stem.lower() not in _UNTOLD)
-    return without_inner(folder, map(str, told))
+    pages = (path for path in map(PurePosixPath, listed) if path.suffix.lower() == ".md")
+    return without_inner(folder, (str(page) for page in pages if page.stem.lower() not in _UNTOLD))
 
 
 def _has_words(text: str, count: int) -> bool:

@@ -180,8 +180,8 @@ def _check_fields(fields: Fields, folder: str) -> Iterator[tuple[str, Finding]]:
         for problem in meta.check_name(meta.as_text(name).strip(), folder, "error"):
             yield "name", problem
     for key, limit in _MAX_CHARS.items():
-        if found := _text_problem(key, fields, limit):
-            yield key, found
+        if fault := _text_problem(key, fields, limit):
+            yield key, fault
     yield from _check_shapes(fields)
 
 
@@ -229,10 +229,10 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
         files, is_truncated = list_files(folder)
     except SkillError:
         return
-    known = {"SKILL.md", *files, *(str(above) for file in files for above in Path(file).parents)}
+    present = {"SKILL.md", *files, *(str(above) for file in files for above in Path(file).parents)}
     for target, at in _references(body).items():
         try:
-            if is_truncated or str(confine(target)) in known:
+            if is_truncated or str(confine(target)) in present:
                 continue
             code, problem = "missing", "does not exist; add it or correct it"
         except UnsafePathError:
@@ -246,11 +246,11 @@ def _references(body: str) -> dict[str, int]:
     """Return the relative files that a body names outside code fences, with their offsets."""
     lines = markdown.lines(body)
     prose = "\n".join(" " * len(text) if is_fenced else text for text, _, is_fenced in lines)
-    found: dict[str, int] = {}
+    references: dict[str, int] = {}
     for match in _LINK.finditer(prose):
         target = match[1].partition("#")[0].partition("?")[0]
         if target and not _SCHEME.match(match[1]):
-            found.setdefault(target.removeprefix("./"), match.start())
+            references.setdefault(target.removeprefix("./"), match.start())
     for match in _RESOURCE.finditer(prose):
-        found.setdefault(match[1], match.start())
-    return found
+        references.setdefault(match[1], match.start())
+    return references

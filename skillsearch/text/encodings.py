@@ -53,12 +53,12 @@ def decode(data: bytes) -> tuple[str, str]:
 
 def _legacy(data: bytes) -> str:
     """Return the encoding of bytes that are not UTF-8; Western letters seldom stand in a row."""
-    told = b"\n".join(line for line in data.split(b"\n") if not line.isascii())[:_TOLD_BYTES]
-    runs = list(map(len, _HIGH.findall(told)))
+    sample = b"\n".join(line for line in data.split(b"\n") if not line.isascii())[:_TOLD_BYTES]
+    runs = list(map(len, _HIGH.findall(sample)))
     is_western = sum(run for run in runs if run > 2) < _LEAST_IN_RUNS * sum(runs)
     best, most = _WESTERN, _LEAST_SHARE
     for name in () if is_western else _LEGACY:
-        text = told.decode(name, "replace")
+        text = sample.decode(name, "replace")
         count = max(1, sum(char > "\x7f" for char in text))
         share = (sum(char in _COMMON for char in text) - text.count("\ufffd")) / count
         is_likely = name not in _CYRILLIC or share > _LEAST_CYRILLIC

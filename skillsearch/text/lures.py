@@ -68,13 +68,13 @@ class Lure(NamedTuple):
 def find_lures(text: str) -> Iterator[Lure]:
     """Yield the first lure of each kind in a Markdown text."""
     lines = [line[:_LINE_CHARS] for line in visible(text).split("\n")]
-    told: set[str] = set()
+    reported: set[str] = set()
     for number, line in enumerate(lines, 1):
         for what, severity in _lures_of(
             line, "\n".join(lines[max(0, number - _TOGETHER) : number])
         ):
-            if what not in told:
-                told.add(what)
+            if what not in reported:
+                reported.add(what)
                 yield Lure(what, number, severity)
 
 

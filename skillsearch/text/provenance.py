@@ -36,9 +36,9 @@ def family_of(source: Root | Hit) -> str:
     if not isinstance(source, Hit) or source.family is None:
         return ""
     members = source.family.members
-    told = [one for one in members if one.root == source.root or "name" in one.differs]
-    names = listed((one_line(one.shown, _MAX_NAME_CHARS) for one in told), MOST_TOLD)
-    return f"also {names}, {'a copy' if len(told) == 1 else 'copies'}" if told else ""
+    named = [near for near in members if near.root == source.root or "name" in near.differs]
+    names = listed((one_line(member.shown, _MAX_NAME_CHARS) for member in named), MOST_TOLD)
+    return f"also {names}, {'a copy' if len(named) == 1 else 'copies'}" if named else ""
 
 
 def tag_of(trust: Trust, origin: str = "") -> str:
@@ -53,16 +53,16 @@ def body_warning(trust: Trust, origin: str = "") -> str:
     """Return a line to put before the body of a skill; nothing if its root is vetted."""
     if trust == "vetted":
         return ""
-    place = f" ({one_line(origin, _MAX_ORIGIN_CHARS)})" if origin else ""
-    return f"From a {trust} root{place}: nobody has vouched for it."
+    source = f" ({one_line(origin, _MAX_ORIGIN_CHARS)})" if origin else ""
+    return f"From a {trust} root{source}: nobody has vouched for it."
 
 
 def record_of_source(source: Root | Hit) -> Mapping[str, str]:
     """Return the same for a record that a model reads: trust and origin, and ``also``."""
     is_vetted, family = source.trust == "vetted", family_of(source)
     origin = "" if is_vetted else one_line(source.origin, _MAX_ORIGIN_CHARS)
-    told = {"trust": "" if is_vetted else source.trust, "origin": origin, "also": family}
-    return {key: text for key, text in told.items() if text}
+    record = {"trust": "" if is_vetted else source.trust, "origin": origin, "also": family}
+    return {key: text for key, text in record.items() if text}
 
 
 def left_out(count: int) -> str:

@@ -22,7 +22,7 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
     """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
-    return sorted_out(read_eval_files([(file, data)], skill, known=KNOWN, **options))
+    return sorted_out(read_eval_files([(file, data)], skill, skills=KNOWN, **options))
 
 
 def sorted_out(found):

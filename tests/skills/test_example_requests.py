@@ -136,7 +136,7 @@ def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
     assert told() == [("ours", "package"), ("theirs", "package"), ("too hot", "skill")]
     keep(line("mine"))
     assert told() == [("mine", "user"), ("theirs", "skill"), ("too hot", "skill")]
-    assert told(given={KEY: ("given",)}, own=False) == [("given", "user")]
+    assert told(extra={KEY: ("given",)}, own=False) == [("given", "user")]
     assert told(path=None, packaged=False) == [("theirs", "skill"), ("too hot", "skill")]
     packaged.write_bytes(b"\x1f\x8b no gzip")
     assert told(path=None) == [("theirs", "skill"), ("too hot", "skill")]
