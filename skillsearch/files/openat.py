@@ -5,7 +5,9 @@ Each part is opened below the one before, so that nobody can swap a checked fold
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,6 +61,18 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
     """
     with using(open_folder(folder, parts[:-1])) as inner:
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
+
+
+def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read a regular file of at most so many bytes, to which a link may lead; or `OSError`."""
+    with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"it has more than {limit} bytes")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(limit), status
 
 
 UNKNOWN_STAT = FileStat(-1, -1, -1, -1)

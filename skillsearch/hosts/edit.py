@@ -13,7 +13,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 
 from skillsearch.errors import ConfigError, ParseError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
@@ -44,14 +43,6 @@ def edit(data: bytes, entry: Entry) -> bytes:
         return (mark + _edited(text.removeprefix(_BOM), entry)).encode()
     except (ValueError, ParseError, RecursionError) as exc:  # ValueError: not UTF-8 either
         raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
-
-
-def read_table(data: bytes, *keys: str) -> dict[str, JsonValue]:
-    """Return the table in a host's JSON file that some keys lead to; empty if there is none."""
-    table = None
-    with suppress(TypeError, ValueError, RecursionError):
-        table = _at(_parse("json", data.decode().removeprefix(_BOM)), keys)
-    return table if isinstance(table, dict) else {}
 
 
 def _edited(text: str, entry: Entry) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shutil
 import stat
@@ -15,11 +16,11 @@ from pathlib import Path
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
-from skillsearch.files.openat import using
+from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
-from skillsearch.hosts.edit import EditError, edit, read_table
+from skillsearch.hosts.edit import EditError, edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
-from skillsearch.hosts.plugins import plugins_of
+from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.text.safe_text import visible
 from skillsearch.types import JsonValue
 
@@ -63,10 +64,10 @@ def distrust(client: str, folder: Path) -> str:
     if "trusted" not in HOSTS[client]:
         return ""
     settings = host_file(client)
-    levels = _table(settings.with_name(HOSTS[client]["trusted"]))
+    levels = read_json(settings.with_name(HOSTS[client]["trusted"]))
     parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
     trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
-    is_off = _table(settings, "security", "folderTrust").get("enabled") is False
+    is_off = read_json(settings, "security", "folderTrust").get("enabled") is False
     if is_off or any(folder.is_relative_to(path) for path in trusted):
         return ""
     return (
@@ -78,19 +79,13 @@ def distrust(client: str, folder: Path) -> str:
 def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
     """Return what a host's own switch says of skills, by their names; in its file, or another."""
     file = file or host_file(client, hook="hook" in HOSTS[client])
-    return _table(file, *HOSTS[client]["switch"]["tables"])
+    return read_json(file, *HOSTS[client]["switch"]["tables"])
 
 
 def switched_off(client: str, file: Path | None = None) -> set[str]:
     """Return the names of the skills that a host's own switch tells it not to list."""
     off = HOSTS[client]["switch"]["value"]
     return {name for name, value in switches(client, file).items() if value == off}
-
-
-def _table(path: Path, *keys: str) -> dict[str, JsonValue]:
-    with suppress(OSError, ConfigError):
-        return read_table(_read(path)[0] or b"", *keys)
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +156,14 @@ class Change:
 def _read(path: Path) -> tuple[bytes | None, int]:
     """Return the bytes and the mode of a file; None and 0 if it is missing."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        data, status = read_regular(path, _MAX_BYTES)
     except FileNotFoundError:
         return None, 0
-    with using(descriptor):
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} is not a settings file; it was left as it is.")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(), stat.S_IMODE(status.st_mode)
+    except OSError as exc:
+        if exc.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
+        raise ConfigError(f"{path} is not a settings file; it was left as it is.") from exc
+    return data, stat.S_IMODE(status.st_mode)
 
 
 def _back_up(path: Path, data: bytes, mode: int) -> Path:

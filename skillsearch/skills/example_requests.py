@@ -12,8 +12,6 @@ import errno
 import hashlib
 import json
 import logging
-import os
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +25,7 @@ import xxhash
 
 from skillsearch import config
 from skillsearch.errors import SkillError
-from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible
@@ -171,7 +169,11 @@ class ExampleBook:
     @cached_property
     def _files(self) -> list[tuple[Path, FileStat]]:
         paths = [path for path in (self.path, PACKAGED if self.packaged else None) if path]
-        return [(path, seen) for path in paths if (seen := _stat(path))]
+        files = []
+        for path in paths:
+            with suppress(OSError):
+                files.append((path, FileStat.of(path.stat())))
+        return files
 
 
 def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, ...]:
@@ -214,14 +216,7 @@ def _read(path: Path) -> bytes:
     """Read a regular file of ours or of root, to which a link may lead; or OSError."""
     if path != PACKAGED and (owner := other_owner(path)) is not None:
         raise PermissionError(errno.EPERM, f"it belongs to user {owner}")
-    with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if status.st_size > _MAX_BYTES:
-            raise OSError(errno.EFBIG, f"it has more than {_MAX_BYTES} bytes")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(_MAX_BYTES)
+    return read_regular(path, _MAX_BYTES)[0]
 
 
 @lru_cache(maxsize=4)
@@ -236,13 +231,6 @@ def _digest(path: Path, seen: FileStat) -> bytes:
         return xxhash.xxh3_128_digest(_read(path))
     except OSError:
         return b""
-
-
-def _stat(path: Path) -> FileStat | None:
-    try:
-        return FileStat.of(path.stat())
-    except OSError:
-        return None
 
 
 def beside_hash(continuation_hash: str, evals_hash: str) -> str:
