@@ -46,7 +46,6 @@ def beside(path):
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_path):
-    """Only that, and nothing that is named like it."""
     path = tmp_path / "settings.json"
     for name in ("settings.json", "other.json"):
         subprocess.run([sys.executable, "-c", LEAVE, str(tmp_path / name)], check=False)
@@ -63,7 +62,6 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_pat
 
 
 def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
-    """In the same process and in others."""
     path = tmp_path / "settings.json"
     with written_beside(path, b"slow") as slow:
         write_atomically(path, b"fast")
@@ -112,7 +110,6 @@ def test_only_a_missing_file_is_damage(tmp_path, number):
     ],
 )
 def test_what_the_machine_refuses_is_told_with_what_helps(error, wrapped):
-    """Also if a library has made another error of it."""
     if wrapped:
         try:
             try:
@@ -133,7 +130,6 @@ def test_other_errors_are_not_the_machine(error):
 
 
 def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
-    """What was there stays as it was."""
     before = os.umask(0)
     try:
         (tmp_path / "a").mkdir()

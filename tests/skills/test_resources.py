@@ -126,7 +126,6 @@ LINKS = {
 
 
 def test_skill_md_may_link_to_a_text_inside_the_roots(skill_dir, tmp_path):
-    """In its own root or another; not to what could hold a key, and to nothing outside."""
     path, root = skill_dir / "SKILL.md", skill_dir.parent
     path.unlink()
     for folder in ("root", "other", "outside"):
@@ -149,7 +148,6 @@ def test_skill_md_may_link_to_a_text_inside_the_roots(skill_dir, tmp_path):
 
 
 def test_a_skill_md_that_only_names_another_says_so(skill_dir):
-    """As git leaves a link where it makes none; a note if the skill counts where it is."""
     root = skill_dir.parent
     path = root / "links" / "pot" / "SKILL.md"
     path.parent.mkdir(parents=True)
@@ -182,7 +180,6 @@ def test_a_skill_md_that_only_names_another_says_so(skill_dir):
 
 
 def test_two_files_that_name_each_other_are_no_skills(skill_dir):
-    """Neither counts for the other."""
     for name, other in (("one", "two"), ("two", "one")):
         (skill_dir.parent / name).mkdir()
         (skill_dir.parent / name / "SKILL.md").write_text(f"../{other}/SKILL.md", encoding="utf-8")
@@ -238,7 +235,6 @@ def test_links_inside_a_skill_are_refused(skill_dir):
 
 
 def test_folders_and_special_files_are_refused(skill_dir):
-    """Only regular files are opened, and nothing blocks."""
     os.mkfifo(skill_dir / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
         fd = os.open(skill_dir, os.O_RDONLY)
@@ -347,7 +343,6 @@ def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
 
 
 def test_a_script_is_found_below_scripts(skill_dir):
-    """By its name, its path below the folder, or the path that the list of files shows."""
     (skill_dir / "scripts" / "lib").mkdir()
     (skill_dir / "scripts" / "lib" / "a%41.py").touch()
     assert script_path(skill_dir, "brew.sh") == skill_dir / "scripts" / "brew.sh"
@@ -386,7 +381,6 @@ def test_a_script_is_looked_for_below_scripts_only(skill_dir, script):
 
 
 def test_a_missing_script_is_answered_with_those_that_come_near(skill_dir):
-    """As a missing file is."""
     with pytest.raises(SkillError, match=r"no file 'scripts/bew\.sh'.*: scripts/brew\.sh\?"):
         script_path(skill_dir, "bew.sh")
 
@@ -407,7 +401,6 @@ def test_no_descriptor_is_left_open(skill_dir):
 
 
 def test_a_file_is_known_by_its_sha256():
-    """Of its bytes."""
     assert content_hash(b"abc") == hashlib.sha256(b"abc").hexdigest()
 
 
@@ -421,7 +414,6 @@ def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
 
 
 def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
-    """If there is such a file it is read; otherwise the path is refused."""
     name = "%2e%2e%2fa.json"
     with pytest.raises(UnsafePathError):
         read_file(skill_dir, name)
