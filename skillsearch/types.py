@@ -80,6 +80,13 @@ STRICT_METADATA = (
 STRICT = (*STRICT_METADATA, "description-", "name-")
 """The same, and if they are not as the specification has them."""
 
+MAX_NAME_CHARS = 64
+"""Of a name, by the specification; messages quote no more of any."""
+SHOWN_NAME_CHARS = 200
+"""Of a name that is shown beside others."""
+LOADED_NAME_CHARS = 256
+"""Of a name by which a skill is loaded: with its root, or a version."""
+
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
 

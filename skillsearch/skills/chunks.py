@@ -15,12 +15,12 @@ from html import unescape
 
 from skillsearch.errors import ChunkNotFoundError
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.markdown import paragraphs
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Skill
 
 MAX_ID_CHARS = 200
-MAX_DESCRIPTION_CHARS = 1024
 _MAX_TAG_CHARS = 4_096
 _MAX_FINDINGS = 50
 

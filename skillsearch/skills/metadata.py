@@ -12,10 +12,9 @@ from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line, shorten
-from skillsearch.types import JsonValue, Severity, SkillMetadata
+from skillsearch.types import MAX_NAME_CHARS, JsonValue, Severity, SkillMetadata
 
-# The limits of the Agent Skills specification.
-MAX_NAME_CHARS = 64
+# By the specification, as `MAX_NAME_CHARS` is.
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 # Of a longer name only this much is normalized: NFKC takes quadratic time on combining marks.
