@@ -45,7 +45,7 @@ PROJECT_MODELS = frozenset(
 """Models that a project file may choose: they load only what is installed."""
 
 MAX_QUERY_CHARS = 65_536
-"""Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
+"""Far more than any request to an agent; longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TOKEN_BYTES = 4096
@@ -148,7 +148,7 @@ class Settings:
 
     @property
     def own_roots(self) -> tuple[Path | str, ...]:
-        """Roots that the user named: those of the settings, unless a project file names them."""
+        """Roots that the user named; none if a project file names them."""
         return () if self.is_of_project("roots") else self.roots
 
     @property
@@ -317,12 +317,12 @@ def index_dir_for(roots: Sequence[Path], model: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder for skillsearch, as the platform has it."""
+    """Return the user's cache folder for skillsearch, by the platform's convention."""
     return _user_folder("cache")
 
 
 def data_dir() -> Path:
-    """Return the user's folder for data of skillsearch that is not to be lost."""
+    """Return the user's folder for data of skillsearch that must not be lost."""
     return _user_folder("data")
 
 
@@ -343,7 +343,7 @@ def home_dir() -> Path:
 
 
 def _user_folder(kind: str) -> Path:
-    """Return a folder of the user, as the platform has it."""
+    """Return a folder of the user, by the platform's convention."""
     import platformdirs
 
     home_dir()

@@ -13,7 +13,7 @@ PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
-"""Variables of ours that are no setting: secrets, which no file of settings may hold."""
+"""Variables of ours beside the settings: secrets, which a settings file must not hold."""
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *scan.VARIABLES)
 """Variables that say where the user's own settings, default index and skills lie."""
 
@@ -29,10 +29,10 @@ ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
 
 
 def settle() -> None:
-    """Mend what a process of ours cannot work with, before anything depends on it.
+    """Fix the surroundings that a process of ours cannot work with.
 
-    A home that is no absolute path would lie in another place for each folder: the system's list of
-    users says where it is. Where names of files are not UTF-8, ours differ from one locale to the
+    A relative home would be another folder wherever we run, so it is replaced by the one in the
+    system's list of users. Where names of files are not UTF-8, ours differ from one locale to the
     next, so the process begins again with the names in UTF-8 and the terminal's encoding kept.
     """
     import sys

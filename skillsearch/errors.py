@@ -259,7 +259,7 @@ class MissingDependencyError(SkillSearchError, ImportError):
 def machine_problem(error: BaseException | None) -> str:
     """Return what this machine refused that led to an error, and what helps; nothing if it did not.
 
-    Whatever the system does not grant is no fault of ours, whichever library says so and how.
+    A refusal of the system is not a bug, whichever library reports it.
     """
     while error is not None:
         if isinstance(error, OSError | MemoryError) or str(error).startswith(_THREAD):

@@ -185,7 +185,7 @@ class Root:
 
 
 def in_64_bits(time_ns: int) -> int:
-    """Return a time as it is kept; those before 1677 and after 2262 are all the same."""
+    """Return a time within 64 bits: the years 1677 to 2262."""
     return max(-(1 << 63), min(time_ns, (1 << 63) - 1))
 
 
@@ -194,9 +194,9 @@ LAST_SECOND = 253_370_764_800.0
 
 
 class FileStat(NamedTuple):
-    """Size in bytes, time of modification, inode and time of change of a file, in nanoseconds.
+    """Size in bytes, time of modification, inode and time of change of a file; times in ns.
 
-    Programs can set back the time of modification, but not that of a change.
+    Programs can set back the time of modification, but not the time of change.
     """
 
     size: int
@@ -342,7 +342,7 @@ MOST_TOLD = 10  # members of a family that are named on a line
 class Relative(Record):
     """A near-copy of a skill; it differs in some of ``name``, ``description`` and ``body``.
 
-    The `handle` is as that of a `Hit`.
+    The `handle` is as in `Hit`.
     """
 
     OPTIONAL = ("handle",)
@@ -364,7 +364,7 @@ class Relative(Record):
 class Family(Record):
     """The near-copies of a skill, without itself: how many, in how many roots, the first of them.
 
-    Those come first that fit a request best, if there is one.
+    With a request, the best fitting come first.
     """
 
     size: int

@@ -64,15 +64,23 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
 
 
 def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Read a regular file of at most so many bytes, to which a link may lead; or `OSError`."""
+    """Read a file as `read_opened` does; a link may lead to it."""
     with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if status.st_size > limit:
-            raise OSError(errno.EFBIG, f"it has more than {limit} bytes")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(limit), status
+        return read_opened(fd, limit)
+
+
+def read_opened(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read an open regular file whole; ``EINVAL`` for another kind, ``EFBIG`` above the limit."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if status.st_size <= limit:
+        data = bytearray()
+        while len(data) <= limit and (part := os.read(fd, 1 << 20)):
+            data += part
+        if len(data) <= limit:
+            return bytes(data), status
+    raise OSError(errno.EFBIG, f"it has more than {limit} bytes")
 
 
 UNKNOWN_STAT = FileStat(-1, -1, -1, -1)

@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
     @property
     def is_hook(self) -> bool:
-        """Whether it is one of several in a list."""
+        """Whether the entry is an item of a list."""
         return isinstance(self.path[-1], int)
 
     @property

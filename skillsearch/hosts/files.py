@@ -44,7 +44,7 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
 
 
 def our_command() -> list[str]:
-    """Return what starts skillsearch from any folder, with any PATH."""
+    """Return the command that starts skillsearch from any folder, with any PATH."""
     if program := shutil.which("skillsearch"):
         return [str(Path(program).absolute())]
     return [sys.executable, "-P", "-m", "skillsearch"]
@@ -60,7 +60,7 @@ def our_plugin(client: str) -> str:
 
 
 def distrust(client: str, folder: Path) -> str:
-    """Return what to know of a host that would not use us in a folder, which it does not trust."""
+    """Return a note if a host does not trust a folder and so starts nothing of ours there."""
     if "trusted" not in HOSTS[client]:
         return ""
     settings = host_file(client)
@@ -77,7 +77,7 @@ def distrust(client: str, folder: Path) -> str:
 
 
 def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
-    """Return what a host's own switch says of skills, by their names; in its file, or another."""
+    """Return the values of a host's own switch by skill name, from its file or another."""
     file = file or host_file(client, hook="hook" in HOSTS[client])
     return read_json(file, *HOSTS[client]["switch"]["tables"])
 
@@ -167,7 +167,7 @@ def _read(path: Path) -> tuple[bytes | None, int]:
 
 
 def _back_up(path: Path, data: bytes, mode: int) -> Path:
-    """Keep what a file holds beside it, in place of the copy that was kept before."""
+    """Copy a file's data beside it, replacing the previous copy."""
     backup = path.with_name(f"{path.name}{_BACKUP}")
     if _read(backup)[0] != data:
         write_atomically(backup, data)

@@ -1,4 +1,4 @@
-"""Which hosts list which of the user's skills now, and what would go along if one were moved."""
+"""Which hosts list which skills of the user, and what moving a skill would take along."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Listings:
                     self._links.setdefault(Path(os.path.realpath(link)), {})[link] = looked
 
     def hosts_of(self, folder: Path, name: str) -> tuple[str, ...]:
-        """Return the hosts that list a skill of the user's now, but for those of plugins."""
+        """Return the hosts that list a skill of the user now, plugins aside."""
         return tuple(host for host in self.readers(folder) if (host, name) not in self._off)
 
     def readers(self, folder: Path) -> tuple[str, ...]:
-        """Return the hosts that look into a folder, whether or not they are told not to list it."""
+        """Return the hosts that look into a folder, even if a switch hides it."""
         around = self._around((folder, *folder.parents))
         own = [] if around and around[0].plugin else around
         places = (*own, *self._links.get(folder, {}).values())

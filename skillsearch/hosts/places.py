@@ -1,4 +1,4 @@
-"""The folders in which hosts look for skills now: the user's, and those of a project."""
+"""The folders of the user and of a project in which hosts look for skills now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Place:
 
     Attributes:
         path: As hosts name it, absolute.
-        project: The folder from which its skills are seen; None for those of the user.
+        project: The folder from which its skills are seen; None if they are the user's.
         plugin: The id of the plugin that it is a part of, else empty; `version` is the plugin's.
         is_enabled: Whether the host uses it: False for a plugin that is turned off, by the user or
             in the project, for a version that is not the installed one, and for what is outside.
@@ -69,8 +69,8 @@ def project_of(folder: Path) -> Path | None:
     """Return the folder of the project around a folder, by its real path, or None.
 
     It is the nearest one with a ``.git``, else the nearest in which a host looks for skills. The
-    home folder is no project, nothing above it is that of a folder inside, and neither is what
-    other users can write, such as ``/tmp``.
+    home folder, the folders above it, and folders that other users can write, such as ``/tmp``,
+    are never projects.
     """
     around = list(_around(folder))
     projects = (path for path in around if os.path.lexists(f"{path}/.git"))

@@ -180,7 +180,7 @@ def _version_order(folder: Path) -> tuple[list[int], str]:
 
 
 def read_json(path: Path, *keys: str) -> dict[str, JsonValue]:
-    """Return the table that some keys lead to in a host's JSON file; empty if there is none."""
+    """Return the table at a path of keys in a host's JSON file; empty if there is none."""
     table: JsonValue = {}
     with suppress(OSError, ValueError):
         table = parse_jsonc(read_regular(path, _MAX_BYTES)[0].decode("utf-8-sig"))

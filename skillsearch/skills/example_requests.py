@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 def digest_of_skill(name: str, description: str) -> str:
-    """Return what examples know a skill by: white space in the description does not count."""
+    """Return the key of a skill's examples; white space in the description does not count."""
     text = f"{name}\n{' '.join(description.split())}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -56,7 +56,7 @@ def user_file() -> Path:
 class EvalFiles(NamedTuple):
     """The eval files of a skill: their bytes by relative path, and by its path the stat of each.
 
-    The `digest` is that of names and bytes, empty without any file.
+    The `digest` covers names and bytes; it is empty without files.
     """
 
     files: tuple[tuple[str, bytes], ...] = ()
@@ -122,9 +122,9 @@ class ExampleBook:
 
     Attributes:
         path: The user's own examples; None for none.
-        packaged: Whether those of the package count.
-        own: Whether those count that a skill brings itself.
-        extra: Further ones, which count as the user's.
+        packaged: Whether the examples of the package count.
+        own: Whether the examples that a skill brings count.
+        extra: Further examples by digest, which count as the user's.
     """
 
     path: Path | None = field(default_factory=user_file)
@@ -139,7 +139,7 @@ class ExampleBook:
 
     @cached_property
     def digest(self) -> str:
-        """What tells whether any example changed, but for those that skills bring."""
+        """A digest that changes with any example, except those that skills bring."""
         choice = repr((self.packaged, self.own, sorted(self.extra.items())))
         hashed = xxhash.xxh3_128(choice.encode("utf-8", "surrogatepass"))
         for path, seen in self._files:
@@ -147,11 +147,11 @@ class ExampleBook:
         return hashed.hexdigest()
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
-        """Return the examples of the user and of the package for a skill, those of one source."""
+        """Return the examples of a skill of the user, else of the package."""
         return self.known_as(digest_of_skill(name, description))
 
     def known_as(self, key: str) -> tuple[Example, ...]:
-        """Return what `of` does for a skill of some digest."""
+        """Return the examples of a skill, given by its digest, as `of` does."""
         if texts := self.extra.get(key):
             return _as_examples(texts, "user")
         for path, seen in self._files:
@@ -160,7 +160,7 @@ class ExampleBook:
         return ()
 
     def with_own(self, metadata: SkillMetadata, evals: EvalFiles) -> tuple[Example, ...]:
-        """Return all examples of a skill, those of the user or the package first."""
+        """Return all examples of a skill: the user's or the package's first, then its own."""
         examples = self.of(metadata.name, metadata.description)
         texts = {example.text for example in examples}
         own = own_examples(metadata, evals) if self.own else ()
@@ -183,7 +183,7 @@ def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, 
 def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
     """Yield the records of a file of examples, ``{"digest": …, "examples": […]}`` a line.
 
-    A line that is no such record is logged and left out; so is a file that cannot be read.
+    Other lines, and a file that cannot be read, are logged and left out.
     """
     broken = 0
     for line in _bytes_of(path).splitlines():
@@ -234,7 +234,7 @@ def _digest(path: Path, seen: FileStat) -> bytes:
 
 
 def beside_hash(continuation_hash: str, evals_hash: str) -> str:
-    """Return a digest of what was read beside a SKILL.md; empty of nothing."""
+    """Return a digest of what was read beside a SKILL.md; empty if nothing was."""
     if not evals_hash:
         return continuation_hash
     return hashlib.sha256(f"{continuation_hash} {evals_hash}".encode()).hexdigest()[:32]
@@ -250,7 +250,7 @@ def count_exampled(skills: Iterable[Sequence[Example]]) -> dict[str, int]:
 
 
 def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
-    """Say how many of some skills have examples, and whose."""
+    """Return in words how many skills have examples, and whose."""
     owners = {"user": "yours", "package": "of the package", "skill": "their own"}
     whose = [f"{counts[source]:,} {words}" for source, words in owners.items() if counts[source]]
     said = f"{counts['skills']:,} of {counted(skills, 'skill')}"

@@ -1,4 +1,4 @@
-"""What the folders around a skill say of it: thrown away, kept aside, or in another checkout.
+"""What the folders around a skill tell: it is thrown away, kept aside, or in another checkout.
 
 Paths are those below a root, with ``/``.
 """
@@ -32,17 +32,17 @@ _ANOTHER_CHECKOUT = 64
 
 
 def is_thrown_away(name: str) -> bool:
-    """Return whether what lies in a folder of this name is no skill any more."""
+    """Return whether a folder of this name holds skills that were thrown away."""
     return _THROWN_AWAY.fullmatch(name) is not None
 
 
 def is_in_trash(folder: str) -> bool:
-    """Return whether a skill's folder lies in one named ``trash``; that may be a skill itself."""
+    """Return whether a skill's folder lies below one named ``trash``."""
     return "trash" in folder.lower().split("/")[:-1]
 
 
 def remoteness(folder: str) -> int:
-    """Return how far from the live skills of a root a skill's folder is: 0 if it is one of them.
+    """Return how far a skill's folder is from the live skills of its root, 0 for a live one.
 
     It grows with each folder that is hidden, unless hosts look there, with each around it that has
     a name such as ``archive``, and with each that a file manager calls a copy; most of all in

@@ -111,7 +111,7 @@ def unix_lines(text: str) -> str:
 
 
 def end_of_keys(text: str, start: int = 0) -> int:
-    """Return where unclosed frontmatter ends: before text that is no key and no list entry."""
+    """Return where unclosed frontmatter ends: before the first line without a key or list entry."""
     for line in text[start:].split("\n"):
         is_inside = not line.strip() or line.startswith((" ", "\t", "- "))
         if not is_inside and not KEY_LINE.match(line):

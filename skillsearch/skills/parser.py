@@ -48,7 +48,7 @@ _INDENTED_FIELDS = re.compile(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ 
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
 _ANCHORED = re.compile(r"[^:]*:[ \t]+&(\w+)[ \t]+(?=[^\s*])")
-"""The anchor of a value that stands in the same line."""
+"""An anchor on the line of its value."""
 _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 
 
@@ -189,7 +189,7 @@ def _read_toml(text: str) -> _Read | None:
 
 
 def _read_bare(text: str) -> _Read:
-    """Take a file without frontmatter for the body; a `ParseError` if it is none."""
+    """Read a file without frontmatter as a body, or raise `ParseError` if it cannot be one."""
     faults = (what for start, what in _NO_BODY.items() if re.match(start, text, re.IGNORECASE))
     fault = next(faults, "" if opening_of(text) else "has no paragraph")
     if fault:
@@ -252,8 +252,8 @@ def repair_mapping(
 
     Returns the mapping, empty if there is no key, and a finding for each entry read as text. Lines
     above the first key are skipped; every other is read once per nesting level. An entry with an
-    alias, or what one stands for, is left out: `anchors` are those of the whole text. A text that
-    was written to cost time raises `ParseError`.
+    anchor or alias is left out: `anchors` are the names of the whole text. A text that was written
+    to cost time raises `ParseError`.
     """
     if anchors is None:
         anchors = set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text))

@@ -80,7 +80,7 @@ def judge(path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()
 
 
 def _for_hosts(finding: Finding, notes: Mapping[str, str]) -> Finding:
-    """Make a note of what hosts read; `notes` has what to say in place of some messages."""
+    """Turn a finding about what hosts read into a note; `notes` maps messages to replacements."""
     if finding.message in notes or finding.code == "yaml-flow-style":
         message = notes.get(finding.message, finding.message)
         return finding._replace(severity="note", message=message)

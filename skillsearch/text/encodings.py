@@ -1,4 +1,4 @@
-"""The encoding of a text that is not UTF-8, told by the characters that running text is made of."""
+"""Detects the encoding of text that is not UTF-8 by the characters that running text has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEGACY = {
     **{"cp932": "Shift-JIS", "euc_jp": "EUC-JP"},
     **_CYRILLIC,
 }
-"""The names of encodings, by those of their codecs."""
+"""Names of encodings by codec."""
 _COMMON = frozenset(Path(__file__).with_suffix(".txt").read_text("utf-8")) - {"\n"}
 """In running Chinese, Japanese, Korean or Russian, the most of all that is not ASCII."""
 _TOLD_BYTES = 16 * 1024

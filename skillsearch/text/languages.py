@@ -174,7 +174,7 @@ def _most_likely(words: list[str], candidates: Collection[str]) -> str:
 
 
 def _letter_votes(word: str) -> list[tuple[str, float]]:
-    """Return the votes of the ending and the letters of a word that is no function word."""
+    """Return the votes of the ending and the letters of a word without a vote of its own."""
     if word.isascii() and not word.endswith(_ALL_ENDINGS):
         return []
     ends = (code for code, endings in TELLING_ENDINGS.items() if word.endswith(endings))

@@ -46,7 +46,7 @@ _KEYCAPS = frozenset("#*0123456789")
 _SYMBOLS = frozenset({"So", "Sm"})
 _SHAPED = _SYMBOLS | {"Po"}
 _EMOJI_SIGNS = frozenset("\u203c\u2049\u2139\u3030")
-"""Emoji that are no symbols to Unicode."""
+"""Emoji that Unicode does not class as symbols."""
 _JOINS_AFTER = frozenset({"Lo", "Mn", "Mc"})
 _VIRAMA = 9
 """Combining class of the sign that mutes a vowel; a joiner behind it counts at a word's end too."""
