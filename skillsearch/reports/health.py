@@ -46,7 +46,7 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
-from skillsearch.skills.validator import FILE_NAMES, Readers, judge
+from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
 
@@ -386,7 +386,7 @@ def validate_paths(
 ) -> tuple[int, int, tuple[Diagnostic, ...]]:
     """Check skills, or all below a folder; return how many, how many are lost, and all problems.
 
-    `readers` are as for `judge`.
+    `readers` are as for `validate`.
     """
     checked = lost = 0
     problems: list[Diagnostic] = []
@@ -404,7 +404,7 @@ def validate_paths(
             inside = [root.path for root in roots]
         checked += len(skills)
         for skill in skills:
-            verdict = judge(skill, readers, inside)
+            verdict = validate(skill, readers, inside)
             problems += verdict.problems
             lost += verdict.is_lost
     return checked, lost, tuple(problems)

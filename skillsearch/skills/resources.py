@@ -73,9 +73,7 @@ _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
 
 
-def read_skill_md(
-    path: Path, roots: Iterable[Path | str] = (), *, limit: int = MAX_SKILL_MD_BYTES
-) -> tuple[bytes, os.stat_result]:
+def read_skill_md(path: Path, roots: Iterable[Path | str] = ()) -> tuple[bytes, os.stat_result]:
     """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
@@ -87,10 +85,10 @@ def read_skill_md(
         with using(_open_skill_md(path, paths)) as fd:
             if is_foreign_link(os.fstat(fd), path.parent.stat()):
                 raise _refused(path, "link-leaves-skill")
-            data, status = read_opened(fd, limit)
+            data, status = read_opened(fd, MAX_SKILL_MD_BYTES)
     except OSError as error:
         code = _CODES.get(error.errno or 0, "file-unreadable")
-        detail = limit if code == "file-too-large" else error.strerror or error
+        detail = MAX_SKILL_MD_BYTES if code == "file-too-large" else error.strerror or error
         raise _refused(path, code, detail) from error
     named = _NAMING.fullmatch(data) if len(data) <= _MAX_NAMING_BYTES else None
     if named and (target := os.fsdecode(named[1])) != path.name:

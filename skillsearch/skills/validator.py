@@ -52,21 +52,14 @@ class Verdict(NamedTuple):
     is_lost: bool
 
 
-def validate(
-    path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()
-) -> tuple[Diagnostic, ...]:
-    """Check a skill folder, or the SKILL.md in it, and return every problem.
+def validate(path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()) -> Verdict:
+    """Check a skill folder, or the SKILL.md in it, by one read; return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
     reference implementation, except where it rejects sound files or accepts broken ones. For the
     hosts that are `readers` of fields, what they read and the reference refuses is a note. The
     SKILL.md may link to a text in the `roots`.
     """
-    return judge(path, readers, roots).problems
-
-
-def judge(path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()) -> Verdict:
-    """Check as `validate` does, and tell whether the skill can be indexed, by one read."""
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)

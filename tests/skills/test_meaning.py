@@ -10,11 +10,16 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError
+from skillsearch.skills import validator
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.validator import validate
 
 ROOT = Path("skills")
 BODY = "Steep, then pour."
+
+
+def validate(path, *options):
+    """Return the problems of a skill."""
+    return validator.validate(path, *options).problems
 
 
 def parse(lines, folder="tea-timer"):

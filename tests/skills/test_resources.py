@@ -43,12 +43,14 @@ def test_skill_md_is_read_with_its_status(skill_dir):
     assert (status.st_ino, status.st_size) == (path.stat().st_ino, len(data))
 
 
-def test_skill_md_of_exactly_the_limit_is_read(skill_dir):
+def test_skill_md_of_exactly_the_limit_is_read(skill_dir, monkeypatch):
     """The limit itself is allowed, one byte more is not."""
     path = skill_dir / "SKILL.md"
     size = path.stat().st_size
-    assert len(read_skill_md(path, limit=size)[0]) == size
-    assert code_of(path, limit=size - 1) == "file-too-large"
+    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size)
+    assert len(read_skill_md(path)[0]) == size
+    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size - 1)
+    assert code_of(path) == "file-too-large"
 
 
 def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
@@ -62,7 +64,7 @@ def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
 def test_file_that_grows_while_it_is_read_is_cut_off(skill_dir, monkeypatch):
     """A size that was right at first does not make the reader follow without end."""
     monkeypatch.setattr(os, "read", lambda fd, count: b"x" * count)
-    assert code_of(skill_dir / "SKILL.md", limit=1000) == "file-too-large"
+    assert code_of(skill_dir / "SKILL.md") == "file-too-large"
 
 
 def test_failure_to_read_is_a_parse_error(skill_dir, monkeypatch):
