@@ -58,6 +58,7 @@ ELSEWHERE = {
     "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
     "hosts_tour": ("test_scope.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
     "host_pages": ("test_docs.py", "test_the_page_of_hosts_is_made_from_their_table"),
+    "setting_pages": ("test_docs.py", "test_the_page_of_settings_is_made_from_their_table"),
     "soak_index": (
         "test_soak_index.py",
         "test_killed_writers_leave_a_whole_index_and_nothing_else",
