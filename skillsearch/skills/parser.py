@@ -26,6 +26,7 @@ from skillsearch.text.encodings import decode
 from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
 
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
+_BEGIN = "begin it with a '---' line, name and description, and another '---' line."
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
 _OFFSET_START = re.compile(
@@ -193,16 +194,11 @@ def _read_bare(text: str) -> _Read:
     faults = (what for start, what in _NO_BODY.items() if re.match(start, text, re.IGNORECASE))
     fault = next(faults, "" if opening_of(text) else "has no paragraph")
     if fault:
-        raise ParseError(
-            f"The file does not start with frontmatter and {fault}; begin it with a '---' line,"
-            " name and description, and another '---' line.",
-            code="frontmatter-missing",
-            line=1,
-        )
+        message = f"The file does not start with frontmatter and {fault}; {_BEGIN}"
+        raise ParseError(message, code="frontmatter-missing", line=1)
     message = (
         "The file does not start with frontmatter: its folder names the skill and its first"
-        " paragraph describes it, but hosts may not see it; begin it with a '---' line, name and"
-        " description, and another '---' line."
+        f" paragraph describes it, but hosts may not see it; {_BEGIN}"
     )
     return {}, text, (Finding("frontmatter-missing", message, 1),)
 
