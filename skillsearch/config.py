@@ -196,7 +196,8 @@ _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VAR
 
 def text_of(key: str) -> str:
     """Return what a setting says, for the help of its option and the page of settings."""
-    return " ".join(dict(_DESCRIBED.findall(Settings.__doc__ or ""))[key].split())
+    described = dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
+    return " ".join(described[key].split()) if described else ""
 
 
 def load_settings(
