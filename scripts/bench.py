@@ -324,7 +324,7 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
     indexes, measures = {}, dict[str, Record]()
     for name, examples in (("without", {}), ("with", given)):
         folder = work / "examples" / name
-        book = ExampleBook(None, packaged=False, own=False, given=examples)
+        book = ExampleBook(None, packaged=False, own=False, extra=examples)
         request = IndexRequest((root,), "onnx", with_body=True, languages="english")
         index, report = SkillIndex.build(request, folder, examples=book)
         indexes[name] = partial(index.search, reader="off")

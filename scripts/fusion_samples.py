@@ -355,7 +355,7 @@ class Sampler:
         end = HALF if collection.name.endswith(HALF) else "-examples" if folders.examples else ""
         place = folders.work / f"index-{self._languages}{end}"
         request = IndexRequest(folders.roots, "onnx", with_body=True, languages=self._languages)
-        book = ExampleBook(None, packaged=False, own=False, given=folders.examples)
+        book = ExampleBook(None, packaged=False, own=False, extra=folders.examples)
         built, _ = SkillIndex.build(request, place, examples=book)
         models = [channel.model for channel in built.opened.settings.channels]
         index = SkillIndex(

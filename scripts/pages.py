@@ -21,6 +21,7 @@ import bench_plots
 import bench_report
 import compare
 
+from skillsearch.config import SETTINGS, text_of
 from skillsearch.hosts.table import hosts
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -55,6 +56,12 @@ def _paths(templates: Sequence[str]) -> str:
     return ", ".join(f"`{path}`" for path in usual)
 
 
+def settings_table() -> str:
+    """Return a row for each setting: its name and its text."""
+    rows = [f"| `{name}` | {text_of(name)} |" for name in SETTINGS]
+    return "\n".join(["| setting | what it says |", "|---|---|", *rows])
+
+
 def speed(*, is_short: bool) -> str:
     """Return what ``bench.py`` measured; a short table has the first rows alone."""
     report = json.loads(bench_report.RESULTS.read_bytes())
@@ -71,6 +78,7 @@ PARTS = (
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part(MEASURED, "peers", peers),
+    Part("skillsearch/cli/README.md", "settings", settings_table),
     Part("skillsearch/hosts/README.md", "hosts", hosts_table),
 )
 

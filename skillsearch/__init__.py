@@ -5,7 +5,7 @@ The quickest way in: ``SkillIndex.from_roots("~/.claude/skills").search("fill in
 
 import importlib
 
-from skillsearch._version import __version__
+from skillsearch._version import __version__ as __version__
 from skillsearch.errors import SkillSearchError
 
 TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
@@ -18,19 +18,8 @@ if TYPE_CHECKING:
     from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
 
 __all__ = [
-    "Diagnostic",
-    "Hit",
-    "IndexReport",
-    "RemoteIndex",
-    "SearchResult",
-    "Skill",
-    "SkillIndex",
-    "SkillLibrary",
-    "SkillMetadata",
-    "SkillSearchError",
-    "SkillSession",
-    "__version__",
-    "search_skills",
+    "Diagnostic", "Hit", "IndexReport", "RemoteIndex", "SearchResult", "Skill", "SkillIndex",
+    "SkillLibrary", "SkillMetadata", "SkillSearchError", "SkillSession", "search_skills",
 ]  # fmt: skip
 
 _HOMES = {

@@ -43,13 +43,13 @@ def public(defaults: type | None = None, **own: object) -> Callable[[_Class], _C
 
     def wrap(cls: _Class) -> _Class:
         parameters = inspect.signature(defaults or cls).parameters
-        known = {name: each.default for name, each in parameters.items()} | own
+        usual = {name: each.default for name, each in parameters.items()} | own
         for name, member in list(vars(cls).items()):
             if name == "__init__" or not name.startswith("_"):
                 if isinstance(member, classmethod):
-                    setattr(cls, name, classmethod(_checking(member.__func__, known)))
+                    setattr(cls, name, classmethod(_checking(member.__func__, usual)))
                 elif inspect.isfunction(member):
-                    setattr(cls, name, _checking(member, known))
+                    setattr(cls, name, _checking(member, usual))
         return cls
 
     return wrap
@@ -58,7 +58,7 @@ def public(defaults: type | None = None, **own: object) -> Callable[[_Class], _C
 def _checking(function: Callable[..., Any], defaults: Mapping[str, object]) -> Callable[..., Any]:
     shown = _signature(function, defaults)
     texts = {each.name: str(each.annotation) for each in shown.parameters.values()}
-    kinds = {name: found for name, text in texts.items() if (found := _kinds(text))}
+    kinds = {name: types for name, text in texts.items() if (types := _kinds(text))}
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -97,8 +97,8 @@ def _kinds(annotation: str) -> tuple[type, ...]:
     while count:
         plain, count = _INNER.subn("", plain)
     parts = plain.split(" | ")
-    found: list[Any] = [_KINDS[part] for part in parts if part in _KINDS]
-    return tuple(found) if len(found) == len(parts) else ()
+    types: list[Any] = [_KINDS[part] for part in parts if part in _KINDS]
+    return tuple(types) if len(types) == len(parts) else ()
 
 
 def _fits(value: object, kinds: tuple[type, ...], annotation: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shlex
 import stat
 import tomllib
@@ -18,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
@@ -44,18 +45,8 @@ PROJECT_MODELS = frozenset(
 )
 """Models that a project file may choose: they load only what is installed."""
 
-NOT_FOR_PROJECTS = frozenset(
-    "all_projects allowed_commands backend collection denied_commands trust uri".split()
-)
-"""Settings that a checkout must not decide: commands that may run, servers that get queries, what
-to trust, and whether to see the skills of other projects."""
-
-OF_OWN_INDEX = ("fields", "languages", "model", "n", "reader", "refresh", "threshold")
-"""Settings that a project file makes for an index that it names: over the user's own index they
-would hide skills of the user, or make it in another way."""
-
 MAX_QUERY_CHARS = 65_536
-"""Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
+"""Far more than any request to an agent; longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TOKEN_BYTES = 4096
@@ -64,56 +55,90 @@ _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
 
 
+class Setting(NamedTuple):
+    """How a setting is read, and who may decide it.
+
+    A project file decides some settings nowhere: commands that may run, servers that get queries,
+    what to trust, and whether to see the skills of other projects. Some it decides for an index
+    that it names: over the user's own index they would hide skills of the user, or make it in
+    another way.
+    """
+
+    parse: values.Parser
+    project: Literal["everywhere", "own index", "nowhere"] = "everywhere"
+    in_profile: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be configured, how it is read, and its default.
 
-    Files, variables and flags follow this table.
+    Files, variables, flags, their help and the page of settings follow this table.
 
     Attributes:
-        roots: Folders and archives of skills, and URLs as text, in order of precedence.
-        trust: Who vouches for roots: ``LEVEL`` for all, or ``ROOT=LEVEL``; the levels are `TRUSTS`.
-        index_dir: Folder of the index; below a folder that a project file names, the user's own.
-        fields: ``full``, or ``metadata`` to leave the bodies out.
-        device: Where models of sentence-transformers run: ``cpu``, ``cuda``, ``cuda:1``, ``mps``,
-            or ``auto`` for the best that torch sees. All others run on the CPU.
-        uri: Address of the Milvus server; it may hold a password, so it is never shown.
-        collection: Name of the index on that server.
-        threshold: Lowest accepted score; None for the default of the ranking system.
-        refresh: Whether a query first updates a changed index if that is cheap.
-        reader: When a cross-encoder reads skills and request together: one of
-            `setting_values.READING`, or the model of one, which then always reads.
-        environments: Folder of the named environments.
-        environment: The one in use; empty for ``default``, or else the only one there is.
-        all_projects: Whether skills of all projects are seen, whatever folder a question is from.
-        selection: What the keys of `SELECTING` say, each source beside all others; and as `SCOPE`
+        roots: Folders and archives of skills, and URLs, in order of precedence.
+        trust: Who vouches for the ROOTs, or for one of them: vetted (you), project or fetched
+            (nobody). Repeatable; kept until another is given. [default: fetched for archives and
+            URLs, project for what is found in a project, else vetted]
+        index_dir: Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]
+        model: onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.
+        fields: metadata: names and descriptions only; full (default): also the bodies, as words
+            and as embedded chunks; the multilingual channel embeds the beginning of each body.
+        languages: Languages to index for: english; all (slower, needs the extra multilingual);
+            auto (default): all if the skills, the locale or earlier queries need it and the extra
+            is installed.
+        device: Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.
+        backend: local (default): a folder on this machine; milvus: a server (extra milvus).
+        uri: Address of Milvus, such as http://127.0.0.1:19530.
+        collection: Name of the index in Milvus. [default: skillsearch]
+        n: Maximum number of hits. [default: 5]
+        threshold: Minimum score, 0 to 1. [default: 0.65]
+        refresh: Whether a query first updates a changed index if that is cheap. [default: true]
+        reader: When a second model reads the best hits beside the request: auto (default), if the
+            answer is in doubt; always; off; or another model, which always reads: st:NAME, a
+            folder.
+        environments: Folder of the named environments. [default: beside the user's settings]
+        environment: The environment in use. [default: default, or else the only one there is]
+        daemon: auto (default): a warm process answers; off: each command for itself.
+        allowed_commands: The only commands of skills that may be run. [default: all]
+        denied_commands: Commands of skills that may not be run. [default: none]
+        profile: Add the settings of [profiles.NAME].
+        all_projects: Skills of every project, not only of the user and of the project around this
+            folder.
+        selection: What the settings below say, each source beside all others; and as `SCOPE`
             the folder that a question comes from, with `EVERYWHERE` if `all_projects` says so.
-        profile: Name of a table ``[profiles.NAME]`` of a file, which is laid over both files.
-        allowed_commands: The only commands of skills that may be run; empty for all.
         sources: Where each setting that is not a default came from.
+
+    These have no attribute of their own; they select skills:
+        include: Only skills whose name or ROOT:NAME fits; * is any text. Repeatable.
+        exclude: No skills whose name or ROOT:NAME fits. Repeatable.
+        tags: Only skills with this tag. Repeatable.
+        in_roots: Only skills of this root: its alias, path or URL. Repeatable.
+        strict: No skills whose metadata are broken, missing or not as specified; they are warned
+            of.
     """
 
-    roots: Annotated[tuple[Path | str, ...], values.parse_roots] = ()
-    trust: Annotated[tuple[str, ...], values.parse_trust] = ()
-    index_dir: Annotated[Path, values.parse_path] = Path()
-    model: Annotated[str, values.text()] = "onnx"
-    fields: Annotated[str, values.choice("metadata", "full")] = "full"
-    languages: Annotated[Languages, values.choice(*LANGUAGES)] = "auto"
-    device: Annotated[str, values.device] = "auto"
-    backend: Annotated[str, values.choice(*values.BACKENDS)] = "local"
-    uri: Annotated[str, values.text()] = ""
-    collection: Annotated[str, values.text()] = "skillsearch"
-    n: Annotated[int, values.number(int, "a whole number", 1, values.MAX_N)] = 5
-    threshold: Annotated[float | None, values.number(float, "a number", 0, 1)] = None
-    refresh: Annotated[bool, values.parse_switch] = True
-    reader: Annotated[str, values.parse_reader] = values.DEFAULT_READER
-    environments: Annotated[Path, values.parse_path] = Path()
-    environment: Annotated[str, values.environment] = ""
-    daemon: Annotated[str, values.choice("auto", "off")] = "auto"
-    allowed_commands: Annotated[tuple[str, ...], values.parse_words] = ()
-    denied_commands: Annotated[tuple[str, ...], values.parse_words] = ()
-    profile: Annotated[str, values.text()] = ""
-    all_projects: Annotated[bool, values.parse_switch] = False
+    roots: Annotated[tuple[Path | str, ...], Setting(values.parse_roots)] = ()
+    trust: Annotated[tuple[str, ...], Setting(values.parse_trust, "nowhere")] = ()
+    index_dir: Annotated[Path, Setting(values.parse_path)] = Path()
+    model: Annotated[str, Setting(values.text(), "own index")] = "onnx"
+    fields: Annotated[str, Setting(values.choice("metadata", "full"), "own index")] = "full"
+    languages: Annotated[Languages, Setting(values.choice(*LANGUAGES), "own index")] = "auto"
+    device: Annotated[str, Setting(values.device)] = "auto"
+    backend: Annotated[str, Setting(values.choice(*values.BACKENDS), "nowhere")] = "local"
+    uri: Annotated[str, Setting(values.text(), "nowhere")] = ""
+    collection: Annotated[str, Setting(values.text(), "nowhere")] = "skillsearch"
+    n: Annotated[int, Setting(values.count, "own index", in_profile=True)] = 5
+    threshold: Annotated[float | None, Setting(values.score, "own index", in_profile=True)] = None
+    refresh: Annotated[bool, Setting(values.parse_switch, "own index")] = True
+    reader: Annotated[str, Setting(values.parse_reader, "own index")] = values.DEFAULT_READER
+    environments: Annotated[Path, Setting(values.parse_path)] = Path()
+    environment: Annotated[str, Setting(values.environment)] = ""
+    daemon: Annotated[str, Setting(values.choice("auto", "off"))] = "auto"
+    allowed_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
+    denied_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
+    profile: Annotated[str, Setting(values.text())] = ""
+    all_projects: Annotated[bool, Setting(values.parse_switch, "nowhere")] = False
     selection: Selection = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -124,7 +149,7 @@ class Settings:
 
     @property
     def own_roots(self) -> tuple[Path | str, ...]:
-        """Roots that the user named: those of the settings, unless a project file names them."""
+        """Roots that the user named; none if a project file names them."""
         return () if self.is_of_project("roots") else self.roots
 
     @property
@@ -151,21 +176,29 @@ class Settings:
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
-        known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
-        return known.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
+        levels = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
+        return levels.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
 
 
-_PARSERS: Mapping[str, values.Parser] = (
+SETTINGS: Mapping[str, Setting] = (
     {
         key: hint.__metadata__[0]
         for key, hint in get_type_hints(Settings, include_extras=True).items()
         if key not in ("selection", "sources")
     }
-    | {key: values.parse_words for key in SELECTING}
-    | {"strict": values.parse_strict}
+    | {key: Setting(values.parse_words, in_profile=True) for key in SELECTING}
+    | {"strict": Setting(values.parse_strict, in_profile=True)}
 )
-_PROFILED = frozenset({"n", "threshold", *SELECTING})
-_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in _PARSERS) | OTHER_VARIABLES
+"""Every setting that files, variables and flags know, by its name."""
+_OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
+_DESCRIBED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VARIABLES
+
+
+def text_of(key: str) -> str:
+    """Return what a setting says, for the help of its option and the page of settings."""
+    described = dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
+    return " ".join(described[key].split()) if described else ""
 
 
 def load_settings(
@@ -196,15 +229,15 @@ def load_settings(
         has_index = settings.is_project_index and not is_elsewhere
         settings = _bounded(settings, before, project, has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
-    given = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
-    for name in filter(None, dict.fromkeys([given] if given else chosen)):
-        is_chosen_by_user = name in (given, chosen[0])
+    named_profile = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
+    for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
+        is_chosen_by_user = name in (named_profile, chosen[0])
         for path, table in _profiles(name, files):
             source = f"{path}{_PROFILE}{name}"
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
             settings = after if is_own else _bounded(after, settings, project, has_index)
-    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
+    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
     lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
     settings = _with_values(settings, named | lists, here, source="environment")
     if (seed := variables.get(SEED_ROOT)) and not settings.roots:
@@ -228,7 +261,7 @@ def load_setting(key: str, index_dir: str | Path | None = None) -> Any:
     Those are read that decide which files count for it, perhaps for another index than they name.
     Fails as `load_settings` does.
     """
-    names = {f"{PREFIX}{one}" for one in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
+    names = {f"{PREFIX}{part}" for part in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
     flag = str(index_dir) if index_dir else None
     return getattr(load_settings(variables=variables, index_dir=flag), key)
@@ -268,8 +301,8 @@ def no_index(folder: Path, settings: Settings | None, *, has_places: bool) -> st
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
     source = settings.sources.get("index_dir", "")
-    given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
-    reason = f"named by {given.get(source, source)}" if source else "the default"
+    spellings = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
+    reason = f"named by {spellings.get(source, source)}" if source else "the default"
     why = f" ({reason})" if is_meant else ""
     command = f"skillsearch index{'' if has_roots else ' FOLDER'}{index_option(folder, settings)}"
     text = f"There is no index in {folder}{why}. Make it: {command}"
@@ -288,12 +321,12 @@ def index_dir_for(roots: Sequence[Path], model: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder for skillsearch, as the platform has it."""
+    """Return the user's cache folder for skillsearch, by the platform's convention."""
     return _user_folder("cache")
 
 
 def data_dir() -> Path:
-    """Return the user's folder for data of skillsearch that is not to be lost."""
+    """Return the user's folder for data of skillsearch that must not be lost."""
     return _user_folder("data")
 
 
@@ -314,19 +347,19 @@ def home_dir() -> Path:
 
 
 def _user_folder(kind: str) -> Path:
-    """Return a folder of the user, as the platform has it."""
+    """Return a folder of the user, by the platform's convention."""
     import platformdirs
 
     home_dir()
-    found: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
-    return Path(found)
+    folder: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
+    return Path(folder)
 
 
 def project_file(folder: Path) -> Path | None:
     """Return the nearest project file with settings, in a folder or above it."""
-    for place in (folder, *folder.parents):
+    for around in (folder, *folder.parents):
         for name in PROJECT_FILES:
-            path = place / name
+            path = around / name
             if path.is_file() and (name == "skillsearch.toml" or _table(path)):
                 return path
     return None
@@ -359,10 +392,10 @@ def _warn_of_unknown(name: str) -> None:
         logger.warning("The variable %s is unknown and ignored%s", name, _near(name, _VARIABLES))
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _near(name: str, names: Collection[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -385,7 +418,7 @@ def _table(path: Path) -> dict[str, JsonValue]:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
     profiles = table.get("profiles", {})
-    if not isinstance(profiles, dict) or any(type(one) is not dict for one in profiles.values()):
+    if not isinstance(profiles, dict) or any(type(row) is not dict for row in profiles.values()):
         raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
     return table
 
@@ -393,15 +426,16 @@ def _table(path: Path) -> dict[str, JsonValue]:
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
     """Yield what each file says in a profile."""
     profiles = [(path, _table(path).get("profiles", {})) for path in files]
-    known = sorted({one for _, tables in profiles for one in tables})
-    if name not in known:
-        near = _near(name, known) or f"; there are: {', '.join(known) or 'none'}"
+    names = sorted({profile for _, tables in profiles for profile in tables})
+    if name not in names:
+        near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
         places = " or ".join(map(str, files))
         raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
     for path, tables in profiles:
         table = tables.get(name, {})
-        if unknown := sorted(table.keys() - _PROFILED):
-            message = f"{unknown[0]!r} is none of {sorted(_PROFILED)}"
+        allowed = sorted(key for key, setting in SETTINGS.items() if setting.in_profile)
+        if unknown := sorted(table.keys() - set(allowed)):
+            message = f"{unknown[0]!r} is none of {allowed}"
             raise ConfigError(f"{path}{_PROFILE}{name}: {message}")
         yield path, table
 
@@ -412,18 +446,18 @@ def _with_file(settings: Settings, path: Path) -> Settings:
 
 
 def _with_values(
-    settings: Settings, given: Mapping[str, JsonValue], base: Path, *, source: str
+    settings: Settings, table: Mapping[str, JsonValue], base: Path, *, source: str
 ) -> Settings:
     """Add the settings from one source that are not None; paths are relative to `base`."""
-    if unknown := sorted(given.keys() - _PARSERS.keys()):
-        known = ", ".join(sorted(_PARSERS))
-        raise ConfigError(f"{source}: unknown setting {unknown[0]!r}; known are: {known}")
+    if unknown := sorted(table.keys() - SETTINGS.keys()):
+        hint = _near(unknown[0], SETTINGS) or f"; known are: {', '.join(sorted(SETTINGS))}"
+        raise ConfigError(f"{source}: unknown setting {unknown[0]!r}{hint}")
     parsed: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in table.items():
         if value is None:
             continue
         try:
-            parsed[key] = _PARSERS[key](value, base)
+            parsed[key] = SETTINGS[key].parse(value, base)
         except (TypeError, ValueError) as exc:
             given_as = " ".join(value) if key == "trust" and isinstance(value, tuple) else value
             spellings = {  # as the user wrote it
@@ -442,7 +476,7 @@ def _check_project(settings: Settings, path: Path) -> None:
     """Refuse what a checkout must not decide for its user."""
     base = path.parent.resolve()
     named = {key for key, source in settings.sources.items() if source == str(path)}
-    for key in sorted(NOT_FOR_PROJECTS & named):
+    for key in sorted(key for key in named if SETTINGS[key].project == "nowhere"):
         raise ConfigError(
             f"{path}: {key} is not for a project file to choose; use {PREFIX}{key.upper()} or the "
             "user file instead."
@@ -472,8 +506,8 @@ def _bounded(settings: Settings, before: Settings, project: Path, has_index: boo
     """Return settings that a project file made of those `before`, within what it may decide."""
     folder, old = str(project.parent.resolve()), before.sources
     new = settings.selection[len(before.selection) :]
-    selection = before.selection + tuple((kind, given, folder) for kind, given, *_ in new)
-    changed = [key for key in OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
+    selection = before.selection + tuple((kind, patterns, folder) for kind, patterns, *_ in new)
+    changed = [key for key in _OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
     if has_index or not changed:
         return replace(settings, selection=selection)
     _warn_of_ignored(project, ", ".join(changed))

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import os
 
+from skillsearch.hosts import scan
+
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
-"""Variables of ours that are no setting: secrets, which no file of settings may hold."""
-HOST_FOLDERS = (
-    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "HERMES_HOME", "VIBE_HOME"),
-    "XDG_CONFIG_HOME",
-)
-"""Variables by which hosts name the folders of their own settings."""
-PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *HOST_FOLDERS)
+"""Variables of ours beside the settings: secrets, which a settings file must not hold."""
+PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *scan.VARIABLES)
 """Variables that say where the user's own settings, default index and skills lie."""
 
 _NO_TELEMETRY = {
@@ -32,10 +29,10 @@ ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
 
 
 def settle() -> None:
-    """Mend what a process of ours cannot work with, before anything depends on it.
+    """Fix the surroundings that a process of ours cannot work with.
 
-    A home that is no absolute path would lie in another place for each folder: the system's list of
-    users says where it is. Where names of files are not UTF-8, ours differ from one locale to the
+    A relative home would be another folder wherever we run, so it is replaced by the one in the
+    system's list of users. Where names of files are not UTF-8, ours differ from one locale to the
     next, so the process begins again with the names in UTF-8 and the terminal's encoding kept.
     """
     import sys
@@ -57,9 +54,9 @@ def variables() -> dict[str, str]:
 
 def runtime_dir() -> str:
     """Return the folder of the daemon's socket, lock and log, where other users cannot write."""
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if given.startswith("/"):
-        return f"{given.rstrip('/')}/skillsearch"
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if folder.startswith("/"):
+        return f"{folder.rstrip('/')}/skillsearch"
     if hasattr(os, "getuid") and os.access(f"/run/user/{os.getuid()}", os.W_OK):
         return f"/run/user/{os.getuid()}/skillsearch"
     cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
@@ -72,8 +69,8 @@ def engine_variables() -> dict[str, str]:
 
 
 def host_folders() -> dict[str, str]:
-    """Return those of `HOST_FOLDERS` that are set."""
-    return _chosen(HOST_FOLDERS, ())
+    """Return the variables that are set of those by which hosts name their own folders."""
+    return _chosen(scan.VARIABLES, ())
 
 
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:
@@ -106,15 +103,15 @@ def install_extra(extra: str) -> str:
     from contextlib import suppress
     from pathlib import Path
 
-    place, extras = Path(sys.prefix), {extra}
-    if (receipt := place / "uv-receipt.toml").is_file():
+    prefix, extras = Path(sys.prefix), {extra}
+    if (receipt := prefix / "uv-receipt.toml").is_file():
         start = "uv tool install"  # which would drop the extras that there are
         with suppress(OSError, ValueError, KeyError, TypeError):
             wanted = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
-            ours = [one for one in wanted if one["name"] == "skillsearch"]
-            extras = extras.union(*(one.get("extras", ()) for one in ours))
-    elif (place / "pipx_metadata.json").is_file():
-        start = f"pipx runpip {shlex.quote(place.name)} install"
+            ours = [requirement for requirement in wanted if requirement["name"] == "skillsearch"]
+            extras = extras.union(*(requirement.get("extras", ()) for requirement in ours))
+    elif (prefix / "pipx_metadata.json").is_file():
+        start = f"pipx runpip {shlex.quote(prefix.name)} install"
     else:
         start = pip_install()
     return f"{start} {shlex.join(_requirement(extras))}"

@@ -259,12 +259,12 @@ class MissingDependencyError(SkillSearchError, ImportError):
 def machine_problem(error: BaseException | None) -> str:
     """Return what this machine refused that led to an error, and what helps; nothing if it did not.
 
-    Whatever the system does not grant is no fault of ours, whichever library says so and how.
+    A refusal of the system is not a bug, whichever library reports it.
     """
     while error is not None:
         if isinstance(error, OSError | MemoryError) or str(error).startswith(_THREAD):
-            place = getattr(error, "filename", None)
-            return f"{_reason(error)}{f': {place}' if place else ''}; {_cure(error)}"
+            file = getattr(error, "filename", None)
+            return f"{_reason(error)}{f': {file}' if file else ''}; {_cure(error)}"
         if isinstance(error, ImportError) and not (error.path or ".py").endswith(".py"):
             return f"A library cannot be loaded: {error}; {_cure(MemoryError())}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -87,8 +87,8 @@ def parse_trust(value: JsonValue, base: Path) -> tuple[str, ...]:
         if level not in TRUSTS or bool(sign) != bool(root):
             levels = f"{', '.join(TRUSTS[:-1])} or {TRUSTS[-1]}"
             raise ValueError(f"must be LEVEL or ROOT=LEVEL, each LEVEL one of {levels}")
-        place = root if is_url(root) or not root else parse_path(root, base)
-        parsed.append(f"{place}{sign}{level}")
+        target = root if is_url(root) or not root else parse_path(root, base)
+        parsed.append(f"{target}{sign}{level}")
     return tuple(parsed)
 
 
@@ -123,8 +123,8 @@ def parse_reader(value: JsonValue, base: Path) -> str:
             folder = parse_path(value, base)
             if folder.is_dir():
                 return str(folder)
-    known = ", ".join(map(repr, READING))
-    raise ValueError(f"must be {known}, 'st:NAME' or the folder of an ONNX model")
+    modes = ", ".join(map(repr, READING))
+    raise ValueError(f"must be {modes}, 'st:NAME' or the folder of an ONNX model")
 
 
 def choice(*choices: str) -> Parser:
@@ -157,6 +157,8 @@ def number(kind: type[int] | type[float], described: str, lowest: int, highest: 
     return parse
 
 
+count = number(int, "a whole number", 1, MAX_N)
+score = number(float, "a number", 0, 1)
 environment = text(
     "the name of a folder, without '/', '\\', ':' or a leading dot", is_environment_name
 )

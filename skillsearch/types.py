@@ -80,6 +80,13 @@ STRICT_METADATA = (
 STRICT = (*STRICT_METADATA, "description-", "name-")
 """The same, and if they are not as the specification has them."""
 
+MAX_NAME_CHARS = 64
+"""Of a name, by the specification; messages quote no more of any."""
+SHOWN_NAME_CHARS = 200
+"""Of a name that is shown beside others."""
+LOADED_NAME_CHARS = 256
+"""Of a name by which a skill is loaded: with its root, or a version."""
+
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
 
@@ -178,7 +185,7 @@ class Root:
 
 
 def in_64_bits(time_ns: int) -> int:
-    """Return a time as it is kept; those before 1677 and after 2262 are all the same."""
+    """Return a time within 64 bits: the years 1677 to 2262."""
     return max(-(1 << 63), min(time_ns, (1 << 63) - 1))
 
 
@@ -187,9 +194,9 @@ LAST_SECOND = 253_370_764_800.0
 
 
 class FileStat(NamedTuple):
-    """Size in bytes, time of modification, inode and time of change of a file, in nanoseconds.
+    """Size in bytes, time of modification, inode and time of change of a file; times in ns.
 
-    Programs can set back the time of modification, but not that of a change.
+    Programs can set back the time of modification, but not the time of change.
     """
 
     size: int
@@ -335,7 +342,7 @@ MOST_TOLD = 10  # members of a family that are named on a line
 class Relative(Record):
     """A near-copy of a skill; it differs in some of ``name``, ``description`` and ``body``.
 
-    The `handle` is as that of a `Hit`.
+    The `handle` is as in `Hit`.
     """
 
     OPTIONAL = ("handle",)
@@ -357,7 +364,7 @@ class Relative(Record):
 class Family(Record):
     """The near-copies of a skill, without itself: how many, in how many roots, the first of them.
 
-    Those come first that fit a request best, if there is one.
+    With a request, the best fitting come first.
     """
 
     size: int
@@ -367,7 +374,7 @@ class Family(Record):
     @property
     def told(self) -> str:
         """The names of the first members, and in what they differ."""
-        names = [f"{one.shown} ({', '.join(one.differs) or 'the same'})" for one in self.members]
+        names = [f"{near.shown} ({', '.join(near.differs) or 'the same'})" for near in self.members]
         more = self.size - len(names[:MOST_TOLD])
         return ", ".join([*names[:MOST_TOLD], f"{more:,} more"] if more else names)
 
@@ -405,7 +412,7 @@ class Hit(Record):
 
     def with_family(self, family: Family | None) -> Hit:
         """Return the same hit in another family."""
-        paths = tuple(one.path for one in family.members) if family else ()
+        paths = tuple(member.path for member in family.members) if family else ()
         return replace(self, family=family, duplicates=paths)
 
 

@@ -30,7 +30,6 @@ def objects(drinks, tmp_path):
 
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
-    """In every public method, in each of its places; never as an error of Python's inside."""
     tried = set()
     for one in objects:
         for name, method in inspect.getmembers(one, inspect.ismethod):
@@ -61,7 +60,6 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "value"), [(k, v) for k, vs in OPTIONS.items() for v in vs])
 def test_an_option_of_no_use_is_told(objects, option, value):
-    """By its name and value."""
     for one in objects[:2]:
         with pytest.raises(SkillSearchError, match=rf"{option} is "):
             one.search("steep tea", **{option: value})
@@ -75,7 +73,6 @@ def test_a_misspelt_option_is_an_error_of_the_method():
 
 
 def test_many_are_not_given_as_one_text(objects):
-    """Whose letters would be taken for names."""
     with pytest.raises(SkillSearchError, match="queries is 'tea'; give Sequence"):
         objects[0].search_many("tea")
     with pytest.raises(SkillSearchError, match="names is 'tea'; give Iterable"):
@@ -100,12 +97,10 @@ def test_help_shows_every_option_with_its_default():
 
 
 def test_nothing_public_shows_where_it_lies_in_memory(objects):
-    """In help, in signatures and where an object is printed."""
     for name in skillsearch.__all__:
         assert "at 0x" not in pydoc.render_doc(getattr(skillsearch, name)), name
     assert not [one for one in map(repr, objects) if "at 0x" in one]
 
 
 def test_the_names_of_the_package_are_listed():
-    """For people who look, and for completion."""
     assert set(skillsearch.__all__) <= set(dir(skillsearch))

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from skillsearch import config, environ
-from skillsearch.config import Settings, load_settings
+from skillsearch.config import SETTINGS, Settings, load_settings
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.scope import without_scope
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.setting_values import is_environment_name, parse_reader
+from skillsearch.types import SELECTING
 
 AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
 
@@ -124,7 +125,6 @@ def test_variables_name_roots_as_a_search_path(project, monkeypatch, tmp_path):
 
 
 def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
-    """So a script can switch one off."""
     project("index_dir = 'i'\nn = 2\n")
     monkeypatch.setenv("SKILLSEARCH_N", "")
     assert load_settings().n == 2
@@ -170,7 +170,6 @@ def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
 
 
 def test_a_variable_that_cannot_be_used_is_named_as_it_is_set(project, monkeypatch):
-    """So that it can be found."""
     project("")
     monkeypatch.setenv("SKILLSEARCH_N", "many")
     with pytest.raises(ConfigError, match=r"^SKILLSEARCH_N='many' "):
@@ -210,17 +209,23 @@ def test_all_variables_of_ours_are_known(project, monkeypatch, caplog):
     ("text", "value"), [("1", True), ("True", True), ("no", False), ("FALSE", False)]
 )
 def test_a_switch_is_read_from_words(project, monkeypatch, text, value):
-    """As people write them into variables."""
     project("")
     monkeypatch.setenv("SKILLSEARCH_REFRESH", text)
     assert load_settings().refresh is value
 
 
-def test_an_unknown_setting_is_named_with_the_known_ones(project):
-    """A slip of the pen must not be silently without effect."""
-    project("treshold = 0.3\n")
-    with pytest.raises(ConfigError, match=r"unknown setting 'treshold'; known are: .*threshold"):
+@pytest.mark.parametrize(
+    ("key", "hint"), [("treshold", r"did you mean threshold\?"), ("xyz", "known are: .*threshold")]
+)
+def test_an_unknown_setting_is_named_with_the_nearest_or_all(project, key, hint):
+    project(f"{key} = 0.3\n")
+    with pytest.raises(ConfigError, match=f"unknown setting '{key}'; {hint}"):
         load_settings()
+
+
+def test_a_misspelt_flag_in_python_is_told():
+    with pytest.raises(ConfigError, match="flag: unknown setting 'modle'; did you mean model"):
+        load_settings(modle="hashing")
 
 
 @pytest.mark.parametrize("data", [b"n = ", b"\xff\xfe", b"n = 1\nn = 2\n"])
@@ -324,7 +329,6 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
 
 
 def test_a_project_file_may_choose_the_languages(project, monkeypatch):
-    """Of its own index, in time and space alone; a variable comes before."""
     project("index_dir = 'i'\nlanguages = 'all'\n")
     assert load_settings().languages == "all"
     monkeypatch.setenv("SKILLSEARCH_LANGUAGES", "english")
@@ -334,7 +338,6 @@ def test_a_project_file_may_choose_the_languages(project, monkeypatch):
 
 @pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
-    """For its own index; it is a name, and no place."""
     project(f"index_dir = 'i'\nmodel = '{name}'\n")
     assert load_settings().model == name
 
@@ -362,7 +365,6 @@ def test_environments_are_chosen_like_anything_else(project, monkeypatch):
 
 @pytest.mark.parametrize("name", ["test-env", "Büro 2", "测试", "a.b", "x" * 255])
 def test_the_name_of_a_folder_names_an_environment(name):
-    """In any script."""
     assert is_environment_name(name)
 
 
@@ -374,7 +376,6 @@ def test_the_name_of_a_folder_names_an_environment(name):
     ],
 )
 def test_what_is_no_single_plain_folder_names_no_environment(name):
-    """Nothing that climbs, hides, or no file system can hold."""
     assert not is_environment_name(name)
 
 
@@ -393,7 +394,6 @@ def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home
 
 @pytest.mark.parametrize(("value", "wanted"), [(None, False), ("", False), ("1", True)])
 def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
-    """As no-color.org defines it."""
     if value is not None:
         monkeypatch.setenv("NO_COLOR", value)
     assert environ.no_color() is wanted
@@ -408,7 +408,6 @@ def test_this_repository_indexes_its_examples():
 
 
 def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
-    """Only a value that is not set yet is set."""
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS")
     environ.use_one_blas_thread()
@@ -430,7 +429,6 @@ def test_telemetry_is_forbidden_unless_the_user_allows_it(monkeypatch, before, a
 
 @pytest.mark.parametrize("before", [None, "/theirs"])
 def test_variables_are_set_for_a_block_alone(monkeypatch, before):
-    """Then they are again what they were."""
     monkeypatch.setenv("MPLCONFIGDIR", before or "")
     if before is None:
         monkeypatch.delenv("MPLCONFIGDIR")
@@ -441,7 +439,6 @@ def test_variables_are_set_for_a_block_alone(monkeypatch, before):
 
 @pytest.mark.parametrize("value", ["python3, git\tjq", ["python3", "git", "jq"]])
 def test_lists_of_commands_are_words_or_lists(tmp_path, value):
-    """In a variable the former, in a file either."""
     settings = config.load_settings(tmp_path, allowed_commands=value)
     assert settings.allowed_commands == ("python3", "git", "jq")
     given = {"SKILLSEARCH_DENIED_COMMANDS": "curl,wget"}
@@ -476,7 +473,6 @@ def test_a_reader_is_a_word_or_a_model(project, monkeypatch, value):
 
 @pytest.mark.parametrize("value", ["of", "", "st:", "no/such/folder", "\0", 1])
 def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
-    """In settings, and as an argument of a search."""
     known = "must be 'auto', 'off', 'always', 'st:NAME' or the folder of an ONNX model"
     with pytest.raises(ValueError, match=known):
         parse_reader(value, tmp_path)
@@ -533,10 +529,12 @@ def written(value):
 
 def test_every_setting_that_may_hide_a_skill_is_known():
     """All others of a project file are refused, are paths inside it, or hide nothing."""
-    assert set(config.OF_OWN_INDEX) == set(NARROWING)
+    by_right = {"everywhere": set(SELECTING), "own index": set(), "nowhere": set()}
+    for key, setting in SETTINGS.items():
+        by_right[setting.project].add(key)
     harmless = {"roots", "index_dir", "device", "environments", "environment", "daemon", "profile"}
-    named = set(NARROWING) | harmless | config.NOT_FOR_PROJECTS | {"selection", "sources"}
-    assert named == set(Settings.__dataclass_fields__)
+    assert by_right["everywhere"] == harmless | {*SELECTING}
+    assert by_right["own index"] == set(NARROWING)
 
 
 @pytest.mark.parametrize("key", NARROWING)
@@ -544,7 +542,6 @@ def test_every_setting_that_may_hide_a_skill_is_known():
 def test_what_a_checkout_says_of_answers_counts_for_its_own_index_alone(
     project, user_file, monkeypatch, caplog, key, file
 ):
-    """Elsewhere the default or the user's value holds, and the file is named."""
     monkeypatch.delenv("SKILLSEARCH_READER")
     config._warn_of_ignored.cache_clear()
     value, usual = NARROWING[key]
@@ -573,7 +570,6 @@ def test_what_a_checkout_says_of_answers_counts_for_its_own_index_alone(
 def test_a_profile_of_a_checkout_or_chosen_by_it_is_bounded_too(
     project, user_file, monkeypatch, text
 ):
-    """Whoever chose the name: the checkout wrote the table, or chose that of the user."""
     user_file("[profiles.mine]\nthreshold = 1.0\nn = 1\nexclude = ['*']\n[profiles.p]\n")
     folder = project(text)
     settings = load_settings(profile=None if text.startswith("profile") else "p")
@@ -585,7 +581,6 @@ def test_a_profile_of_a_checkout_or_chosen_by_it_is_bounded_too(
 
 
 def test_a_checkout_chooses_no_collection(project):
-    """Nor the server: another collection would hide what the user's holds."""
     project("collection = 'theirs'\n")
     with pytest.raises(ConfigError, match="collection is not for a project file to choose"):
         load_settings()

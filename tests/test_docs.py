@@ -170,9 +170,15 @@ def example_figures(found, name):
     return [100 * figure for figure in (*shares, *auroc, *behind)]
 
 
-def test_every_setting_stands_in_the_list_of_settings():
-    """With no other word beside them."""
-    page = Path(config.__file__).with_name("cli") / "README.md"
-    settings = page.read_text(encoding="utf-8").partition("## Settings")[2]
-    (line,) = [part for part in settings.split("\n\n") if part.startswith("`roots`")]
-    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(config._PARSERS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_an_option_is_what_its_setting_says(command):
+    """But for options that turn a setting off, and for models to begin with."""
+    shown = {
+        option.name: option.help
+        for option in COMMANDS[command].params
+        if option.name in config.SETTINGS
+        and (command, option.name) != ("tune", "model")
+        and not any(name.startswith("--no-") for name in option.opts)
+        and type(option).__name__ in {"Setting", "SettingOption"}
+    }
+    assert shown == {name: config.text_of(name) for name in shown}

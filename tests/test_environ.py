@@ -84,7 +84,6 @@ def typed(command):
     ids=["index", "broken", "odd", "gone", "branch", "commit", "wheel"],
 )
 def test_an_extra_is_installed_from_where_the_copy_came_from(installed, record, expected):
-    """By the interpreter that runs it, whatever is on the path."""
     copy = installed(record)
     assert typed(copy.install_extra("mcp")) == [*PIP, expected]
 
@@ -131,7 +130,6 @@ def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
 
 
 def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
-    """As `uv venv` makes them."""
     copy = installed()
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -140,6 +138,5 @@ def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
 
 
 def test_what_lacks_a_library_says_this_command():
-    """In one place for all."""
     error = MissingDependencyError("mcp", "mcp", "The MCP server")
     assert str(error) == f"The MCP server needs mcp: {environ.install_extra('mcp')}"

@@ -10,7 +10,7 @@ import pytest
 from skillsearch import SkillIndex, SkillLibrary, search_skills
 from skillsearch.agents.toolsets import chunks, context, skills_manager, workspace
 from skillsearch.agents.toolsets.environments import ServerEnvironment
-from skillsearch.config import _PARSERS, load_settings, user_file
+from skillsearch.config import SETTINGS, load_settings, user_file
 from skillsearch.daemon.answers import Answers
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -79,7 +79,7 @@ CELLS = [
 
 def test_every_setting_is_in_a_table_and_every_gap_has_a_reason():
     """A new setting needs a row, or the file where its faces are tested."""
-    assert sorted([*TABLE, *ELSEWHERE]) == sorted(_PARSERS)
+    assert sorted([*TABLE, *ELSEWHERE]) == sorted(SETTINGS)
     assert {setting for setting, row in TABLE.items() if "-" in row.split()} == {*WHY}
     for setting, file in ELSEWHERE.items():
         assert setting in Path(__file__).parent.joinpath(file).read_text("utf-8").casefold()

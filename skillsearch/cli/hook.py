@@ -23,6 +23,7 @@ from skillsearch.cli.hook_session import Session
 from skillsearch.daemon import client
 from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError, machine_problem
+from skillsearch.hosts.scan import EVENTS
 from skillsearch.text.followups import needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     from skillsearch.types import JsonValue
 
-EVENTS = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
-"""The event of each host whose hook answers in JSON."""
 CLIENTS = (*EVENTS, "text")
 """Hosts, and ``text`` for any other that adds the output of a hook to the prompt."""
 SECONDS = 2.0

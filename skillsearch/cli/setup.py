@@ -232,7 +232,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 def mcp_config_command(asked: Asked) -> None:
     """Configure a host for the MCP server, or print how.
 
-    CLIENT is claude-code, codex, gemini, vscode, opencode, goose, cursor, windsurf or zed. Without
+    CLIENT is {}. Without
     --write or --remove nothing is written: stderr says which file the text belongs in. Without
     ROOT it names the index in use here and now, so that the host asks that one from any folder.
 
@@ -274,6 +274,10 @@ def mcp_config_command(asked: Asked) -> None:
     if adding := is_addable and add_command(client, server):
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(adding)}", err=True)
+
+
+*_before, _last = HOSTS
+mcp_config_command.help = str(mcp_config_command.help).format(f"{', '.join(_before)} or {_last}")
 
 
 def _named(root: Path | str, asked: Asked) -> str:

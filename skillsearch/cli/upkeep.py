@@ -387,7 +387,7 @@ def _switch(name: str, settings: Settings) -> None:
         source = f"{PREFIX}ENVIRONMENT" if source == "environment" else source
         raise ConfigError(f"{source} names the environment {settings.environment!r}; change that.")
     file = settings.environments.parent / CONFIG_FILE
-    change = Change.plan(file, [Entry("claude-code", (ACTIVE,), name)])
+    change = Change.plan(file, [Entry("json", (ACTIVE,), name)])
     if change.is_needed:
         change.write()
 

@@ -244,7 +244,7 @@ class JudgedIndex:
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
         is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
         given = folders.examples if is_given else {}
-        book = ExampleBook(None, packaged=is_packaged, own=False, given=given)
+        book = ExampleBook(None, packaged=is_packaged, own=False, extra=given)
         built, _ = SkillIndex.build(request, place, progress=progress, examples=book)
         opened = built.opened
         channels = {one.model: embedders[one.model] for one in opened.settings.channels}

@@ -197,7 +197,7 @@ def _from_files(
             inner = (folder / parent for parent in PurePosixPath(file).parents if parent.name)
             if folders.isdisjoint(inner):
                 files.append((file, data))
-        queries, odd = read_eval_files(files, skill.name, known=by_name.keys())
+        queries, odd = read_eval_files(files, skill.name, skills=by_name.keys())
         # Its own name means the skill itself, not others of that name.
         meant = by_name | {skill.name.casefold(): [skill.doc_id]}
         for text, kind, is_wanted, names in queries:

@@ -18,14 +18,14 @@ from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.types import JsonValue
 
 _UNFINISHED = ".skillsearch-new"
-"""How the names of temporary files end; no file of anybody else ends so."""
+"""The ending of our temporary files, which no other program uses."""
 
 
 @contextmanager
 def written_beside(path: Path, data: bytes, *, sync: bool = True) -> Iterator[Path]:
     """Write a temporary file beside a path; it is removed on exit unless it was moved.
 
-    Those that killed writers of this path have left are removed first.
+    Temporary files that killed writers of this path left are removed first.
     """
     sweep(path.parent, path.name)
     is_ours: bool | None = False
@@ -57,9 +57,9 @@ def sweep(folder: Path, name: str = "") -> None:
     start = f".{name}-" if name else "."
     with suppress(OSError), os.scandir(folder) as entries:
         for path in [
-            one.path
-            for one in entries
-            if one.name.startswith(start) and one.name.endswith(_UNFINISHED)
+            entry.path
+            for entry in entries
+            if entry.name.startswith(start) and entry.name.endswith(_UNFINISHED)
         ]:
             with suppress(OSError), using(os.open(path, READ_FLAGS)) as handle:
                 if try_lock(handle):
@@ -87,10 +87,10 @@ def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Tell apart why a file of ours cannot be read.
+    """Translate the errors of reading a file of ours.
 
-    A `CacheError` if it is missing or damaged, so that it is made anew; an `UnreadableError` if the
-    machine does not let us read it, which says nothing of what it holds.
+    A `CacheError` says that it is missing or damaged and must be rebuilt; an `UnreadableError` that
+    the machine does not let us read it, so its content may be sound.
     """
     try:
         yield

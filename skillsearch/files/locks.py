@@ -12,8 +12,8 @@ from pathlib import Path
 def locked(path: Path, seconds: float) -> Iterator[None]:
     """Keep other processes out while the context lasts.
 
-    The time of the file is that of its last use. A TimeoutError if another process holds the lock
-    for longer than `seconds`, and other OSErrors if the file cannot be made.
+    The modification time of the file is the time of its last use. A TimeoutError if another
+    process holds the lock for longer than `seconds`, other OSErrors if the file cannot be made.
     """
     from filelock import FileLock
 

@@ -43,9 +43,9 @@ def media_type(name: str, head: bytes) -> str:
     that is a kind of text, or else the type it looks like; a name never makes text of other bytes.
     """
     ending = PurePosixPath(name).suffix.lower()
-    for offset, signature, found in _SIGNATURES:
+    for offset, signature, kind in _SIGNATURES:
         if head.startswith(signature, offset):
-            return _ZIPPED.get(ending, found) if found == _ZIP else found
+            return _ZIPPED.get(ending, kind) if kind == _ZIP else kind
     try:  # the last character may be cut
         text = None if b"\0" in head else codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

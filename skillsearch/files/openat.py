@@ -5,7 +5,9 @@ Each part is opened below the one before, so that nobody can swap a checked fold
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,6 +61,26 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
     """
     with using(open_folder(folder, parts[:-1])) as inner:
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
+
+
+def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read a file as `read_opened` does; a link may lead to it."""
+    with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
+        return read_opened(fd, limit)
+
+
+def read_opened(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read an open regular file whole; ``EINVAL`` for another kind, ``EFBIG`` above the limit."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if status.st_size <= limit:
+        data = bytearray()
+        while len(data) <= limit and (part := os.read(fd, 1 << 20)):
+            data += part
+        if len(data) <= limit:
+            return bytes(data), status
+    raise OSError(errno.EFBIG, f"it has more than {limit} bytes")
 
 
 UNKNOWN_STAT = FileStat(-1, -1, -1, -1)

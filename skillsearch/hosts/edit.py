@@ -13,7 +13,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 
 from skillsearch.errors import ConfigError, ParseError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
@@ -46,14 +45,6 @@ def edit(data: bytes, entry: Entry) -> bytes:
         raise EditError(f"is not valid {entry.form.upper()} ({exc})") from exc
 
 
-def read_table(data: bytes, *keys: str) -> dict[str, JsonValue]:
-    """Return the table in a host's JSON file that some keys lead to; empty if there is none."""
-    table = None
-    with suppress(TypeError, ValueError, RecursionError):
-        table = _at(_parse("json", data.decode().removeprefix(_BOM)), keys)
-    return table if isinstance(table, dict) else {}
-
-
 def _edited(text: str, entry: Entry) -> str:
     present = list(_present(_parse(entry.form, text), entry))
     if entry.value is not None and [value for _, value in present] == [entry.value]:
@@ -70,11 +61,11 @@ def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]
         yield entry.path, table[entry.path[-1]]
     for number, group in enumerate(table if isinstance(table, list) else ()):
         hooks = group.get("hooks") if isinstance(group, dict) else None
-        for place, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+        for position, hook in enumerate(hooks if isinstance(hooks, list) else ()):
             if is_our_hook(entry.client, hook):
                 path = (*entry.path[:-1], number)
                 is_alone = group == {"hooks": [hook]}
-                yield path if is_alone else (*path, "hooks", place), {"hooks": [hook]}
+                yield path if is_alone else (*path, "hooks", position), {"hooks": [hook]}
 
 
 def _with(text: str, entry: Entry) -> str:
@@ -110,8 +101,8 @@ def _without(text: str, entry: Entry, path: Steps) -> str:
     for less, gone in zip(allowed, paths, strict=True):
         del _at(less, gone[:-1])[gone[-1]]
     remove = _remove_json if entry.form == "json" else _remove_lines
-    found = (new for one in reversed(paths) for new in remove(text, data, one, one in paths[1:]))
-    return _first(entry.form, found, allowed)
+    texts = (new for at in reversed(paths) for new in remove(text, data, at, at in paths[1:]))
+    return _first(entry.form, texts, allowed)
 
 
 def _at(data: JsonValue, path: Steps) -> JsonValue:
@@ -161,10 +152,10 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
         yield text + "\n" * (text[-1:] not in ("", "\n")) + _as_in(text, entry.text)
     value = nested(path[depth + 1 :], entry.value)
     key = f"{json.dumps(path[depth])}: " if isinstance(path[depth], str) else ""
-    unit = found[1] if (found := re.search(r"\n([ \t]+)\S", text)) else "  "
+    unit = indent[1] if (indent := re.search(r"\n([ \t]+)\S", text)) else "  "
     opening = rf"{json.dumps(path[depth - 1])}\s*:\s*[\[{{]" if depth else r"\{"
-    for place in re.finditer(opening, bare):
-        at, comma = place.end(), "" if re.match(r"\s*[\]}]", bare[place.end() :]) else ","
+    for match in re.finditer(opening, bare):
+        at, comma = match.end(), "" if re.match(r"\s*[\]}]", bare[match.end() :]) else ","
         outer = _blanks(text, text.rfind("\n", 0, at) + 1)
         rest = _REST_OF_LINE.match(text, at)
         new = f"{_blanks(text, at)}{key}{json.dumps(value)}{comma}"
@@ -179,26 +170,26 @@ def _remove_json(text: str, data: JsonValue, path: Steps, is_outer: bool) -> Ite
     bare = without_comments(text)
     plain = without_last_commas(bare)
     key = rf"{json.dumps(path[-1])}\s*:\s*" if isinstance(path[-1], str) else r"(?=\{)"
-    for found in re.finditer(key, bare):
+    for match in re.finditer(key, bare):
         try:
-            value, end = _JSON.raw_decode(plain, found.end())
+            value, end = _JSON.raw_decode(plain, match.end())
         except ValueError:
             continue
-        start = found.start()
+        start = match.start()
         if value != _at(data, path) or (is_outer and text[start:end] != bare[start:end]):
             continue
-        begin, kept = len(text[:start].rstrip(" \t")), text
+        begin, rest = len(text[:start].rstrip(" \t")), text
         begin -= 2 if text[:begin].endswith("\r\n") else text[:begin].endswith("\n")
         if comma := re.match(r"\s*,", text[end:]):
             end += comma.end()
         elif bare[:start].rstrip().endswith(","):
             last = bare.rindex(",", 0, start)
-            kept = text[:last] + text[last + 1 :]
+            rest = text[:last] + text[last + 1 :]
             begin, start, end = begin - 1, start - 1, end - 1
         elif text[:begin].rstrip()[-1] in "[{" and text[end:].lstrip()[0] in "]}":
             end += len(_blanks(text, end, None))
-        yield kept[:begin] + kept[end:]
-        yield kept[:start] + kept[end:]
+        yield rest[:begin] + rest[end:]
+        yield rest[:start] + rest[end:]
 
 
 def _add_toml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
@@ -212,7 +203,7 @@ def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
         if re.match(rf"{entry.path[0]}[ \t]*:[ \t]*(?:\{{[ \t]*\}}[ \t]*)?(?:#|\r?$)", line):
             opened = re.sub(r":[ \t]*\{[ \t]*\}", ":", line)
             opened += _as_in(text, "\n") * (not line.endswith("\n"))
-            inner = next((one for one in lines[at + 1 :] if one.split("#")[0].strip()), "")
+            inner = next((line for line in lines[at + 1 :] if line.split("#")[0].strip()), "")
             new = yaml_lines(entry, _blanks(inner) or "  ")
             yield "".join([*lines[:at], opened, _as_in(text, new), *lines[at + 1 :]])
     yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)

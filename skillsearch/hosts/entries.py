@@ -31,20 +31,19 @@ _UNSAFE = re.compile("[^ -~]")
 
 
 class Entry(NamedTuple):
-    """What is to stand in a host's file, or to leave it if its value is None."""
+    """What is to stand in a file of settings, or to leave it if its value is None.
 
-    client: str
+    The file is json, toml or yaml, and of a host if there is a `client`.
+    """
+
+    form: str
     path: Steps
     value: JsonValue
-
-    @property
-    def form(self) -> str:
-        """The form of the file: json, toml or yaml."""
-        return str(HOSTS[self.client]["form"])
+    client: str = ""
 
     @property
     def is_hook(self) -> bool:
-        """Whether it is one of several in a list."""
+        """Whether the entry is an item of a list."""
         return isinstance(self.path[-1], int)
 
     @property
@@ -68,20 +67,24 @@ def server_entry(client: str, server: Sequence[str] | str | None) -> Entry:
     """
     kind = "reaches" if isinstance(server, str) else "starts"
     value = None if server is None else _filled(HOSTS[client][kind], _given(client, server))
-    return Entry(client, (HOSTS[client]["servers"], NAME), value)
+    return _entry(client, (HOSTS[client]["servers"], NAME), value)
 
 
 def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
     """Return what makes a host of `HOOK_CLIENTS` run a command at every prompt, or ConfigError."""
     hook = HOSTS[client]["hook"]
     runs = {"hooks": [_filled(hook["runs"], _given(client, command))]} if command else None
-    return Entry(client, ("hooks", hook["event"], 0), runs)
+    return _entry(client, ("hooks", hook["event"], 0), runs)
 
 
 def switch_entry(client: str, skill: str, *, is_off: bool) -> Entry:
     """Return what makes a host with a ``switch`` list a skill no more, or again as by itself."""
     switch = HOSTS[client]["switch"]
-    return Entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+    return _entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+
+
+def _entry(client: str, path: Steps, value: JsonValue) -> Entry:
+    return Entry(HOSTS[client]["form"], path, value, client)
 
 
 def add_command(client: str, server: Sequence[str] | str) -> str:
@@ -123,22 +126,22 @@ def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
             raise ConfigError(
                 f"{printable(word)!r} is not UTF-8, so no configuration can hold it; rename it."
             )
-        if found := expands and re.search(expands, word):
+        if match := expands and re.search(expands, word):
             raise ConfigError(
-                f"{client} would expand what follows {found[0]!r} in {printable(word)!r}; "
+                f"{client} would expand what follows {match[0]!r} in {printable(word)!r}; "
                 "rename the folder, or use a link to it."
             )
     whole = {"{command}": words, "{line}": [shlex.join(words)]}
     return {**whole, "{program}": words[:1], "{url}": words[:1], "{args}": words[1:]}
 
 
-def _filled(form: JsonValue, given: Mapping[str, list[str]]) -> JsonValue:
+def _filled(form: JsonValue, words: Mapping[str, list[str]]) -> JsonValue:
     """Return a form of the table of hosts with words in place of those in braces."""
     if isinstance(form, dict):
-        return {key: _filled(value, given) for key, value in form.items()}
+        return {key: _filled(value, words) for key, value in form.items()}
     if isinstance(form, list):
-        return [word for part in form for word in given.get(part, [part])]
-    return given[form][0] if form in given else form
+        return [word for part in form for word in words.get(part, [part])]
+    return words[form][0] if form in words else form
 
 
 def _lines(entries: Mapping[str, JsonValue], form: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shutil
 import stat
@@ -15,11 +16,11 @@ from pathlib import Path
 from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
-from skillsearch.files.openat import using
+from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
-from skillsearch.hosts.edit import EditError, edit, read_table
+from skillsearch.hosts.edit import EditError, edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
-from skillsearch.hosts.plugins import plugins_of
+from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.text.safe_text import visible
 from skillsearch.types import JsonValue
 
@@ -35,17 +36,18 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
     if project and "shared" not in places:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")
     variable, folder, name, *mac = places["user"]
-    given = host_folders().get(variable) or folder
-    user = Path(mac[0] if mac and sys.platform == "darwin" else given).expanduser() / name
+    base = host_folders().get(variable) or folder
+    user = Path(mac[0] if mac and sys.platform == "darwin" else base).expanduser() / name
     path = Path(places["shared"] if project else user).absolute()
-    twin = path.with_suffix(".jsonc")
-    return twin if client == "opencode" and twin.exists() else path
+    twin = path.with_suffix(places.get("twin", path.suffix))
+    return twin if twin.exists() else path
 
 
 def our_command() -> list[str]:
-    """Return what starts skillsearch from any folder, with any PATH."""
-    found = shutil.which("skillsearch")
-    return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+    """Return the command that starts skillsearch from any folder, with any PATH."""
+    if program := shutil.which("skillsearch"):
+        return [str(Path(program).absolute())]
+    return [sys.executable, "-P", "-m", "skillsearch"]
 
 
 def our_plugin(client: str) -> str:
@@ -53,20 +55,20 @@ def our_plugin(client: str) -> str:
 
     A plugin that its user has turned off does not count.
     """
-    found = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
-    return next((name for name in found if name.partition("@")[0] == NAME), "")
+    enabled = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
+    return next((name for name in enabled if name.partition("@")[0] == NAME), "")
 
 
 def distrust(client: str, folder: Path) -> str:
-    """Return what to know of a host that would not use us in a folder, which it does not trust."""
+    """Return a note if a host does not trust a folder and so starts nothing of ours there."""
     if "trusted" not in HOSTS[client]:
         return ""
     settings = host_file(client)
-    levels = _table(settings.with_name(HOSTS[client]["trusted"]))
+    levels = read_json(settings.with_name(HOSTS[client]["trusted"]))
     parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
     trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
-    is_off = _table(settings, "security", "folderTrust").get("enabled") is False
-    if is_off or any(folder.is_relative_to(place) for place in trusted):
+    is_off = read_json(settings, "security", "folderTrust").get("enabled") is False
+    if is_off or any(folder.is_relative_to(path) for path in trusted):
         return ""
     return (
         f"{client} starts no server and no hook in a folder that it does not trust (its list says "
@@ -75,21 +77,15 @@ def distrust(client: str, folder: Path) -> str:
 
 
 def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
-    """Return what a host's own switch says of skills, by their names; in its file, or another."""
+    """Return the values of a host's own switch by skill name, from its file or another."""
     file = file or host_file(client, hook="hook" in HOSTS[client])
-    return _table(file, *HOSTS[client]["switch"]["tables"])
+    return read_json(file, *HOSTS[client]["switch"]["tables"])
 
 
 def switched_off(client: str, file: Path | None = None) -> set[str]:
     """Return the names of the skills that a host's own switch tells it not to list."""
     off = HOSTS[client]["switch"]["value"]
     return {name for name, value in switches(client, file).items() if value == off}
-
-
-def _table(path: Path, *keys: str) -> dict[str, JsonValue]:
-    with suppress(OSError, ConfigError):
-        return read_table(_read(path)[0] or b"", *keys)
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +156,18 @@ class Change:
 def _read(path: Path) -> tuple[bytes | None, int]:
     """Return the bytes and the mode of a file; None and 0 if it is missing."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        data, status = read_regular(path, _MAX_BYTES)
     except FileNotFoundError:
         return None, 0
-    with using(descriptor):
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} is not a settings file; it was left as it is.")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(), stat.S_IMODE(status.st_mode)
+    except OSError as exc:
+        if exc.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
+        raise ConfigError(f"{path} is not a settings file; it was left as it is.") from exc
+    return data, stat.S_IMODE(status.st_mode)
 
 
 def _back_up(path: Path, data: bytes, mode: int) -> Path:
-    """Keep what a file holds beside it, in place of the copy that was kept before."""
+    """Copy a file's data beside it, replacing the previous copy."""
     backup = path.with_name(f"{path.name}{_BACKUP}")
     if _read(backup)[0] != data:
         write_atomically(backup, data)

@@ -1,8 +1,9 @@
-"""Which hosts list which of the user's skills now, and what would go along if one were moved."""
+"""Which hosts list which skills of the user, and what moving a skill would take along."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from skillsearch.errors import SkillError
@@ -22,27 +23,27 @@ class Listings:
 
     def __init__(self) -> None:
         """Look at the folders, and at the hosts' own switches."""
-        self._places = {Path(os.path.realpath(place.path)): place for place in user_places()}
+        places = user_places()
+        self._places = {Path(os.path.realpath(looked.path)): looked for looked in places}
         library = library_folder()
         self._places.setdefault(library.resolve(), Place(library, (), None))
         self._links: dict[Path, dict[Path, Place]] = {}
         self._off = {(host, name) for host in with_key("switch") for name in switched_off(host)}
-        mine = {path: place for path, place in self._places.items() if not place.plugin}
-        for folder, place in mine.items():
-            for path in folder.iterdir() if place.hosts and os.access(folder, os.R_OK) else ():
-                if path.is_symlink():
-                    self._links.setdefault(Path(os.path.realpath(path)), {})[path] = place
+        for folder, looked in self._places.items():
+            if looked.hosts and not looked.plugin and os.access(folder, os.R_OK):
+                for link in filter(Path.is_symlink, folder.iterdir()):
+                    self._links.setdefault(Path(os.path.realpath(link)), {})[link] = looked
 
     def hosts_of(self, folder: Path, name: str) -> tuple[str, ...]:
-        """Return the hosts that list a skill of the user's now, but for those of plugins."""
+        """Return the hosts that list a skill of the user now, plugins aside."""
         return tuple(host for host in self.readers(folder) if (host, name) not in self._off)
 
     def readers(self, folder: Path) -> tuple[str, ...]:
-        """Return the hosts that look into a folder, whether or not they are told not to list it."""
-        around = [self._places[one] for one in (folder, *folder.parents) if one in self._places]
+        """Return the hosts that look into a folder, even if a switch hides it."""
+        around = self._around((folder, *folder.parents))
         own = [] if around and around[0].plugin else around
-        found = (*own, *self._links.get(folder, {}).values())
-        return tuple(dict.fromkeys(host for place in found for host in place.hosts))
+        places = (*own, *self._links.get(folder, {}).values())
+        return tuple(dict.fromkeys(host for looked in places for host in looked.hosts))
 
     def movable(self, folder: Path, name: str) -> tuple[Path, ...]:
         """Return what is to be moved so that no host lists a skill: its folder, or links to it.
@@ -52,7 +53,7 @@ class Listings:
         """
         if library_folder().resolve() in folder.parents:
             raise SkillError(f"{name} is in your library already.")
-        nearest = next((self._places[one] for one in folder.parents if one in self._places), None)
+        nearest = next(iter(self._around(folder.parents)), None)
         if nearest and nearest.hosts and not nearest.plugin:
             self._refuse_folder_of_hosts(folder, name)
             return (folder,)
@@ -64,10 +65,13 @@ class Listings:
             "yours, so it is not moved. Those of plugins and projects are the hosts' to turn off."
         )
 
+    def _around(self, folders: Iterable[Path]) -> list[Place]:
+        return [self._places[folder] for folder in folders if folder in self._places]
+
     def _refuse_folder_of_hosts(self, folder: Path, name: str) -> None:
-        for path, place in self._places.items():
+        for path, looked in self._places.items():
             if folder in (path, *path.parents):
-                titles = [hosts()[host]["title"] for host in place.hosts]
+                titles = [hosts()[host]["title"] for host in looked.hosts]
                 looks = (
                     f"where {listed(titles, _SHOWN)} look for skills" if titles else "your library"
                 )

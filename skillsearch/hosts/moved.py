@@ -97,8 +97,8 @@ class Journal:
 def open_journal() -> Iterator[Journal]:
     """Open the journal, which no other process can meanwhile, and finish what was left half done.
 
-    A StorageError if it cannot be read or written. What cannot be finished is told, and is tried
-    again by whoever opens it next.
+    A StorageError if it cannot be read or written. What cannot be finished is logged and retried
+    the next time.
     """
     base = config.data_dir()
     try:

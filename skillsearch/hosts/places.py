@@ -1,10 +1,10 @@
-"""The folders in which hosts look for skills now: the user's, and those of a project."""
+"""The folders of the user and of a project in which hosts look for skills now."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ class Place:
 
     Attributes:
         path: As hosts name it, absolute.
-        project: The folder from which its skills are seen; None for those of the user.
+        project: The folder from which its skills are seen; None if they are the user's.
         plugin: The id of the plugin that it is a part of, else empty; `version` is the plugin's.
         is_enabled: Whether the host uses it: False for a plugin that is turned off, by the user or
             in the project, for a version that is not the installed one, and for what is outside.
@@ -35,6 +35,10 @@ class Place:
     version: str = ""
     is_outside: bool = False
 
+    def with_hosts(self, names: Iterable[str]) -> Place:
+        """Return the same folder with more hosts that look into it."""
+        return replace(self, hosts=tuple(dict.fromkeys((*self.hosts, *names))))
+
 
 def user_places() -> tuple[Place, ...]:
     """Return the user's folders in the order of the table, then those of plugins, and the library.
@@ -48,31 +52,30 @@ def user_places() -> tuple[Place, ...]:
 
 def has_places(folder: Path) -> bool:
     """Return whether hosts look for skills anywhere, of the user or in the project of a folder."""
-    return any(place.is_enabled for place in (*user_places(), *project_places(folder)))
+    return any(looked.is_enabled for looked in (*user_places(), *project_places(folder)))
 
 
 def _user_folders() -> tuple[Place, ...]:
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for template, names in _readers("skills").items():
         path = folder_of(template)
         if path[:1] == "/" and os.path.isdir(path):  # noqa: PTH112  # five times as fast
             real = os.path.realpath(path)
-            known = found.get(real, Place(Path(path), (), None))
-            found[real] = replace(known, hosts=tuple(dict.fromkeys((*known.hosts, *names))))
-    return tuple(found.values())
+            places[real] = places.get(real, Place(Path(path), (), None)).with_hosts(names)
+    return tuple(places.values())
 
 
 def project_of(folder: Path) -> Path | None:
     """Return the folder of the project around a folder, by its real path, or None.
 
     It is the nearest one with a ``.git``, else the nearest in which a host looks for skills. The
-    home folder is no project, nothing above it is that of a folder inside, and neither is what
-    other users can write, such as ``/tmp``.
+    home folder, the folders above it, and folders that other users can write, such as ``/tmp``,
+    are never projects.
     """
     around = list(_around(folder))
-    projects = (one for one in around if os.path.lexists(f"{one}/.git"))
+    projects = (path for path in around if os.path.lexists(f"{path}/.git"))
     names = _readers("project")
-    others = (one for one in around if any(os.path.isdir(f"{one}/{name}") for name in names))  # noqa: PTH112
+    others = (path for path in around if any(os.path.isdir(f"{path}/{name}") for name in names))  # noqa: PTH112
     return next(projects, None) or next(others, None)
 
 
@@ -99,8 +102,8 @@ def project_places(folder: Path) -> tuple[Place, ...]:
     project = project_of(folder)
     if project is None:
         return ()
-    mine = {os.path.realpath(place.path) for place in _user_folders()}
-    found: dict[str, Place] = {}
+    mine = {os.path.realpath(looked.path) for looked in _user_folders()}
+    places: dict[str, Place] = {}
     for around in up_to_project(folder):
         for name, readers in _readers("project").items():
             path = f"{around}/{name}"
@@ -110,9 +113,8 @@ def project_places(folder: Path) -> tuple[Place, ...]:
             if real not in mine:
                 is_outside = not real.startswith(f"{project}/")
                 new = Place(Path(path), (), around, "", not is_outside, is_outside=is_outside)
-                known = found.get(real, new)
-                found[real] = replace(known, hosts=tuple(dict.fromkeys((*known.hosts, *readers))))
-    return (*found.values(), *_of_plugins(project))
+                places[real] = places.get(real, new).with_hosts(readers)
+    return (*places.values(), *_of_plugins(project))
 
 
 def _of_plugins(project: Path | None) -> Iterator[Place]:
@@ -126,11 +128,11 @@ def _of_plugins(project: Path | None) -> Iterator[Place]:
 @cache
 def _readers(key: str) -> dict[str, tuple[str, ...]]:
     """Return the folders of the table under a key, and the hosts that look into each."""
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for name, row in with_key(key).items():
         for folder in row[key]:
-            found.setdefault(folder, []).append(name)
-    return {folder: tuple(names) for folder, names in found.items()}
+            readers.setdefault(folder, []).append(name)
+    return {folder: tuple(names) for folder, names in readers.items()}
 
 
 def _around(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -17,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.config import home_dir
-from skillsearch.files.openat import using
+from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.types import JsonValue
 
-_MAX_BYTES = 4 << 20
+_MAX_BYTES = 16 << 20
 _MAX_PLUGINS = 1_000
 _NUMBERS = re.compile(r"\d+")
 # Scopes of Claude Code for which a plugin is installed in one project.
@@ -41,13 +40,13 @@ class Plugin(NamedTuple):
 
 def plugins_of(host: str, project: Path | None = None) -> list[Plugin]:
     """Return the plugins of a host that its user has, or those that a project has otherwise."""
-    kind, place = hosts()[host].get("plugins", ("", ""))
-    found = READERS[kind](Path(folder_of(place)), project) if kind else iter(())
-    return list(itertools.islice(found, _MAX_PLUGINS))
+    kind, registry = hosts()[host].get("plugins", ("", ""))
+    plugins = READERS[kind](Path(folder_of(registry)), project) if kind else iter(())
+    return list(itertools.islice(plugins, _MAX_PLUGINS))
 
 
 def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
-    installed = _table(_record(base / "plugins" / "installed_plugins.json").get("plugins"))
+    installed = read_json(base / "plugins" / "installed_plugins.json", "plugins")
     mine = _enabled(base / "settings.json")
     theirs: dict[str, bool] = {}
     for name in ("settings.json", "settings.local.json") if project else ():
@@ -58,7 +57,7 @@ def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
             folder = Path(_text(entry.get("installPath")))
             of_project = entry.get("scope") in _OF_PROJECT
             used.add(os.path.realpath(folder))
-            manifest = _record(folder / ".claude-plugin" / "plugin.json")
+            manifest = read_json(folder / ".claude-plugin" / "plugin.json")
             usual = manifest.get("defaultEnabled") is not False
             is_mine = mine.get(name, usual) and not of_project
             if project is None and of_project:
@@ -79,8 +78,8 @@ def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:
     if project is not None:
         return
     settings: dict[str, JsonValue] = {}
-    with suppress(ValueError, RecursionError):
-        settings = tomllib.loads(_read(base / "config.toml").decode())
+    with suppress(OSError, ValueError, RecursionError):
+        settings = tomllib.loads(read_regular(base / "config.toml", _MAX_BYTES)[0].decode())
     used = set()
     for name, entry in _table(settings.get("plugins")).items():
         plugin, _, market = name.partition("@")
@@ -90,16 +89,16 @@ def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:
             continue
         folder = max(versions, key=_version_order)
         used.add(os.path.realpath(folder))
-        skills = _skills(folder, _record(folder / ".codex-plugin" / "plugin.json").get("skills"))
+        skills = _skills(folder, read_json(folder / ".codex-plugin" / "plugin.json").get("skills"))
         is_enabled = _table(entry).get("enabled") is not False
         yield Plugin(name, folder, folder.name, is_enabled, skills)
     yield from _left_behind(base / "plugins" / "cache", used)
 
 
 def _of_gemini(base: Path, project: Path | None) -> Iterator[Plugin]:
-    rules = _record(base / "extension-enablement.json")
+    rules = read_json(base / "extension-enablement.json")
     for folder in _folders(base):
-        manifest = _record(folder / "gemini-extension.json")
+        manifest = read_json(folder / "gemini-extension.json")
         if not manifest:
             continue
         overrides = _table(rules.get(folder.name)).get("overrides")
@@ -120,7 +119,7 @@ READERS: Mapping[str, Callable[[Path, Path | None], Iterator[Plugin]]] = {
 
 def _enabled(settings: Path) -> dict[str, bool]:
     """Return what settings of Claude Code say of plugins; a list of versions enables one too."""
-    said = _table(_record(settings).get("enabledPlugins"))
+    said = read_json(settings, "enabledPlugins")
     return {name: value is True or isinstance(value, list) for name, value in said.items()}
 
 
@@ -136,11 +135,11 @@ def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
 
 def _is_allowed(overrides: JsonValue, folder: Path) -> bool:
     """Return whether the rules of Gemini CLI enable an extension in a folder; the last wins."""
-    place, is_allowed = f"{str(folder).rstrip('/')}/", True
+    target, is_allowed = f"{str(folder).rstrip('/')}/", True
     for rule in filter(None, map(_text, overrides if isinstance(overrides, list) else ())):
         path = rule.removeprefix("!")
         around = f"{path.rstrip('*').rstrip('/')}/"
-        if place == around or (path.endswith("*") and place.startswith(around)):
+        if target == around or (path.endswith("*") and target.startswith(around)):
             is_allowed = not rule.startswith("!")
     return is_allowed
 
@@ -152,8 +151,8 @@ def _skills(folder: Path, more: JsonValue = None) -> tuple[Path, ...]:
     real = Path(os.path.realpath(folder))
     paths = ["skills", *map(_text, more if isinstance(more, list) else [more])]
     named = [folder / path for path in paths if path]
-    found = {os.path.realpath(path): None for path in named if path.is_dir()}
-    inside = [path for path in map(Path, found) if path != real and path.is_relative_to(real)]
+    unique = {os.path.realpath(path): None for path in named if path.is_dir()}
+    inside = [path for path in map(Path, unique) if path != real and path.is_relative_to(real)]
     return tuple(inside) or ((real,) if (real / "SKILL.md").is_file() else ())
 
 
@@ -180,19 +179,11 @@ def _version_order(folder: Path) -> tuple[list[int], str]:
     return list(map(int, _NUMBERS.findall(folder.name)[:8])), folder.name
 
 
-def _record(path: Path) -> dict[str, JsonValue]:
-    with suppress(ValueError):
-        return parse_jsonc(_read(path).decode("utf-8-sig"))
-    return {}
-
-
-def _read(path: Path) -> bytes:
-    """Return the bytes of a file that is not too large; empty if it cannot be read."""
+def read_json(path: Path, *keys: str) -> dict[str, JsonValue]:
+    """Return the table at a path of keys in a host's JSON file; empty if there is none."""
+    table: JsonValue = {}
     with suppress(OSError, ValueError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with using(descriptor):
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_BYTES:
-                with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    return file.read(_MAX_BYTES)
-    return b""
+        table = parse_jsonc(read_regular(path, _MAX_BYTES)[0].decode("utf-8-sig"))
+    for key in keys:
+        table = _table(table).get(key)
+    return _table(table)

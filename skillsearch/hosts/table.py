@@ -57,8 +57,17 @@ def writer_of(name: str) -> list[str]:
 
 def folder_of(template: str) -> str:
     """Return the path that the table means, such as ``{CODEX_HOME:~/.codex}/skills``."""
-    text = _FOLDER.sub(lambda found: host_folders().get(found[1]) or found[2], template)
+    text = _FOLDER.sub(lambda match: host_folders().get(match[1]) or match[2], template)
     return os.path.expanduser(text)  # noqa: PTH111  # five times as fast
+
+
+@cache
+def hidden_folders() -> frozenset[str]:
+    """Return the names of hidden folders on the way to where hosts look for skills."""
+    rows = hosts().values()
+    templates = (folder for row in rows for folder in (*row["skills"], *row["project"]))
+    parts = (part for folder in templates for part in re.split("[/:}]", folder))
+    return frozenset(part for part in parts if part.startswith("."))
 
 
 def library_folder() -> Path:

@@ -19,14 +19,15 @@ from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text
-from skillsearch.skills.parser import read_skill_text
+from skillsearch.skills.parser import decode_skill_md, parse_skill
+from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.languages import language_of
 from skillsearch.text.markdown import sections
 from skillsearch.text.prose import prose
 from skillsearch.text.requests import blocks, requests
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.text.tokenizer import document_terms
-from skillsearch.types import Diagnostic, Progress, Skill
+from skillsearch.types import MAX_NAME_CHARS, Diagnostic, Progress, Skill
 
 # Shares of the words of a description that the body has, and cosines with the body: both are
 # lower in 98 % of mismatched pairs, and in 0.4 % of real skills; AUC of the cosine .999.
@@ -57,7 +58,6 @@ _HUB = (
     "It is made of what people ask for in general, so it is near any request and ranks lower; say "
     "what it does instead of how people ask."
 )
-_NAME_CHARS = 64
 _RANK = {"error": 0, "warning": 1, "note": 2}
 _Doubt: TypeAlias = tuple[Document, float, tuple[str, str]]
 """A skill that may be off topic, the share of its words that the body has, and parts of that."""
@@ -76,11 +76,13 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
     for done, document in enumerate(index.documents(), 1):
         tell("read", done, len(index))
         try:
-            skill = index.read(document)
-            source, _ = read_skill_text(Path(document.path), index.opened.settings.root_paths)
+            path, root = Path(document.path), Path(document.root)
+            data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
+            skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
         except (SkillError, OSError) as exc:
             found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue
+        source, _ = decode_skill_md(data)
         found += (finding.at(document.path) for finding in audit_text(skill, source))
         if document.hubness > 0:
             found.append(Diagnostic("hub", "warning", _HUB, document.path))
@@ -143,7 +145,7 @@ def _find_copies(index: SkillIndex) -> Iterator[Diagnostic]:
     for first, *others in index.families():
         for other in others:
             if name_hash(other.name) != name_hash(first.name):
-                said = f"A near-copy of {one_line(first.name, _NAME_CHARS)!r} ({first.path})"
+                said = f"A near-copy of {one_line(first.name, MAX_NAME_CHARS)!r} ({first.path})"
                 message = f"{said} under another name; keep one of them, or say what differs."
                 yield Diagnostic("near-copy", "warning", message, other.path)
 
@@ -178,7 +180,7 @@ def _find_heads(
             for hit, cosine in zip(answer, cosines, strict=True):
                 is_known = documents[hit.doc_id].fluency >= KNOWN
                 if cosine < _UNRELATED and is_known and hit.doc_id != source.doc_id:
-                    headed[hit.doc_id].append(repr(one_line(source.name, _NAME_CHARS)))
+                    headed[hit.doc_id].append(repr(one_line(source.name, MAX_NAME_CHARS)))
     mean = sum(map(len, headed.values())) / max(len(index), 1)
     for doc_id, names in headed.items():
         if len(names) >= max(HEADED, _TIMES_MEAN * mean):

@@ -24,7 +24,6 @@ from skillsearch.errors import (
     ConfigError,
     EmbedderError,
     IndexNotFoundError,
-    ParseError,
 )
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
@@ -47,7 +46,6 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
-from skillsearch.skills.parser import read_skill
 from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Diagnostic, JsonValue, Record, Root
@@ -406,19 +404,10 @@ def validate_paths(
             inside = [root.path for root in roots]
         checked += len(skills)
         for skill in skills:
-            problems += validate(skill, readers, inside)
-            lost += _is_lost(skill, inside)
+            verdict = validate(skill, readers, inside)
+            problems += verdict.problems
+            lost += verdict.is_lost
     return checked, lost, tuple(problems)
-
-
-def _is_lost(skill: Path, roots: Sequence[Path]) -> bool:
-    """Return whether a skill, given by its folder or SKILL.md, cannot be indexed."""
-    file = next((skill / name for name in FILE_NAMES if (skill / name).is_file()), skill)
-    try:
-        read_skill(file, doc_id="", root=file.parent, roots=roots)
-    except ParseError as exc:
-        return exc.severity == "error"
-    return False
 
 
 def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:

@@ -15,12 +15,12 @@ from html import unescape
 
 from skillsearch.errors import ChunkNotFoundError
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.markdown import paragraphs
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Skill
 
 MAX_ID_CHARS = 200
-MAX_DESCRIPTION_CHARS = 1024
 _MAX_TAG_CHARS = 4_096
 _MAX_FINDINGS = 50
 
@@ -81,20 +81,20 @@ def parse_chunks(body: str) -> ChunkedBody:
     if "<chunk" not in body.lower().replace("</", "<"):
         return ChunkedBody(body)
     texts, tags, unclosed, strays = _cut(body)
-    given = [_attributes(tag["attributes"]) for tag in tags]
-    wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in given]
-    abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in given]
+    attributes = [_attributes(tag["attributes"]) for tag in tags]
+    wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in attributes]
+    abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in attributes]
     chunks = tuple(map(Chunk, _unique_ids(wanted), abouts, texts[1:]))
     problems = [(start, _PROBLEMS["chunk-stray-end"], "chunk-stray-end") for start in strays]
     for number, (chunk, tag, name) in enumerate(zip(chunks, tags, wanted, strict=True), start=1):
-        found = {
+        problems_of = {
             "chunk-missing-id": not name,
             "chunk-duplicate-id": chunk.id != (name or chunk.id),
             "chunk-missing-description": not chunk.description,
             "chunk-unclosed": number in unclosed,
             "chunk-empty": not chunk.content,
         }
-        for code in filter(found.get, found):
+        for code in filter(problems_of.get, problems_of):
             problems.append((tag.start(), _PROBLEMS[code].format(id=chunk.id, wanted=name), code))
     problems.sort(key=lambda problem: problem[0])
     if left_out := len(problems[_MAX_FINDINGS:]):
@@ -148,9 +148,9 @@ def _tags(body: str) -> Iterator[re.Match[str]]:
             if ticks := token["ticks"]:
                 # The next run of as many backticks in the paragraph ends the code span.
                 closing = runs[len(ticks)]
-                place = bisect_left(closing, at)
-                if place < len(closing) and closing[place] < end:
-                    at = closing[place] + len(ticks)
+                next_run = bisect_left(closing, at)
+                if next_run < len(closing) and closing[next_run] < end:
+                    at = closing[next_run] + len(ticks)
             elif token["tag"]:
                 limit = min(end, token.start() + _MAX_TAG_CHARS)
                 if tag := _TAG.match(body, token.start(), limit):
@@ -160,12 +160,12 @@ def _tags(body: str) -> Iterator[re.Match[str]]:
 
 def _attributes(text: str) -> dict[str, str]:
     """Parse the attributes of a tag, names in lower case; the first of a repeated one counts."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for attribute in _ATTRIBUTE.finditer(text):
         value = attribute["value"] or ""
         bare = value[1:-1] if value[:1] in ('"', "'") else value
-        found.setdefault(attribute["name"].lower(), unescape(bare))
-    return found
+        attributes.setdefault(attribute["name"].lower(), unescape(bare))
+    return attributes
 
 
 def _unique_ids(wanted: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,27 +68,27 @@ def make_roots(
     a real path has already, else the shortest end of the path that no other root shares or has. The
     order is kept.
     """
-    found: dict[Path, None] = {}
+    unique: dict[Path, None] = {}
     diagnostics: list[Diagnostic] = []
     for path in paths:
         real, *problem = _check_root(path)
         if problem:
             diagnostics.append(Diagnostic(problem[0], "error", problem[1], printable(str(path))))
         else:
-            found[Path(real)] = None
-    kept: list[Path] = []
-    for root in found:
-        around = set(root.parents) & found.keys()
+            unique[Path(real)] = None
+    outermost: list[Path] = []
+    for root in unique:
+        around = set(root.parents) & unique.keys()
         outer = next(
-            (other for other in found if other in around and _is_walked(root.relative_to(other))),
+            (other for other in unique if other in around and _is_walked(root.relative_to(other))),
             None,
         )
         if outer is None:
-            kept.append(root)
+            outermost.append(root)
         else:
             message = f"The root lies inside the root {outer}; it counts once, under that."
             diagnostics.append(Diagnostic("root-nested", "note", message, str(root)))
-    return list(map(Root, kept, _aliases(kept, aliases))), diagnostics
+    return list(map(Root, outermost, _aliases(outermost, aliases))), diagnostics
 
 
 def _check_root(path: Path) -> tuple[str, ...]:
@@ -118,20 +119,20 @@ def is_skipped(name: str) -> bool:
     return name in SKIPPED_FOLDERS or is_thrown_away(name)
 
 
-def _aliases(roots: Sequence[Path], known: Mapping[str, str]) -> list[str]:
-    found = {root: known[str(root)] for root in roots if str(root) in known}
-    new = [root for root in roots if root not in found]
-    taken = set(found.values())
-    for place, root in enumerate(new):
+def _aliases(roots: Sequence[Path], held: Mapping[str, str]) -> list[str]:
+    aliases = {root: held[str(root)] for root in roots if str(root) in held}
+    new = [root for root in roots if root not in aliases]
+    taken = set(aliases.values())
+    for number, root in enumerate(new):
         length = 1
         while sum(other.parts[-length:] == root.parts[-length:] for other in new) > 1 or (
             length < len(root.parts) and _alias(root, length) in taken
         ):
             length += 1
         alias = _alias(root, length)
-        found[root] = f"{alias}~{place}" if alias in taken else alias
-        taken.add(found[root])
-    return [found[root] for root in roots]
+        aliases[root] = f"{alias}~{number}" if alias in taken else alias
+        taken.add(aliases[root])
+    return [aliases[root] for root in roots]
 
 
 def _alias(root: Path, length: int) -> str:
@@ -168,21 +169,21 @@ def discover(
     return Discovery(
         files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
         folders=tuple(sorted(walk.folders.items())),
-        diagnostics=tuple(sorted(walk.diagnostics, key=lambda one: (one.path, one.code))),
+        diagnostics=tuple(sorted(walk.diagnostics, key=attrgetter("path", "code"))),
     )
 
 
 def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
     """Return where to look for changes below the roots at some paths, which may be gone."""
-    found: dict[Scope, None] = {}
+    scopes: dict[Scope, None] = {}
     for path in sorted(set(paths)):
         is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
         # Only the last part may be a link, which is not followed.
         folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
         root = next((root for root in roots if folder.is_relative_to(root.path)), None)
         if root is not None and _is_walked(below := folder.relative_to(root.path)):
-            found[Scope(root, "/".join(below.parts), not is_file)] = None
-    return tuple(found)
+            scopes[Scope(root, "/".join(below.parts), not is_file)] = None
+    return tuple(scopes)
 
 
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
@@ -360,9 +361,9 @@ class _Walk:
 def _document_of(folder: _Folder) -> str:
     """Return the folder of the skill that has a folder among its resources, or nothing."""
     parts = folder.relative.split("/")
-    for place, part in enumerate(parts):
+    for depth, part in enumerate(parts):
         if part.lower() in _RESOURCES:
-            outer = "/".join(parts[:place])
+            outer = "/".join(parts[:depth])
             around = folder.root.path / outer
             if any(os.path.lexists(around / name) for name in (_SKILL_MD, _SKILL_MD.lower())):
                 return outer or "."

@@ -80,7 +80,7 @@ def is_eval_file(relative_path: str) -> bool:
 
 
 def read_eval_files(
-    files: Iterable[tuple[str, bytes]], skill_name: str, *, known: AbstractSet[str] = frozenset()
+    files: Iterable[tuple[str, bytes]], skill_name: str, *, skills: AbstractSet[str] = frozenset()
 ) -> tuple[list[EvalQuery], list[Diagnostic]]:
     """Read the eval files of one skill; what cannot be read is a diagnostic, never an error.
 
@@ -92,7 +92,7 @@ def read_eval_files(
         values, problem = _load(file, data)
         diagnostics += [problem] if problem else []
         problems: Counter[str] = Counter()
-        for case in eval_queries(values, skill_name, known):
+        for case in eval_queries(values, skill_name, skills):
             code = ""
             if len(queries) >= MAX_QUERIES:
                 code = "eval-too-many"
@@ -153,15 +153,15 @@ def _load_lines(file: str, text: str) -> tuple[list[JsonValue], Diagnostic | Non
     return values, Diagnostic("eval-unreadable", "warning", message, file, broken[0])
 
 
-def eval_queries(values: JsonValue, name: str, known: AbstractSet[str]) -> Iterator[EvalQuery]:
+def eval_queries(values: JsonValue, name: str, skills: AbstractSet[str]) -> Iterator[EvalQuery]:
     """Return the cases in an eval file of a skill, known or not, down to 12 levels."""
-    return _Place(known | {name.casefold()}, name.casefold()).cases(values)
+    return _Place(skills | {name.casefold()}, name.casefold()).cases(values)
 
 
 class _Place(NamedTuple):
     """A place in an eval file, with the known skills and what is said above it."""
 
-    known: AbstractSet[str]
+    skills: AbstractSet[str]
     owner: str
     is_wanted: bool | None = None
     depth: int = 0
@@ -179,18 +179,18 @@ class _Place(NamedTuple):
             yield from below.cases(item)
 
     def _cases_of(self, record: Mapping[str, JsonValue]) -> Iterator[EvalQuery]:
-        fields = {_fold(key): inner for key, inner in record.items()}
+        fields = {_fold(key): value for key, value in record.items()}
         named = _first_text(fields, _KEYS["owner"])
         # A file may lag behind the name of its skill; a single case means what it names.
         owner = self._resolve(named) or (named if named and self.depth else self.owner)
-        place = self._replace(owner=owner)
+        within = self._replace(owner=owner)
         is_judged = self.is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
         if text := _first_text(fields, _KEYS["text"] + _KEYS["text-if-judged"] * is_judged):
-            yield place._query(text, fields)
+            yield within._query(text, fields)
             return
-        below = place._replace(depth=self.depth + 1)
-        for key, inner in record.items():
-            yield from below._cases_below(key, inner)
+        below = within._replace(depth=self.depth + 1)
+        for key, value in record.items():
+            yield from below._cases_below(key, value)
 
     def _cases_below(self, key: str, value: JsonValue) -> Iterator[EvalQuery]:
         """Yield the cases below a key, which may judge them or name their skill."""
@@ -210,7 +210,7 @@ class _Place(NamedTuple):
         """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
         plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
         meant = (name.casefold(), plain, re.split("[:/]", plain)[-1])
-        return next(filter(self.known.__contains__, meant), None)
+        return next(filter(self.skills.__contains__, meant), None)
 
     def _query(self, text: str, fields: Mapping[str, JsonValue]) -> EvalQuery:
         is_wanted, skills, kind = self._judge(fields)
@@ -246,7 +246,8 @@ def _named_skills(key: str, value: JsonValue, owner: str) -> list[str] | None:
         return None
     if key in _KEYS["output-too"] and max(map(len, map(str.split, names)), default=0) > 1:
         return None
-    return [owner if word in _YES else one for one in names if (word := _fold(one)) not in _NOBODY]
+    words = ((name, _fold(name)) for name in names)
+    return [owner if word in _YES else name for name, word in words if word not in _NOBODY]
 
 
 def _first_text(fields: Mapping[str, JsonValue], keys: Iterable[str]) -> str:

@@ -12,8 +12,6 @@ import errno
 import hashlib
 import json
 import logging
-import os
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +25,7 @@ import xxhash
 
 from skillsearch import config
 from skillsearch.errors import SkillError
-from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible
@@ -45,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 def digest_of_skill(name: str, description: str) -> str:
-    """Return what examples know a skill by: white space in the description does not count."""
+    """Return the key of a skill's examples; white space in the description does not count."""
     text = f"{name}\n{' '.join(description.split())}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -58,7 +56,7 @@ def user_file() -> Path:
 class EvalFiles(NamedTuple):
     """The eval files of a skill: their bytes by relative path, and by its path the stat of each.
 
-    The `digest` is that of names and bytes, empty without any file.
+    The `digest` covers names and bytes; it is empty without files.
     """
 
     files: tuple[tuple[str, bytes], ...] = ()
@@ -83,8 +81,8 @@ class EvalFiles(NamedTuple):
         files, stats, left = [], [], _MAX_EVAL_BYTES
         with suppress(SkillError):
             listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
-            found = without_inner(folder, filter(is_eval_file, listed))
-            for relative in islice(found, _MAX_EVAL_FILES):
+            eval_files = without_inner(folder, filter(is_eval_file, listed))
+            for relative in islice(eval_files, _MAX_EVAL_FILES):
                 with suppress(SkillError, OSError):
                     # One that is not read, since it is too large, may be smaller the next time.
                     stats.append((str(folder / relative), FileStat.of((folder / relative).lstat())))
@@ -101,9 +99,10 @@ def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
     from skillsearch.skills.eval_files import read_eval_files
 
     queries, _ = read_eval_files(evals.files, metadata.name)
-    meant = [one for one in queries if one.is_wanted and metadata.name.casefold() in one.skills]
-    ordered = sorted(meant, key=lambda one: one.kind != "trigger")
-    return usable((*metadata.examples, *(one.text for one in ordered)))
+    name = metadata.name.casefold()
+    meant = [query for query in queries if query.is_wanted and name in query.skills]
+    ordered = sorted(meant, key=lambda query: query.kind != "trigger")
+    return usable((*metadata.examples, *(query.text for query in ordered)))
 
 
 def usable(texts: Iterable[object]) -> tuple[str, ...]:
@@ -123,15 +122,15 @@ class ExampleBook:
 
     Attributes:
         path: The user's own examples; None for none.
-        packaged: Whether those of the package count.
-        own: Whether those count that a skill brings itself.
-        given: Further ones, which count as the user's.
+        packaged: Whether the examples of the package count.
+        own: Whether the examples that a skill brings count.
+        extra: Further examples by digest, which count as the user's.
     """
 
     path: Path | None = field(default_factory=user_file)
     packaged: bool = True
     own: bool = True
-    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Self:
@@ -140,37 +139,41 @@ class ExampleBook:
 
     @cached_property
     def digest(self) -> str:
-        """What tells whether any example changed, but for those that skills bring."""
-        choice = repr((self.packaged, self.own, sorted(self.given.items())))
+        """A digest that changes with any example, except those that skills bring."""
+        choice = repr((self.packaged, self.own, sorted(self.extra.items())))
         hashed = xxhash.xxh3_128(choice.encode("utf-8", "surrogatepass"))
         for path, seen in self._files:
             hashed.update(_digest(path, seen))
         return hashed.hexdigest()
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
-        """Return the examples of the user and of the package for a skill, those of one source."""
+        """Return the examples of a skill of the user, else of the package."""
         return self.known_as(digest_of_skill(name, description))
 
     def known_as(self, key: str) -> tuple[Example, ...]:
-        """Return what `of` does for a skill of some digest."""
-        if given := self.given.get(key):
-            return _as_examples(given, "user")
+        """Return the examples of a skill, given by its digest, as `of` does."""
+        if texts := self.extra.get(key):
+            return _as_examples(texts, "user")
         for path, seen in self._files:
             if texts := _load(path, seen).get(key):
                 return _as_examples(texts, "package" if path == PACKAGED else "user")
         return ()
 
     def with_own(self, metadata: SkillMetadata, evals: EvalFiles) -> tuple[Example, ...]:
-        """Return all examples of a skill, those of the user or the package first."""
-        kept = self.of(metadata.name, metadata.description)
-        known = {one.text for one in kept}
+        """Return all examples of a skill: the user's or the package's first, then its own."""
+        examples = self.of(metadata.name, metadata.description)
+        texts = {example.text for example in examples}
         own = own_examples(metadata, evals) if self.own else ()
-        return (*kept, *_as_examples([text for text in own if text not in known], "skill"))
+        return (*examples, *_as_examples([text for text in own if text not in texts], "skill"))
 
     @cached_property
     def _files(self) -> list[tuple[Path, FileStat]]:
         paths = [path for path in (self.path, PACKAGED if self.packaged else None) if path]
-        return [(path, seen) for path in paths if (seen := _stat(path))]
+        files = []
+        for path in paths:
+            with suppress(OSError):
+                files.append((path, FileStat.of(path.stat())))
+        return files
 
 
 def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, ...]:
@@ -180,7 +183,7 @@ def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, 
 def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
     """Yield the records of a file of examples, ``{"digest": …, "examples": […]}`` a line.
 
-    A line that is no such record is logged and left out; so is a file that cannot be read.
+    Other lines, and a file that cannot be read, are logged and left out.
     """
     broken = 0
     for line in _bytes_of(path).splitlines():
@@ -213,20 +216,13 @@ def _read(path: Path) -> bytes:
     """Read a regular file of ours or of root, to which a link may lead; or OSError."""
     if path != PACKAGED and (owner := other_owner(path)) is not None:
         raise PermissionError(errno.EPERM, f"it belongs to user {owner}")
-    with using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as fd:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if status.st_size > _MAX_BYTES:
-            raise OSError(errno.EFBIG, f"it has more than {_MAX_BYTES} bytes")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(_MAX_BYTES)
+    return read_regular(path, _MAX_BYTES)[0]
 
 
 @lru_cache(maxsize=4)
 def _load(path: Path, seen: FileStat) -> Mapping[str, tuple[str, ...]]:
     """Read a file of examples as it was at a stat; the last record of a skill counts."""
-    return {str(one["digest"]): usable(one["examples"]) for one in read_examples(path)}
+    return {str(record["digest"]): usable(record["examples"]) for record in read_examples(path)}
 
 
 @lru_cache(maxsize=4)
@@ -237,15 +233,8 @@ def _digest(path: Path, seen: FileStat) -> bytes:
         return b""
 
 
-def _stat(path: Path) -> FileStat | None:
-    try:
-        return FileStat.of(path.stat())
-    except OSError:
-        return None
-
-
 def beside_hash(continuation_hash: str, evals_hash: str) -> str:
-    """Return a digest of what was read beside a SKILL.md; empty of nothing."""
+    """Return a digest of what was read beside a SKILL.md; empty if nothing was."""
     if not evals_hash:
         return continuation_hash
     return hashlib.sha256(f"{continuation_hash} {evals_hash}".encode()).hexdigest()[:32]
@@ -261,8 +250,8 @@ def count_exampled(skills: Iterable[Sequence[Example]]) -> dict[str, int]:
 
 
 def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
-    """Say how many of some skills have examples, and whose."""
-    told = {"user": "yours", "package": "of the package", "skill": "their own"}
-    whose = [f"{counts[source]:,} {words}" for source, words in told.items() if counts[source]]
+    """Return in words how many skills have examples, and whose."""
+    owners = {"user": "yours", "package": "of the package", "skill": "their own"}
+    whose = [f"{counts[source]:,} {words}" for source, words in owners.items() if counts[source]]
     said = f"{counts['skills']:,} of {counted(skills, 'skill')}"
     return said + (f": {', '.join(whose)}" if whose else "")

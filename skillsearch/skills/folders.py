@@ -1,4 +1,4 @@
-"""What the folders around a skill say of it: thrown away, kept aside, or in another checkout.
+"""What the folders around a skill tell: it is thrown away, kept aside, or in another checkout.
 
 Paths are those below a root, with ``/``.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-# Where hosts and collections keep live skills.
-_OF_HOSTS = frozenset(
-    ". .agent .agents .agent-skills .amp .claude .claude-plugin .cline .clinerules .codeium .codex "
-    ".config .continue .copilot .cursor .curated .experimental .factory .gemini .github .goose "
-    ".junie .kilocode .kiro .openclaw .opencode .openhands .plugins .qoder .qwen .roo .skills "
-    ".system .trae .vscode .windsurf".split()
+from skillsearch.hosts.table import hidden_folders
+
+_OF_COLLECTIONS = frozenset(
+    ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "
+    ".skills .system .vscode".split()
 )
+"""Hidden folders in which collections keep live skills, besides those of hosts."""
 _ASIDE = (
     r"trash(?:es)?|recycle|attic|back-?ups?|bak|old|orig|archived?s?|deleted|removed|deprecated"
 )
@@ -32,24 +32,26 @@ _ANOTHER_CHECKOUT = 64
 
 
 def is_thrown_away(name: str) -> bool:
-    """Return whether what lies in a folder of this name is no skill any more."""
+    """Return whether a folder of this name holds skills that were thrown away."""
     return _THROWN_AWAY.fullmatch(name) is not None
 
 
 def is_in_trash(folder: str) -> bool:
-    """Return whether a skill's folder lies in one named ``trash``; that may be a skill itself."""
+    """Return whether a skill's folder lies below one named ``trash``."""
     return "trash" in folder.lower().split("/")[:-1]
 
 
 def remoteness(folder: str) -> int:
-    """Return how far from the live skills of a root a skill's folder is: 0 if it is one of them.
+    """Return how far a skill's folder is from the live skills of its root, 0 for a live one.
 
     It grows with each folder that is hidden, unless hosts look there, with each around it that has
     a name such as ``archive``, and with each that a file manager calls a copy; most of all in
     another checkout of the repository.
     """
     parts = folder.split("/")
-    far = sum(part.startswith(".") and part.lower() not in _OF_HOSTS for part in parts)
+    hidden = [part.lower() for part in parts if part.startswith(".")]
+    live = _OF_COLLECTIONS | hidden_folders() if hidden else ()
+    far = sum(part not in live for part in hidden)
     far += sum(_KEPT_ASIDE.fullmatch(part) is not None for part in parts[:-1])
     far += sum(_COPY.fullmatch(part) is not None for part in parts)
     far = min(far, _ANOTHER_CHECKOUT - 1)

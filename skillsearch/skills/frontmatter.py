@@ -111,7 +111,7 @@ def unix_lines(text: str) -> str:
 
 
 def end_of_keys(text: str, start: int = 0) -> int:
-    """Return where unclosed frontmatter ends: before text that is no key and no list entry."""
+    """Return where unclosed frontmatter ends: before the first line without a key or list entry."""
     for line in text[start:].split("\n"):
         is_inside = not line.strip() or line.startswith((" ", "\t", "- "))
         if not is_inside and not KEY_LINE.match(line):
@@ -137,10 +137,9 @@ def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
     large or deep, or has anchors or tags raises `ParseError`.
     """
     if len(text.encode("utf-8", "replace")) > MAX_FRONTMATTER_BYTES:
+        excess = f"larger than {MAX_FRONTMATTER_BYTES} bytes; move text to the body."
         raise ParseError(
-            f"The frontmatter is larger than {MAX_FRONTMATTER_BYTES} bytes; move text to the body.",
-            code="frontmatter-too-large",
-            line=first_line,
+            f"The frontmatter is {excess}", code="frontmatter-too-large", line=first_line
         )
     reader = _EventReader(text, first_line)
     try:
@@ -231,11 +230,8 @@ class _EventReader:
         return values
 
     def _refusal(self, event: Any, code: str, reason: str) -> ParseError:
-        return ParseError(
-            f"The frontmatter is refused: {reason}; write plain 'key: value' lines.",
-            code=code,
-            line=self._first_line + event.start_mark.line,
-        )
+        message = f"The frontmatter is refused: {reason}; write plain 'key: value' lines."
+        return ParseError(message, code=code, line=self._first_line + event.start_mark.line)
 
 
 def well_formed(text: str) -> str:

@@ -1,6 +1,6 @@
-"""What the author of a frontmatter meant, where YAML reads something else without a word.
+"""Repairs frontmatter that YAML silently reads otherwise than its author meant.
 
-What is certain is mended and reported; what is not is reported alone. Text in double quotes means
+Certain cases are repaired and reported, others only reported. Text in double quotes means
 what it says, and only fields that are searched are looked at.
 """
 
@@ -42,7 +42,7 @@ _HASH_WORD = re.compile(r"(?i)(?!#+(?:(?:todo|fixme|xxx|note):|noqa|nosec))#(?:\
 _COMMENTED_OUT = re.compile(r"#\s*(?:-\s|[\w-]+:(?!\S))")
 
 _CODE_SPAN = re.compile(r"(`[^`]*`)")
-"""What stands in one is quoted: neither an escape nor a placeholder."""
+"""Quoted text is neither an escape nor a placeholder."""
 _ESCAPES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?:\\u[0-9a-fA-F]{4})+", lambda escape: json.loads(f'"{escape[0]}"')),
     (r"\\U000[0-9a-fA-F]{5}", lambda escape: chr(int(escape[0][2:], 16))),
@@ -106,7 +106,7 @@ def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Fin
         message = f"The {key} {plain[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
         problems.append(Finding(f"{key}-not-text", message))
     text, comment = as_text(value), _COMMENT.search(written)
-    # In quotes, or in an entry that was read as text, this is no comment.
+    # In quotes, or in an entry that was read as text, a comment sign is text.
     if comment and text.split() == written[: comment.start()].split():
         is_text = _is_text(comment[0], written[: comment.start()], key)
         value = f"{text} {comment[0]}".strip() if is_text else value
@@ -130,7 +130,7 @@ def _items(written: str) -> list[str]:
 
 
 def _type_beside_text(value: JsonValue, plain: str) -> str:
-    """Return the type that YAML takes a plain value for if that is not text; else nothing."""
+    """Return the type that YAML reads from a plain value; empty if it is text."""
     if isinstance(value, (list, dict)) and plain[:1] + plain[-1:] in {"[]", "{}"}:
         return "list or mapping"
     kind = usual_type(plain)
@@ -175,8 +175,8 @@ def unescape(text: str) -> str:
 def regular_keys(text: str, *, first_line: int = 1) -> tuple[str, list[Finding]]:
     """Return a frontmatter in which the usual keys are keys, with a finding for each repair.
 
-    A line that a person reads as a key, and YAML does not, is one if no other line has that key: it
-    has no blank after the colon, a full-width colon, capitals or Markdown marks, or is indented
+    A line that only a person reads as a key becomes one if no other line has that key. Such lines
+    have no blank after the colon, a full-width colon, capitals or Markdown marks, or are indented
     below the value of another key.
     """
     findings = []

@@ -12,10 +12,9 @@ from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line, shorten
-from skillsearch.types import JsonValue, Severity, SkillMetadata
+from skillsearch.types import MAX_NAME_CHARS, JsonValue, Severity, SkillMetadata
 
-# The limits of the Agent Skills specification.
-MAX_NAME_CHARS = 64
+# By the specification, as `MAX_NAME_CHARS` is.
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 # Of a longer name only this much is normalized: NFKC takes quadratic time on combining marks.
@@ -181,8 +180,8 @@ def _folded(fields: Fields) -> Fields:
 
 def _first(levels: Iterable[Fields], *keys: str) -> JsonValue:
     """Return the first value that is present, outer levels first."""
-    found = (fields.get(key) for fields in levels for key in keys)
-    return next((value for value in found if value is not None), None)
+    values = (fields.get(key) for fields in levels for key in keys)
+    return next((value for value in values if value is not None), None)
 
 
 def _first_text(levels: Iterable[Fields], *keys: str) -> str:
@@ -212,8 +211,8 @@ def regular_requirements(levels: Iterable[Fields]) -> tuple[tuple[str, ...], lis
     """Return the skills that fields require, as ``name`` or ``name@constraint``, and oddities."""
     requirements: dict[str, None] = {}
     problems: list[str] = []
-    for place, text in enumerate(_requirement_texts(levels)):
-        if place == MAX_REQUIREMENTS:
+    for number, text in enumerate(_requirement_texts(levels)):
+        if number == MAX_REQUIREMENTS:
             problems.append(f"Only the first {MAX_REQUIREMENTS} needed skills count.")
             break
         name, constraint = split_requirement(text.rstrip("@ "))
@@ -246,14 +245,14 @@ def _requirement_texts(levels: Iterable[Fields]) -> list[str]:
         values += [fields[key] for key in _REQUIREMENT_KEYS if key in fields]
         groups = [fields[key] for key in _REQUIREMENT_GROUPS if isinstance(fields.get(key), dict)]
         values += [group.get("skills") for group in groups]
-    found: list[str] = []
+    texts: list[str] = []
     for text in (text for value in values for text in _required_texts(value)):
         text = one_line(text).strip("\"' ")
-        if found and _OPERATOR.match(text):
-            found[-1] += f",{text}"
+        if texts and _OPERATOR.match(text):
+            texts[-1] += f",{text}"
         elif text:
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def _required_texts(value: JsonValue) -> Iterator[str]:

@@ -26,6 +26,7 @@ from skillsearch.text.encodings import decode
 from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
 
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
+_BEGIN = "begin it with a '---' line, name and description, and another '---' line."
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
 _OFFSET_START = re.compile(
@@ -48,7 +49,7 @@ _INDENTED_FIELDS = re.compile(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ 
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
 _ANCHORED = re.compile(r"[^:]*:[ \t]+&(\w+)[ \t]+(?=[^\s*])")
-"""The anchor of a value that stands in the same line."""
+"""An anchor on the line of its value."""
 _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 
 
@@ -65,16 +66,16 @@ def parse_skill(
     text, findings = decode_skill_md(data)
     frontmatter, body, repairs = read_sections(text)
     metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name, body)
-    if any(one.code == "frontmatter-missing" for one in repairs):
+    if any(finding.code == "frontmatter-missing" for finding in repairs):
         oddities = ()  # they all follow from that
     findings += [*repairs, *oddities]
-    codes = (one.code for one in findings if one.severity != "note")
+    codes = (finding.code for finding in findings if finding.severity != "note")
     lapses = tuple(dict.fromkeys(code for code in codes if code.startswith(STRICT)))
     digest = content_hash(data)
     skill = Skill(doc_id, metadata, body.strip(), path, root, digest, lapses=lapses)
     if chunk_findings := parse_chunks(skill.body).findings:
         before = front.unix_lines(text).count("\n") - body.lstrip().count("\n")
-        findings += [one._replace(line=before + (one.line or 1)) for one in chunk_findings]
+        findings += [odd._replace(line=before + (odd.line or 1)) for odd in chunk_findings]
     return skill, tuple(finding.at(str(path)) for finding in findings)
 
 
@@ -132,9 +133,9 @@ def read_sections(text: str) -> _Read:
     if frontmatter is None:
         return _read_toml(text) or _read_bare(text)
     findings = []
-    if found := CONTROL_CHARACTERS.search(frontmatter):
-        line = first_line + frontmatter.count("\n", 0, found.start())
-        message = f"The frontmatter holds the control character {found[0]!r}; remove it."
+    if control := CONTROL_CHARACTERS.search(frontmatter):
+        line = first_line + frontmatter.count("\n", 0, control.start())
+        message = f"The frontmatter holds the control character {control[0]!r}; remove it."
         findings.append(Finding("control-characters", message, line))
         frontmatter = CONTROL_CHARACTERS.sub(" ", frontmatter)
     if is_offset:
@@ -176,45 +177,40 @@ def _without_fence(text: str) -> str:
 
 def _read_toml(text: str) -> _Read | None:
     """Read frontmatter in TOML, between ``+++`` lines; None if there is none."""
-    if not (found := _TOML.match(text)) or len(found[1]) > front.MAX_FRONTMATTER_BYTES:
+    if not (match := _TOML.match(text)) or len(match[1]) > front.MAX_FRONTMATTER_BYTES:
         return None
     import tomllib
 
     try:
-        values = json.loads(json.dumps(tomllib.loads(found[1]), default=str))
+        values = json.loads(json.dumps(tomllib.loads(match[1]), default=str))
     except (ValueError, RecursionError):
         return None
     message = "The frontmatter is TOML, which hosts do not read; write YAML between '---' lines."
-    return values, text[found.end() :], (Finding("frontmatter-toml", message, 1),)
+    return values, text[match.end() :], (Finding("frontmatter-toml", message, 1),)
 
 
 def _read_bare(text: str) -> _Read:
-    """Take a file without frontmatter for the body; a `ParseError` if it is none."""
+    """Read a file without frontmatter as a body, or raise `ParseError` if it cannot be one."""
     faults = (what for start, what in _NO_BODY.items() if re.match(start, text, re.IGNORECASE))
     fault = next(faults, "" if opening_of(text) else "has no paragraph")
     if fault:
-        raise ParseError(
-            f"The file does not start with frontmatter and {fault}; begin it with a '---' line,"
-            " name and description, and another '---' line.",
-            code="frontmatter-missing",
-            line=1,
-        )
+        message = f"The file does not start with frontmatter and {fault}; {_BEGIN}"
+        raise ParseError(message, code="frontmatter-missing", line=1)
     message = (
         "The file does not start with frontmatter: its folder names the skill and its first"
-        " paragraph describes it, but hosts may not see it; begin it with a '---' line, name and"
-        " description, and another '---' line."
+        f" paragraph describes it, but hosts may not see it; {_BEGIN}"
     )
     return {}, text, (Finding("frontmatter-missing", message, 1),)
 
 
 def _find_offset_frontmatter(text: str) -> Sections | None:
     """Find frontmatter behind other text, not in a code fence, or without its first line."""
-    found = _OFFSET_START.search(text, 0, _MAX_PREAMBLE_CHARS)
-    if found is None or "```" in text[: found.start()]:
+    match = _OFFSET_START.search(text, 0, _MAX_PREAMBLE_CHARS)
+    if match is None or "```" in text[: match.start()]:
         return None
-    preamble = text[: found.start()]
-    opening = "" if found[0] else "---\n"
-    sections = front.split_frontmatter(opening + text[found.start() :])
+    preamble = text[: match.start()]
+    opening = "" if match[0] else "---\n"
+    sections = front.split_frontmatter(opening + text[match.start() :])
     lines = preamble.count("\n") - opening.count("\n")
     first, second = sections.first_line + lines, sections.body_line + lines
     return replace(sections, body=preamble + sections.body, first_line=first, body_line=second)
@@ -252,8 +248,8 @@ def repair_mapping(
 
     Returns the mapping, empty if there is no key, and a finding for each entry read as text. Lines
     above the first key are skipped; every other is read once per nesting level. An entry with an
-    alias, or what one stands for, is left out: `anchors` are those of the whole text. A text that
-    was written to cost time raises `ParseError`.
+    anchor or alias is left out: `anchors` are the names of the whole text. A text that was written
+    to cost time raises `ParseError`.
     """
     if anchors is None:
         anchors = set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text))
@@ -263,11 +259,11 @@ def repair_mapping(
     values: Fields = {}
     findings: list[Finding] = []
     for key, start, lines in front.entries(text):
-        found, problems = _read_entry(key, lines, first_line + start, level, anchors)
+        fields, problems = _read_entry(key, lines, first_line + start, level, anchors)
         if key in values:
             message = f"The key {key!r} stands twice; the last value counts, remove one."
             findings.append(Finding("yaml-duplicate-key", message, first_line + start))
-        values |= found
+        values |= fields
         findings += problems
     return values, tuple(findings)
 

@@ -19,7 +19,14 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError, explained
-from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, open_folder, using
+from skillsearch.files.openat import (
+    FOLDER_FLAGS,
+    READ_FLAGS,
+    open_file,
+    open_folder,
+    read_opened,
+    using,
+)
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
@@ -50,8 +57,12 @@ _REFUSALS = {
     "file-too-large": "is larger than {} bytes; move parts of it to references/",
 }
 """Why a SKILL.md is not read, by the code of the error."""
+_CODES = {
+    **dict.fromkeys((errno.ENXIO, errno.EINVAL), "not-a-regular-file"),
+    errno.EFBIG: "file-too-large",
+}
 _NAMING = re.compile(rb"(?i)\s*+@?(\.{1,2}/[^\n\0]{1,500}?|[^\s\0@][^\s\0]{0,500}\.md)\s*+")
-"""What git leaves of a link where it makes none, and how hosts include a file."""
+"""A link that git checked out as text, or a host's way to include a file."""
 _MAX_NAMING_BYTES = 1024
 _TEXTS = frozenset({".md", ".markdown", ".mdc", ".mdx", ".txt"})
 """Endings of what a SKILL.md may link to beyond its folder: nothing that could hold a key."""
@@ -62,9 +73,7 @@ _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
 
 
-def read_skill_md(
-    path: Path, roots: Iterable[Path | str] = (), *, limit: int = MAX_SKILL_MD_BYTES
-) -> tuple[bytes, os.stat_result]:
+def read_skill_md(path: Path, roots: Iterable[Path | str] = ()) -> tuple[bytes, os.stat_result]:
     """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
@@ -74,17 +83,13 @@ def read_skill_md(
     paths = tuple(map(Path, roots))
     try:
         with using(_open_skill_md(path, paths)) as fd:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise _refused(path, "not-a-regular-file")
-            if is_foreign_link(status, path.parent.stat()):
+            if is_foreign_link(os.fstat(fd), path.parent.stat()):
                 raise _refused(path, "link-leaves-skill")
-            data = _read_up_to(fd, status, limit)
+            data, status = read_opened(fd, MAX_SKILL_MD_BYTES)
     except OSError as error:
-        code = "not-a-regular-file" if error.errno == errno.ENXIO else "file-unreadable"
-        raise _refused(path, code, error.strerror or str(error)) from error
-    if data is None:
-        raise _refused(path, "file-too-large", limit)
+        code = _CODES.get(error.errno or 0, "file-unreadable")
+        detail = MAX_SKILL_MD_BYTES if code == "file-too-large" else error.strerror or error
+        raise _refused(path, code, detail) from error
     named = _NAMING.fullmatch(data) if len(data) <= _MAX_NAMING_BYTES else None
     if named and (target := os.fsdecode(named[1])) != path.name:
         code = "names-skill" if _is_skill(path.parent / target, paths) else "names-file"
@@ -121,16 +126,6 @@ def _open_skill_md(path: Path, roots: Iterable[Path]) -> int:
         if target.is_relative_to(root):
             return open_file(root, target.relative_to(root).parts)
     raise _refused(path, "link-leaves-skill")
-
-
-def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
-    """Return all bytes of a file, or None if there are more than the limit."""
-    if status.st_size > limit:
-        return None
-    data = bytearray()
-    while len(data) <= limit and (part := os.read(fd, 1 << 20)):
-        data += part
-    return bytes(data) if len(data) <= limit else None
 
 
 def _refused(path: Path, code: str, detail: object = "") -> ParseError:
@@ -172,7 +167,7 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
 
 
 def _without_folder(skill_dir: Path, relative: str) -> str:
-    """Return what follows the skill's own folder in an absolute path, which hosts are told."""
+    """Return a path below the skill's folder; hosts also ask by the absolute path."""
     return relative.removeprefix(f"{skill_dir}/") if skill_dir.is_absolute() else relative
 
 
@@ -226,13 +221,14 @@ def read_with_status(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> tuple[bytes, os.stat_result]:
     """Read as `read_file` does; return also the status of the opened file."""
-    unread = explained(SkillError, f"The file {shown(relative)} cannot be read: %s.")
-    with using(open_in_skill(skill_dir, relative, folders=folders)) as fd, unread:
-        status = os.fstat(fd)
-        data = _read_up_to(fd, status, limit)
-    if data is None:
-        raise SkillError(f"The file {shown(relative)} is larger than {limit} bytes; split it up.")
-    return data, status
+    with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
+        try:
+            return read_opened(fd, limit)
+        except OSError as error:
+            fault = f"cannot be read: {error.strerror or error}."
+            if error.errno == errno.EFBIG:
+                fault = f"is larger than {limit} bytes; split it up."
+            raise SkillError(f"The file {shown(relative)} {fault}") from error
 
 
 def script_path(skill_dir: Path, script: str) -> Path:
@@ -269,8 +265,8 @@ def read_page(
     most = 1 if limit is None else limit
     for name, value, lowest in (("offset", offset, 0), ("limit", most, 1)):
         if type(value) is not int or value < lowest:  # nor is a truth value a number
-            given = f"{value!r:.50}"
-            raise SkillError(f"{name} is {given}; give a whole number of bytes, at least {lowest}.")
+            wanted = f"a whole number of bytes, at least {lowest}"
+            raise SkillError(f"{name} is {value!r:.50}; give {wanted}.")
     path = confine(_without_folder(skill_dir, relative), folders)
     data = read_file(skill_dir, relative, folders=folders)
     is_text = False
@@ -337,8 +333,8 @@ def list_files(
             kinds = _kinds(top, parts, max_entries)
             max_entries -= len(kinds)
             names = sorted(kinds)
-            found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
-            files += [file for file in found if file.lower() != "skill.md"]
+            names_of_files = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
+            files += [file for file in names_of_files if file.lower() != "skill.md"]
             inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
             is_deep = len(parts) == depth
             waiting += [] if is_deep else inner
@@ -347,15 +343,15 @@ def list_files(
 
 
 def without_inner(skill_dir: Path, files: Iterable[str]) -> Iterator[str]:
-    """Yield those of some listed files that do not belong to a skill inside this one."""
+    """Yield the listed files that do not belong to a skill inside this one."""
     is_skill: dict[PurePosixPath, bool] = {}
     for file in files:
-        inner = [place for place in PurePosixPath(file).parents if place.parts]
-        for place in inner:
-            if place not in is_skill:
+        inner = [folder for folder in PurePosixPath(file).parents if folder.parts]
+        for folder in inner:
+            if folder not in is_skill:
                 names = ("SKILL.md", "skill.md")
-                is_skill[place] = any(os.path.lexists(skill_dir / place / name) for name in names)
-        if not any(is_skill[place] for place in inner):
+                is_skill[folder] = any(os.path.lexists(skill_dir / folder / name) for name in names)
+        if not any(is_skill[folder] for folder in inner):
             yield file
 
 

@@ -26,13 +26,13 @@ _MAX_FILES = 32
 _MAX_BYTES = 256 * 1024
 """Bytes of each file, and of the characters of all."""
 _UNTOLD = frozenset({"changelog", "code_of_conduct", "contributing", "license", "security"})
-"""Files, by their names in lower case, that lie beside anything and do not say what it does."""
+"""Names, in lower case, of files that say nothing about what the skill does."""
 _WORD = re.compile(rf"[{BIGRAM_SCRIPTS}]{{1,2}}|(?:(?![{BIGRAM_SCRIPTS}])[^\W_])+")
 """A word, or two characters of a script that is written without spaces."""
 
 
 class Continuation(NamedTuple):
-    """What a stub is read on into: the text, maybe empty, and each file looked at, by its path."""
+    """The text that a stub points to, maybe empty, and the stat of each file read, by path."""
 
     text: str
     files: tuple[tuple[str, FileStat], ...]
@@ -46,7 +46,7 @@ def digest_of(text: str | None) -> str:
 
 
 def continuation_of(path: Path, data: bytes) -> Continuation | None:
-    """Return what a SKILL.md of some bytes is read on into; None if it is no stub.
+    """Return the text that a stub SKILL.md points to, or None if it is not a stub.
 
     A stub has fewer than 300 words with its frontmatter, and its skill more than 500 in other
     Markdown files, else the text is empty.
@@ -57,7 +57,7 @@ def continuation_of(path: Path, data: bytes) -> Continuation | None:
 
 
 def continuation_in(folder: Path) -> Continuation:
-    """Read the Markdown files of a skill, in order of their paths; not those of a skill inside it.
+    """Read the Markdown files of a skill in order of path, without those of skills inside it.
 
     The text is empty if they have 500 words or fewer. A file that cannot be read, or is not
     UTF-8, is left out.
@@ -80,9 +80,8 @@ def continuation_in(folder: Path) -> Continuation:
 
 def _markdown_in(folder: Path) -> Iterator[str]:
     listed, _ = list_files(folder)
-    paths = map(PurePosixPath, listed)
-    told = (one for one in paths if one.suffix.lower() == ".md" and one.stem.lower() not in _UNTOLD)
-    return without_inner(folder, map(str, told))
+    pages = (path for path in map(PurePosixPath, listed) if path.suffix.lower() == ".md")
+    return without_inner(folder, (str(page) for page in pages if page.stem.lower() not in _UNTOLD))
 
 
 def _has_words(text: str, count: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
+from typing import NamedTuple
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.files.paths import confine, printable
@@ -15,7 +16,7 @@ from skillsearch.skills import metadata as meta
 from skillsearch.skills.frontmatter import Fields, Finding, Sections
 from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
-from skillsearch.skills.parser import decode_skill_md, repair_mapping
+from skillsearch.skills.parser import decode_skill_md, parse_skill, repair_mapping
 from skillsearch.skills.resources import list_files, read_skill_md
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import counted
@@ -44,10 +45,15 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-def validate(
-    path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()
-) -> tuple[Diagnostic, ...]:
-    """Check a skill folder, or the SKILL.md in it, and return every problem.
+class Verdict(NamedTuple):
+    """All problems of a skill folder, and whether its skill cannot be indexed."""
+
+    problems: tuple[Diagnostic, ...]
+    is_lost: bool
+
+
+def validate(path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()) -> Verdict:
+    """Check a skill folder, or the SKILL.md in it, by one read; return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
     reference implementation, except where it rejects sound files or accepts broken ones. For the
@@ -57,19 +63,19 @@ def validate(
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
-    findings = _check_folder(folder, skill_md, roots)
+    findings, is_lost = _check_folder(folder, skill_md, roots)
     if readers is not None:
-        known = {
+        notes = {
             _UNKNOWN.format(key): _READ.format(key, ", ".join(readers[key])) for key in readers
         }
-        findings = (_for_hosts(one, known) for one in findings)
-    return tuple(one.at(shown) for one in findings)
+        findings = [_for_hosts(finding, notes) for finding in findings]
+    return Verdict(tuple(finding.at(shown) for finding in findings), is_lost)
 
 
-def _for_hosts(finding: Finding, known: Mapping[str, str]) -> Finding:
-    """Make a note of what hosts read; `known` has what to say in place of some messages."""
-    if finding.message in known or finding.code == "yaml-flow-style":
-        message = known.get(finding.message, finding.message)
+def _for_hosts(finding: Finding, notes: Mapping[str, str]) -> Finding:
+    """Turn a finding about what hosts read into a note; `notes` maps messages to replacements."""
+    if finding.message in notes or finding.code == "yaml-flow-style":
+        message = notes.get(finding.message, finding.message)
         return finding._replace(severity="note", message=message)
     return finding
 
@@ -78,24 +84,34 @@ def _error(code: str, message: str, line: int | None = None) -> Finding:
     return Finding(code, message, line, "error")
 
 
-def _check_folder(folder: Path, skill_md: Path | None, roots: Sequence[Path]) -> Iterator[Finding]:
+def _check_folder(
+    folder: Path, skill_md: Path | None, roots: Sequence[Path]
+) -> tuple[list[Finding], bool]:
+    """Return the problems of a skill folder, and whether the skill is lost."""
     if not folder.exists():
-        yield _error("path-missing", "The path does not exist; correct it.")
-    elif not folder.is_dir():
-        yield _error("not-a-folder", "This is neither a skill folder nor a SKILL.md.")
-    elif skill_md is None:
+        return [_error("path-missing", "The path does not exist; correct it.")], True
+    if not folder.is_dir():
+        return [_error("not-a-folder", "This is neither a skill folder nor a SKILL.md.")], True
+    if skill_md is None:
         message = "The folder has no SKILL.md; add one with a name and a description."
-        yield _error("skill-md-missing", message)
+        return [_error("skill-md-missing", message)], True
+    named = folder.resolve() if folder.name in {"", ".."} else folder
+    is_lost = False
+    try:
+        data, _ = read_skill_md(skill_md, roots)
+    except ParseError as error:
+        is_lost = error.severity == "error"
+        findings = [Finding(error.code, str(error), error.line, error.severity)]
     else:
-        named = folder.resolve() if folder.name in {"", ".."} else folder
+        findings = list(_check_file(data, named))
         try:
-            data, _ = read_skill_md(skill_md, roots)
-            yield from _check_file(data, named)
-        except ParseError as error:
-            yield Finding(error.code, str(error), error.line, error.severity)
-        if skill_md.name != FILE_NAMES[0]:
-            message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
-            yield Finding("file-name-case", message)
+            parse_skill(data, doc_id="", path=skill_md, root=folder)
+        except ParseError:
+            is_lost = True
+    if skill_md.name != FILE_NAMES[0]:
+        message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
+        findings.append(Finding("file-name-case", message))
+    return findings, is_lost
 
 
 def _check_file(data: bytes, folder: Path) -> Iterator[Finding]:
@@ -157,8 +173,8 @@ def _check_fields(fields: Fields, folder: str) -> Iterator[tuple[str, Finding]]:
         for problem in meta.check_name(meta.as_text(name).strip(), folder, "error"):
             yield "name", problem
     for key, limit in _MAX_CHARS.items():
-        if found := _text_problem(key, fields, limit):
-            yield key, found
+        if fault := _text_problem(key, fields, limit):
+            yield key, fault
     yield from _check_shapes(fields)
 
 
@@ -206,10 +222,10 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
         files, is_truncated = list_files(folder)
     except SkillError:
         return
-    known = {"SKILL.md", *files, *(str(above) for file in files for above in Path(file).parents)}
+    present = {"SKILL.md", *files, *(str(above) for file in files for above in Path(file).parents)}
     for target, at in _references(body).items():
         try:
-            if is_truncated or str(confine(target)) in known:
+            if is_truncated or str(confine(target)) in present:
                 continue
             code, problem = "missing", "does not exist; add it or correct it"
         except UnsafePathError:
@@ -223,11 +239,11 @@ def _references(body: str) -> dict[str, int]:
     """Return the relative files that a body names outside code fences, with their offsets."""
     lines = markdown.lines(body)
     prose = "\n".join(" " * len(text) if is_fenced else text for text, _, is_fenced in lines)
-    found: dict[str, int] = {}
+    references: dict[str, int] = {}
     for match in _LINK.finditer(prose):
         target = match[1].partition("#")[0].partition("?")[0]
         if target and not _SCHEME.match(match[1]):
-            found.setdefault(target.removeprefix("./"), match.start())
+            references.setdefault(target.removeprefix("./"), match.start())
     for match in _RESOURCE.finditer(prose):
-        found.setdefault(match[1], match.start())
-    return found
+        references.setdefault(match[1], match.start())
+    return references

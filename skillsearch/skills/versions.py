@@ -89,10 +89,10 @@ def _clause(operator: str, version: str) -> str:
     version = version.removesuffix(".*")
     release = Version(version).release
     last = len(release) - 1
-    place = next((place for place, number in enumerate(release) if number), last)
+    position = next((position for position, number in enumerate(release) if number), last)
     if operator == "~":
-        place = min(1, last)
-    upper = ".".join(map(str, (*release[:place], release[place] + 1)))
+        position = min(1, last)
+    upper = ".".join(map(str, (*release[:position], release[position] + 1)))
     return f">={version},<{upper}"
 
 

@@ -1,4 +1,4 @@
-"""The encoding of a text that is not UTF-8, told by the characters that running text is made of."""
+"""Detects the encoding of text that is not UTF-8 by the characters that running text has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEGACY = {
     **{"cp932": "Shift-JIS", "euc_jp": "EUC-JP"},
     **_CYRILLIC,
 }
-"""The names of encodings, by those of their codecs."""
+"""Names of encodings by codec."""
 _COMMON = frozenset(Path(__file__).with_suffix(".txt").read_text("utf-8")) - {"\n"}
 """In running Chinese, Japanese, Korean or Russian, the most of all that is not ASCII."""
 _TOLD_BYTES = 16 * 1024
@@ -53,12 +53,12 @@ def decode(data: bytes) -> tuple[str, str]:
 
 def _legacy(data: bytes) -> str:
     """Return the encoding of bytes that are not UTF-8; Western letters seldom stand in a row."""
-    told = b"\n".join(line for line in data.split(b"\n") if not line.isascii())[:_TOLD_BYTES]
-    runs = list(map(len, _HIGH.findall(told)))
+    sample = b"\n".join(line for line in data.split(b"\n") if not line.isascii())[:_TOLD_BYTES]
+    runs = list(map(len, _HIGH.findall(sample)))
     is_western = sum(run for run in runs if run > 2) < _LEAST_IN_RUNS * sum(runs)
     best, most = _WESTERN, _LEAST_SHARE
     for name in () if is_western else _LEGACY:
-        text = told.decode(name, "replace")
+        text = sample.decode(name, "replace")
         count = max(1, sum(char > "\x7f" for char in text))
         share = (sum(char in _COMMON for char in text) - text.count("\ufffd")) / count
         is_likely = name not in _CYRILLIC or share > _LEAST_CYRILLIC

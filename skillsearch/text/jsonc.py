@@ -14,9 +14,9 @@ _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
 
 
 def parse_jsonc(text: str) -> dict[str, JsonValue]:
-    """Return the object in a text, empty if that holds nothing; a `ValueError` if it is none.
+    """Return the object in a text, empty for an empty text, or raise `ValueError`.
 
-    Neither is one in which a key stands twice, or that is nested too deeply to be read.
+    Repeated keys and too deep nesting raise it too.
     """
     plain = without_last_commas(without_comments(text))
     try:

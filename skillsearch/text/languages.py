@@ -121,8 +121,8 @@ def word_language(word: str, language: str) -> str:
 
 def _script(char: str) -> str:
     """Return the script of a letter; empty if it is in none of our blocks: mostly Latin."""
-    place = bisect_right(_STARTS, char) - 1
-    return _BLOCKS[place][2] if place >= 0 and char <= _BLOCKS[place][1] else ""
+    number = bisect_right(_STARTS, char) - 1
+    return _BLOCKS[number][2] if number >= 0 and char <= _BLOCKS[number][1] else ""
 
 
 def _latin_words(text: str) -> list[str]:
@@ -134,11 +134,11 @@ def _latin_words(text: str) -> list[str]:
 
 def _words_by_script(text: str) -> dict[str, float]:
     """Return about how many words of each non-Latin script a text has."""
-    found: dict[str, float] = {}
+    words: dict[str, float] = {}
     for char, count in Counter(text).items():
         if (script := _script(char)) and char.isalpha():
-            found[script] = found.get(script, 0) + count / int(SCRIPTS[script][0])
-    return found
+            words[script] = words.get(script, 0) + count / int(SCRIPTS[script][0])
+    return words
 
 
 def _of_scripts(text: str, shares: dict[str, float]) -> str:
@@ -174,7 +174,7 @@ def _most_likely(words: list[str], candidates: Collection[str]) -> str:
 
 
 def _letter_votes(word: str) -> list[tuple[str, float]]:
-    """Return the votes of the ending and the letters of a word that is no function word."""
+    """Return the votes of the ending and the letters of a word without a vote of its own."""
     if word.isascii() and not word.endswith(_ALL_ENDINGS):
         return []
     ends = (code for code, endings in TELLING_ENDINGS.items() if word.endswith(endings))

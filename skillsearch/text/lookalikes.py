@@ -24,8 +24,8 @@ def look(text: str) -> str:
 def lookalikes(name: str) -> list[str]:
     """Return the hyphens of a name that are none, and letters of other scripts in Latin words."""
     folded = normalized(name).casefold()
-    found = [char for char in folded if not char.isalnum() and ord(char) in _LATIN]
+    chars = [char for char in folded if not char.isalnum() and ord(char) in _LATIN]
     for word in _WORD.findall(folded):
         if _LATIN_LETTER.search(word):
-            found += [char for char in word if ord(char) in _LATIN]
-    return list(dict.fromkeys(found))
+            chars += [char for char in word if ord(char) in _LATIN]
+    return list(dict.fromkeys(chars))

@@ -68,23 +68,20 @@ class Lure(NamedTuple):
 def find_lures(text: str) -> Iterator[Lure]:
     """Yield the first lure of each kind in a Markdown text."""
     lines = [line[:_LINE_CHARS] for line in visible(text).split("\n")]
-    told: set[str] = set()
+    reported: set[str] = set()
     for number, line in enumerate(lines, 1):
-        for what, severity in _lures_of(
-            line, "\n".join(lines[max(0, number - _TOGETHER) : number])
-        ):
-            if what not in told:
-                told.add(what)
+        together = "\n".join(lines[max(0, number - _TOGETHER) : number])
+        for what, severity in _lures_of(line, together):
+            if what not in reported:
+                reported.add(what)
                 yield Lure(what, number, severity)
 
 
 def _lures_of(line: str, together: str) -> Iterator[tuple[str, Severity]]:
     if _DECODED.search(line):
         yield "run a text that is decoded first", "error"
-    if not _URL.search(together):
-        return
-    is_archive = all(rule.search(together) for rule in (_EXTRACT, _RUN))
-    if is_archive and _PASSWORD.search(together):
+    has_url = _URL.search(together)
+    if has_url and all(rule.search(together) for rule in (_EXTRACT, _RUN, _PASSWORD)):
         yield "fetch an archive with a password, which hides it from scanners, and run it", "error"
-    if _PASTED.search(line):
+    if has_url and _PASTED.search(line):
         yield "paste what a page elsewhere says into a terminal", "warning"

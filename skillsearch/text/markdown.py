@@ -50,11 +50,11 @@ def sections(body: str) -> Iterator[tuple[str, str]]:
     heading = ""
     section: list[str] = []
     for line in lines(body):
-        found = None if line.is_fenced else _HEADING.match(line.text)
-        if found:
+        mark = None if line.is_fenced else _HEADING.match(line.text)
+        if mark:
             yield heading, "\n".join(section)
             # Marks may close a heading; the ``#`` of ``C#`` stays.
-            text = line.text[found.end() :].rstrip()
+            text = line.text[mark.end() :].rstrip()
             bare = text.rstrip("#")
             heading, section = bare.rstrip() if bare.endswith((" ", "\t")) else text, []
         else:

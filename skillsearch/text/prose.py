@@ -59,9 +59,9 @@ def prose(body: str) -> Iterator[str]:
     """Yield the paragraphs of a Markdown text, without code, lists, tables, headings and links."""
     for begin, end in markdown.paragraphs(body):
         lines = (line.strip() for line in body[begin:end].split("\n"))
-        kept = "\n".join(line for line in lines if not _NO_SENTENCE.match(line))
-        if kept:
-            yield _NO_WORDS.sub(" ", kept)
+        sentences = "\n".join(line for line in lines if not _NO_SENTENCE.match(line))
+        if sentences:
+            yield _NO_WORDS.sub(" ", sentences)
 
 
 def first_paragraph(body: str, most: int) -> str:

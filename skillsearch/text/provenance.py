@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import MOST_TOLD, Hit
+from skillsearch.types import MOST_TOLD, SHOWN_NAME_CHARS, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""
-_MAX_ORIGIN_CHARS = _MAX_NAME_CHARS = 200
 
 
 def shown_name(hit: Hit) -> str:
@@ -36,16 +35,16 @@ def family_of(source: Root | Hit) -> str:
     if not isinstance(source, Hit) or source.family is None:
         return ""
     members = source.family.members
-    told = [one for one in members if one.root == source.root or "name" in one.differs]
-    names = listed((one_line(one.shown, _MAX_NAME_CHARS) for one in told), MOST_TOLD)
-    return f"also {names}, {'a copy' if len(told) == 1 else 'copies'}" if told else ""
+    named = [near for near in members if near.root == source.root or "name" in near.differs]
+    names = listed((one_line(member.shown, SHOWN_NAME_CHARS) for member in named), MOST_TOLD)
+    return f"also {names}, {'a copy' if len(named) == 1 else 'copies'}" if named else ""
 
 
 def tag_of(trust: Trust, origin: str = "") -> str:
     """Return ``[fetched: ORIGIN]`` or ``[project]``; nothing if a root is vetted."""
     if trust == "vetted":
         return ""
-    origin = one_line(origin, _MAX_ORIGIN_CHARS)
+    origin = one_line(origin, SHOWN_NAME_CHARS)
     return f"[{trust}: {origin}]" if origin else f"[{trust}]"
 
 
@@ -53,16 +52,16 @@ def body_warning(trust: Trust, origin: str = "") -> str:
     """Return a line to put before the body of a skill; nothing if its root is vetted."""
     if trust == "vetted":
         return ""
-    place = f" ({one_line(origin, _MAX_ORIGIN_CHARS)})" if origin else ""
-    return f"From a {trust} root{place}: nobody has vouched for it."
+    source = f" ({one_line(origin, SHOWN_NAME_CHARS)})" if origin else ""
+    return f"From a {trust} root{source}: nobody has vouched for it."
 
 
 def record_of_source(source: Root | Hit) -> Mapping[str, str]:
     """Return the same for a record that a model reads: trust and origin, and ``also``."""
     is_vetted, family = source.trust == "vetted", family_of(source)
-    origin = "" if is_vetted else one_line(source.origin, _MAX_ORIGIN_CHARS)
-    told = {"trust": "" if is_vetted else source.trust, "origin": origin, "also": family}
-    return {key: text for key, text in told.items() if text}
+    origin = "" if is_vetted else one_line(source.origin, SHOWN_NAME_CHARS)
+    record = {"trust": "" if is_vetted else source.trust, "origin": origin, "also": family}
+    return {key: text for key, text in record.items() if text}
 
 
 def left_out(count: int) -> str:

@@ -46,7 +46,7 @@ _KEYCAPS = frozenset("#*0123456789")
 _SYMBOLS = frozenset({"So", "Sm"})
 _SHAPED = _SYMBOLS | {"Po"}
 _EMOJI_SIGNS = frozenset("\u203c\u2049\u2139\u3030")
-"""Emoji that are no symbols to Unicode."""
+"""Emoji that Unicode does not class as symbols."""
 _JOINS_AFTER = frozenset({"Lo", "Mn", "Mc"})
 _VIRAMA = 9
 """Combining class of the sign that mutes a vowel; a joiner behind it counts at a word's end too."""
@@ -78,8 +78,8 @@ def hidden_runs(text: str) -> Iterator[str]:
         return
     for run in _UNSEEN.finditer(text):
         begin, end = run.span()
-        kept = visible(text[max(0, begin - 1) : end + 1])
-        removed = "".join(char for char in run[0] if char not in kept)
+        seen = visible(text[max(0, begin - 1) : end + 1])
+        removed = "".join(char for char in run[0] if char not in seen)
         if removed:
             yield removed
 
@@ -110,9 +110,9 @@ def shorten(text: str, limit: int) -> str:
 
 def listed(texts: Iterable[str], limit: int) -> str:
     """Join texts for a message: at most `limit` of them, and how many more there are."""
-    found = list(texts)
-    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + more
+    items = list(texts)
+    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more
 
 
 def _keep_needed(match: re.Match[str]) -> str:

@@ -40,8 +40,8 @@ def readable(text: str, scripts: frozenset[str] | None) -> str:
     foreign = _foreign_letters(text, scripts)
     if not foreign:
         return text
-    kept = text.translate(dict.fromkeys(map(ord, foreign), " "))
-    return " ".join(kept.split()) if any(map(str.isalnum, kept)) else ""
+    plain = text.translate(dict.fromkeys(map(ord, foreign), " "))
+    return " ".join(plain.split()) if any(map(str.isalnum, plain)) else ""
 
 
 def _foreign_letters(text: str, scripts: frozenset[str] | None) -> list[str]:

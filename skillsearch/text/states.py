@@ -1,4 +1,4 @@
-"""What an answer shows and says: what fits, what may, by the face that shows it, or that none does.
+"""What an answer shows: skills that fit, skills that may fit by the bound of the face, or none.
 
 One rule for every face, which has only its bound; below a threshold that somebody gave, nothing is
 shown.
@@ -49,7 +49,7 @@ def count_shown(scores: Sequence[float], threshold: float, bound: float) -> tupl
 
 
 def note_for_model(*, fits: bool, perhaps: bool) -> str:
-    """Return what a model is told of an answer beside the skills; nothing if all of them fit."""
+    """Return the note to a model beside the skills of an answer; empty if all of them fit."""
     if perhaps:
         return PERHAPS_TOO if fits else PERHAPS
     return "" if fits else NO_HIT

@@ -44,7 +44,6 @@ def beside(path):
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_path):
-    """Only that, and nothing that is named like it."""
     path = tmp_path / "settings.json"
     for name in ("settings.json", "other.json"):
         subprocess.run([sys.executable, "-c", LEAVE, str(tmp_path / name)], check=False)
@@ -61,7 +60,6 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_pat
 
 
 def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
-    """In the same process and in others."""
     path = tmp_path / "settings.json"
     with written_beside(path, b"slow") as slow:
         write_atomically(path, b"fast")
@@ -110,7 +108,6 @@ def test_only_a_missing_file_is_damage(tmp_path, number):
     ],
 )
 def test_what_the_machine_refuses_is_told_with_what_helps(error, wrapped):
-    """Also if a library has made another error of it."""
     if wrapped:
         try:
             try:

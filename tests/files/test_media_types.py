@@ -98,7 +98,6 @@ NAMED = {
 
 @pytest.mark.parametrize(("name", "expected"), NAMED.items())
 def test_a_text_is_what_its_name_says(name, expected):
-    """Only the ending of the name counts, in either case."""
     assert media_type(name, b"a,b\n") == expected
     assert media_type(name, b"") == expected
 
@@ -119,7 +118,6 @@ def test_zip_archives_with_a_format_of_their_own_are_told_by_name():
 
 
 def test_binary_formats_without_a_signature_are_told_by_name():
-    """Only if the content is not text."""
     assert media_type("a.parquet", b"PAR1\x15\0") == "application/vnd.apache.parquet"
     assert media_type("a.csv", b"a\0b") == "application/octet-stream"
     assert media_type("a.txt", b"\xff\xfea\0") == "application/octet-stream"
@@ -156,7 +154,6 @@ def test_hostile_markup_is_looked_at_fast(text):
     "ending", [".csv", ".html", ".css", ".json", ".xml", ".svg", ".js", ".tsv"]
 )
 def test_types_by_name_agree_with_the_standard_library(ending):
-    """If both know the name, apart from names registered since."""
     expected = mimetypes.types_map[ending].replace("text/xml", "application/xml")
     assert media_type(f"a{ending}", b"a") in {expected, expected.replace("application", "text")}
 
@@ -176,7 +173,6 @@ TEXTS += ["text/javascript", "application/javascript", "application/sql"]
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_textual_types_are_text(kind):
-    """Also with parameters, and in either case."""
     assert is_text(kind, "ä".encode())
 
 
@@ -188,7 +184,6 @@ def test_other_types_are_no_text_whatever_they_hold(kind):
 
 @pytest.mark.parametrize("data", [b"a\0b", b"\xff", "ä".encode()[:1], b"\xed\xa0\x80"])
 def test_bytes_that_are_no_utf8_are_no_text(data):
-    """Neither is what holds a NUL."""
     assert not is_text("text/plain", data)
 
 
@@ -205,5 +200,4 @@ def test_bytes_that_are_no_utf8_are_no_text(data):
     ],
 )
 def test_a_name_alone_promises_a_type(name, expected):
-    """Or none, if its ending is not known."""
     assert type_of_name(name) == expected

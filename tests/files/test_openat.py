@@ -83,7 +83,6 @@ def test_opened_folders_are_not_passed_on_to_programs(folder):
 
 
 def test_a_missing_folder_is_an_error(folder):
-    """Nothing is made unless it is asked for."""
     with pytest.raises(FileNotFoundError):
         open_folder(folder, ("a", "missing"))
     assert not (folder / "a" / "missing").exists()
@@ -98,7 +97,6 @@ def test_missing_folders_are_made_when_asked_for(folder):
 @pytest.mark.parametrize("make", [False, True])
 @pytest.mark.parametrize("target", ["../outside", "a", "nowhere", "link"])
 def test_a_link_is_never_followed(folder, make, target):
-    """Neither out nor in, neither into nothing nor into itself; and nothing is made behind it."""
     (folder / "link").symlink_to(target)
     for parts in (("link",), ("link", "new")):
         with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
@@ -114,7 +112,6 @@ def test_a_link_in_the_middle_is_not_followed_to_a_file(folder):
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(folder):
-    """Not even to a file beside it."""
     (folder / "a" / "link.txt").symlink_to("plain.txt")
     with pytest.raises(OSError, match="Too many levels"):
         open_file(folder, ("a", "link.txt"))
@@ -122,7 +119,6 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(folder):
 
 @pytest.mark.parametrize("make", [False, True])
 def test_a_file_is_no_folder(folder, make):
-    """In the middle nor at the end."""
     for parts in (("a", "plain.txt"), ("a", "plain.txt", "x")):
         with pytest.raises(NotADirectoryError):
             open_folder(folder, parts, make=make)
@@ -140,7 +136,6 @@ def test_a_fifo_does_not_block(folder):
 
 
 def test_a_socket_cannot_be_opened(folder, monkeypatch):
-    """As a file or as a folder."""
     monkeypatch.chdir(folder)
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("socket")
@@ -151,7 +146,6 @@ def test_a_socket_cannot_be_opened(folder, monkeypatch):
 
 
 def test_a_file_can_be_made_where_none_is(folder):
-    """With the flags for it, and only in the folder that was opened."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     os.close(open_file(folder, ("a", "new.txt"), flags))
     assert (folder / "a" / "new.txt").read_bytes() == b""
@@ -161,7 +155,6 @@ def test_a_file_can_be_made_where_none_is(folder):
 
 @pytest.mark.slow
 def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder):
-    """However often it is tried: the file inside, or an error."""
     stop = threading.Event()
 
     def swap():
@@ -209,7 +202,6 @@ def test_a_change_is_racy_close_to_the_look_on_either_side(distance, within, exp
 
 
 def test_a_file_is_created_only_if_it_is_not_there(folder):
-    """Otherwise its bytes stay."""
     path = folder / "a" / "plain.txt"
     with pytest.raises(FileExistsError):
         os.open(path, CREATE_FLAGS, 0o600)

@@ -39,7 +39,6 @@ def forged(project, cli, make_skill, monkeypatch):
 
 
 def test_an_index_that_came_with_a_checkout_is_never_read(forged, cli):
-    """Not by what only reads, and not for the vectors or the record of roots when one is made."""
     for command in (["list"], ["query", "steep tea", "--no-refresh"], ["show", FORGED], ["status"]):
         done = cli(*command)
         assert done.exit_code == 4, done
@@ -54,14 +53,12 @@ def test_an_index_that_came_with_a_checkout_is_never_read(forged, cli):
 
 
 def test_an_index_that_is_named_is_trusted(forged, cli, monkeypatch):
-    """By a flag, or by a variable."""
     assert FORGED in cli("list", "--index-dir", forged).stdout
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(forged))
     assert FORGED in cli("list").stdout
 
 
 def test_each_user_has_an_index_of_their_own(forged, cli, monkeypatch, tmp_path):
-    """In a folder whose name the other cannot know; the first finds theirs again."""
     cli("index")
     mine = load_settings().index_dir
     assert mine.parent == forged
@@ -77,7 +74,6 @@ def test_each_user_has_an_index_of_their_own(forged, cli, monkeypatch, tmp_path)
 
 
 def test_the_name_depends_on_the_secret_and_the_folder(tmp_path):
-    """However the folder is written."""
     cache = tmp_path / "cache"
     name = own_folder(tmp_path / "a", cache).name
     (tmp_path / "link").symlink_to(tmp_path / "a")
@@ -135,7 +131,6 @@ def replaced_by_a_link(key):
     ],
 )
 def test_a_secret_that_others_may_know_is_refused(tmp_path, damage):
-    """And one that is damaged; the message says what to do."""
     own_folder(tmp_path, tmp_path / "cache")
     damage(tmp_path / "cache" / "key")
     with pytest.raises(ConfigError, match=r"key to indexes.*(Remove it|--index-dir)"):
@@ -157,7 +152,6 @@ def test_where_no_secret_can_be_kept_a_folder_must_be_named(forged, cli, home, d
 def test_an_index_of_another_user_is_refused_in_the_cache_but_not_where_it_is_named(
     cli, drinks, tmp_path
 ):
-    """In the cache nobody named it; elsewhere that is how an index is shared."""
     assert cli("index", drinks, "--model", "hashing").exit_code == 0
     folder = config.default_index_dir()
     assert cli("list").exit_code == 0

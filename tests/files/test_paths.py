@@ -69,7 +69,6 @@ def test_the_limit_holds_for_the_decoded_path():
 
 
 def test_what_is_far_too_long_is_not_decoded(monkeypatch):
-    """That would take seconds."""
     monkeypatch.setattr(paths, "unquote", None)
     with pytest.raises(UnsafePathError, match="more than 1024"):
         confine("%25%c3" * 1_000_000)
@@ -95,7 +94,6 @@ def test_a_path_below_no_allowed_folder_is_refused(path):
 
 
 def test_climbing_out_of_an_allowed_folder_is_refused():
-    """To begin with the right folder is not enough."""
     with pytest.raises(UnsafePathError, match="climbs"):
         confine("references/../SKILL.md", FOLDERS)
 

@@ -213,7 +213,6 @@ def test_yaml_comes_and_goes(before):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=called)
 def test_an_older_entry_is_replaced(entry):
-    """By the new one; nothing of it is left."""
     older = {"hooks": [{**entry.value["hooks"][0], "timeout": 1}]} if entry.is_hook else {"old": 1}
     before = edit(b"", entry._replace(value=older))
     assert read(entry, edit(before, entry)) == read(entry, edit(b"", entry))
@@ -221,7 +220,6 @@ def test_an_older_entry_is_replaced(entry):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=called)
 def test_a_new_file_is_what_is_printed(entry):
-    """So that pasting and writing come to the same; and nothing of it is left behind."""
     written = edit(b"", entry)
     assert written.decode() == entry.text
     assert read(entry, edit(written, gone(entry))) == {}
@@ -267,7 +265,6 @@ def test_a_hook_is_known_by_its_command():
     ],
 )
 def test_what_cannot_be_edited_is_refused(client, text, reason):
-    """With what is wrong; a guess could cost what the user wrote."""
     with pytest.raises(EditError) as caught:
         edit(text.encode(), SERVERS[client])
     assert reason in str(caught.value).replace("The key", "the key")
@@ -283,7 +280,6 @@ def test_what_cannot_be_edited_is_refused(client, text, reason):
     ],
 )
 def test_an_entry_in_any_form_is_replaced_and_removed(text):
-    """As a dotted key, on one line, or as tables with a comment between them."""
     entry, before = SERVERS["codex"], f"a = 1\n{text}[b]\n".encode()
     assert is_held(entry, read(entry, edit(before, entry)))
     assert pruned(read(entry, edit(before, gone(entry))), entry) == {"a": 1, "b": {}}

@@ -71,7 +71,6 @@ def test_any_character_of_a_path_comes_through(client, argument):
 
 @given(plain, plain)
 def test_any_text_comes_through(first, second):
-    """Of TOML and YAML, which are written by hand, and JSON."""
     for client in HOSTS:
         assert command_of(client, server_entry(client, [first, second]).text) == [first, second]
 
@@ -86,28 +85,24 @@ def test_the_text_is_ascii_and_ends_its_last_line(client):
 
 
 def test_claude_code_reads_a_stdio_server():
-    """As its documentation writes one."""
     assert read("claude-code", server_entry("claude-code", ["/s", "mcp"]).text) == {
         "mcpServers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_codex_reads_a_table():
-    """By the name that codex mcp add would give it."""
     assert server_entry("codex", ["/s", "mcp"]).text == (
         '[mcp_servers.skillsearch]\ncommand = "/s"\nargs = ["mcp"]\n'
     )
 
 
 def test_gemini_reads_a_command():
-    """Which needs no type."""
     assert read("gemini", server_entry("gemini", ["/s", "mcp"]).text) == {
         "mcpServers": {"skillsearch": {"command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_vscode_reads_servers():
-    """Not mcpServers, and with a type."""
     assert read("vscode", server_entry("vscode", ["/s", "mcp"]).text) == {
         "servers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
@@ -133,7 +128,6 @@ def test_cursor_windsurf_and_zed_read_a_command():
 
 
 def test_goose_reads_an_extension():
-    """With its time limit in seconds."""
     assert read("goose", server_entry("goose", ["/s", "mcp"]).text) == {
         "extensions": {
             "skillsearch": {
@@ -167,7 +161,6 @@ def test_a_running_server_is_named_by_its_url(client, path, entry):
 
 
 def test_goose_reaches_a_running_server():
-    """By what it calls a URI."""
     entry = read("goose", server_entry("goose", URL).text)["extensions"]["skillsearch"]
     assert (entry["type"], entry["uri"]) == ("streamable_http", URL)
 
@@ -194,7 +187,6 @@ def test_a_hook_runs_the_command_as_given(client):
     ],
 )
 def test_the_host_can_add_it_by_itself(client, line):
-    """Behind "--" no option of ours is taken for one of the host."""
     command = add_command(client, ["/a b/s", "mcp", "--index-dir", "/i"])
     assert command == line
 
@@ -220,7 +212,6 @@ def test_vscode_adds_a_server_from_json():
     ],
 )
 def test_the_host_can_add_a_running_server_by_itself(client, words):
-    """By its URL."""
     assert add_command(client, URL) == f"{words} {URL}"
 
 

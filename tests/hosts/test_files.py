@@ -59,7 +59,6 @@ def others(path):
 
 
 def test_each_file_is_where_the_host_looks_for_it(home):
-    """In the home folder, as its documentation says."""
     assert {client: str(host_file(client).relative_to(home)) for client in HOSTS} == {
         "claude-code": ".claude.json",
         "codex": ".codex/config.toml",
@@ -76,7 +75,6 @@ def test_each_file_is_where_the_host_looks_for_it(home):
 
 
 def test_macos_has_another_folder(home, monkeypatch):
-    """For VS Code; Zed heeds no variable there."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
     assert host_file("vscode") == home / "Library/Application Support/Code/User/mcp.json"
@@ -94,7 +92,6 @@ def test_macos_has_another_folder(home, monkeypatch):
     ],
 )
 def test_the_hosts_own_variable_counts(tmp_path, home, monkeypatch, variable, client, hook, name):
-    """Unless it is empty."""
     default = host_file(client, hook=hook)
     monkeypatch.setenv(variable, "")
     assert host_file(client, hook=hook) == default
@@ -153,7 +150,6 @@ def test_several_entries_are_one_change(config):
 
 
 def test_nothing_is_written_if_nothing_changes(config, tmp_path):
-    """Nor made."""
     assert not Change.plan(config, [GONE]).is_needed
     assert not Change.plan(tmp_path / "missing" / "x.json", [GONE]).is_needed
 
@@ -169,7 +165,6 @@ def test_a_link_stays_a_link(config, tmp_path):
 
 
 def test_a_link_to_nothing_gets_its_file(tmp_path):
-    """In the folder that it names."""
     link, target = tmp_path / "link.json", tmp_path / "dots" / "settings.json"
     link.symlink_to(target)
     Change.plan(link, [ENTRY]).write()
@@ -210,7 +205,6 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "huge"])
 def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
-    """Nothing waits for a pipe, and nothing reads gigabytes."""
     path = tmp_path / "settings.json"
     if kind == "folder":
         path.mkdir()
@@ -233,7 +227,6 @@ def test_a_read_only_file_is_left_alone(config):
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to(path), lambda path: path.mkdir()])
 def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
-    """Of the system or our own."""
     path = tmp_path / "settings.json"
     make(path)
     with pytest.raises((OSError, ConfigError)):

@@ -107,7 +107,6 @@ def killed(step, action, folder, *, is_other_disk):
 def test_a_kill_at_any_step_loses_nothing(
     home, make_skill, tmp_path, action, is_link, is_other_disk
 ):
-    """At once the skill is whole in one place or both; the next command leaves it in one."""
     folder = make(home, make_skill)
     if is_link:
         real = tmp_path / "real" / "tea"
@@ -219,7 +218,6 @@ def test_another_disk_is_copied_to_and_compared(home, make_skill, other_disk, mo
 
 
 def test_read_only_folders_go_to_another_disk_and_back(home, make_skill, other_disk, no_root):
-    """Nothing of them is left behind, and no mode is changed."""
     folder = make(home, make_skill)
     (folder / "scripts").chmod(0o555)
     folder.chmod(0o555)
@@ -267,7 +265,6 @@ def test_what_cannot_be_moved_is_named_and_all_stays(
 def test_a_step_that_fails_leaves_it_where_the_journal_says(
     home, make_skill, other_disk, monkeypatch, step
 ):
-    """Whether that is told as a failure, or done after all."""
     folder, real, count = make(home, make_skill), moved.sync_to_disk, 0
     before = contents(folder)
 
@@ -322,7 +319,6 @@ def test_a_move_that_cannot_be_finished_hinders_no_other(home, make_skill, monke
 
 
 def test_what_was_changed_in_between_stays_in_both_places(home, make_skill):
-    """By whoever updates skills, between the copy and the end of the move."""
     folder = make(home, make_skill)
     with open_journal() as journal:
         move = move_away(journal, folder, "tea")
@@ -372,7 +368,6 @@ def names_found():
 
 
 def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
-    """And back again; without a yes nothing happens."""
     asked = cli("library", "move", "tea")
     assert (asked.exit_code, tea.exists()) == (1, True)
     done = cli("library", "move", "tea", "--yes")
@@ -398,7 +393,6 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
 
 @pytest.mark.parametrize("form", ["itself", "link", "inner", "library"])
 def test_what_holds_a_folder_of_hosts_stays(cli, tea, home, make_skill, monkeypatch, form):
-    """With it all others would go."""
     top = place = tea.parent
     if form == "link":
         place.rename(home / "skills")
@@ -421,7 +415,6 @@ def test_what_holds_a_folder_of_hosts_stays(cli, tea, home, make_skill, monkeypa
 
 
 def test_what_lies_within_a_skill_goes_along_once(cli, tea, make_skill):
-    """That is told before, and each name counts once; the last to go is the first to come back."""
     make_skill(tea, "milk", "Foam milk for it.")
     asked = cli("library", "move", "tea")
     assert "With tea go the skills within it: milk" in asked.stderr
@@ -440,7 +433,6 @@ def test_what_lies_within_a_skill_goes_along_once(cli, tea, make_skill):
 
 
 def test_one_that_cannot_be_moved_keeps_no_other_from_it(cli, tea, monkeypatch):
-    """And the index has those that were."""
     real = os.rename
 
     def rename(old, new):
@@ -505,7 +497,6 @@ def test_a_host_s_own_switch_is_written_and_taken_out(cli, tea, host):
 
 
 def test_what_a_host_was_told_before_is_told_again(cli, tea):
-    """Unless its user has said otherwise since; a switch that failed is not away."""
     file = host_file("claude-code", hook=True)
     file.parent.mkdir(exist_ok=True)
     text = '{"skillOverrides": {"tea": "name-only"}}'
@@ -557,7 +548,6 @@ def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_awa
 
 
 def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
-    """That is told once."""
     cli("library", "move", "tea", "coffee", "--yes")
     shutil.rmtree(library_folder() / "tea")
     gone = cli("library", "restore", "--all", "--yes")
@@ -567,7 +557,6 @@ def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
 
 
 def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
-    """Not for another of the same name; what is switched off is said to be so already."""
     make_skill(home / ".codex" / "skills", "milk", "Foam milk.")
     refused = cli("library", "move", "milk", "tea", "--switch", "claude-code", "--yes")
     assert refused.exit_code == 1

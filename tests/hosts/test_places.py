@@ -62,7 +62,6 @@ def test_every_folder_of_the_table_is_seen_and_named_with_its_hosts(home):
 
 
 def test_every_folder_of_a_project_is_seen_from_it(home, project):
-    """From the top and from below, but not from beside it."""
     names = {name for row in hosts().values() for name in row["project"]}
     for name in names:
         (project / name).mkdir(parents=True)
@@ -75,7 +74,6 @@ def test_every_folder_of_a_project_is_seen_from_it(home, project):
 
 
 def test_a_variable_of_a_host_moves_its_folder(home, monkeypatch, tmp_path):
-    """As it does for the host."""
     for name, template in (("CODEX_HOME", "{CODEX_HOME:~/.codex}/skills"), ("HERMES_HOME", None)):
         monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
         if template:
@@ -85,7 +83,6 @@ def test_a_variable_of_a_host_moves_its_folder(home, monkeypatch, tmp_path):
 
 
 def test_a_nested_folder_belongs_to_its_own_subtree(home, project):
-    """What is nearer comes first."""
     web = project / "packages" / "web"
     for folder in (project, web):
         (folder / ".claude" / "skills").mkdir(parents=True)
@@ -119,7 +116,6 @@ def test_the_home_folder_is_no_project_even_as_a_repository(home):
 
 
 def test_what_others_can_write_is_no_project_of_a_folder_below(home, tmp_path):
-    """Such as /tmp, where anybody may put skills for whoever works below."""
     shared = tmp_path / "shared"
     (shared / ".claude" / "skills").mkdir(parents=True)
     mine = shared / "mine"
@@ -238,7 +234,6 @@ def test_folders_that_a_manifest_names_stay_inside_of_the_plugin(home, tmp_path)
 
 
 def test_codex_has_one_version_of_a_plugin_and_its_settings_enable_it(home):
-    """As `codex plugin add` writes them."""
     cache = home / ".codex" / "plugins" / "cache" / "market"
     for name, version in (("on", "1.2.0"), ("on", "1.10.0"), ("off", "1.0.0")):
         (cache / name / version / "skills").mkdir(parents=True)
@@ -331,7 +326,6 @@ def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
 
 
 def test_the_table_says_the_same_of_every_host():
-    """And a plugin registry is one that can be read."""
     text = Path(places.__file__).with_name("hosts.toml").read_text()
     assert tomllib.loads(text) == hosts()
     assert len(hosts()) >= 15

@@ -1,19 +1,105 @@
-"""Tests that the table of hosts names no variable that is not read."""
+"""A host is one row of one table: everything else reads it from there."""
 
-import re
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
-from skillsearch.environ import HOST_FOLDERS
+import skillsearch
+from skillsearch.environ import PLACES
+from skillsearch.hosts import scan
 from skillsearch.hosts.entries import HOSTS
-from skillsearch.hosts.table import folder_of, hosts
+from skillsearch.hosts.table import folder_of, hidden_folders, hosts, with_key
+
+PATIENT = "from skillsearch.cli import hook, main; hook.run.__defaults__ = (120,); main()"
+ROW = """
+[quill]
+title = "Quill Agent"
+skills = ["{QUILL_HOME:~/.quill}/abilities"]
+project = [".quill/abilities"]
+first = "user"
+fields = ["quill-mode"]
+program = "quill"
+form = "json"
+servers = "mcpServers"
+user = ["QUILL_HOME", "~/.quill", "quill.json"]
+starts = { command = "{program}", args = ["{args}"] }
+reaches = { url = "{url}" }
+[quill.listing]
+order = "all are listed"
+rule = "each"
+limit = ["characters each", 8]
+[quill.hook]
+# A comment of a source.
+event = "BeforeWriting"
+runs = { type = "command", command = "{line}", timeout = 10 }
+"""
 
 
-def test_every_variable_of_the_table_is_one_that_is_read():
-    """Else it would count for the host alone."""
-    templates = [folder for row in hosts().values() for folder in row["skills"]]
-    templates += [row["plugins"][1] for row in hosts().values() if "plugins" in row]
-    named = {name for text in templates for name in re.findall(r"\{(\w+):", text)}
-    named |= {row["user"][0] for row in HOSTS.values()} - {""}
-    assert named == set(HOST_FOLDERS)
+def test_a_new_host_takes_one_row(tmp_path, make_skill):
+    """A copy of the package with one more row knows the host in every command."""
+    package = Path(skillsearch.__file__).parent
+    leave_out = shutil.ignore_patterns("models", "examples", "__pycache__", "*.gz")
+    copy = shutil.copytree(package, tmp_path / "copy" / "skillsearch", ignore=leave_out)
+    (copy / "models").symlink_to(package / "models")
+    with (copy / "hosts" / "hosts.toml").open("a", encoding="utf-8") as table:
+        table.write(ROW)
+    home, programs = tmp_path / "home", tmp_path / "bin"
+    programs.mkdir()
+    (programs / "quill").write_text("#!/bin/sh\n")
+    (programs / "quill").chmod(0o755)
+    skill = make_skill(home / "moved" / "abilities", "mend-quills", "Sharpen and mend a quill.")
+    skill_md = skill / "SKILL.md" if skill.is_dir() else skill
+    text = skill_md.read_text("utf-8").replace("---\n", "---\nquill-mode: fine\n", 1)
+    skill_md.write_text(text, "utf-8")
+    variables = {
+        "HOME": str(home),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(copy.parent),
+        "QUILL_HOME": str(home / "moved"),
+        "SKILLSEARCH_MODEL": "hashing",
+        "SKILLSEARCH_DAEMON": "off",
+    }
+
+    def run(*args, stdin=""):
+        done = subprocess.run(
+            [sys.executable, "-c", PATIENT, *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=variables,
+            cwd=home,
+            timeout=60,
+        )
+        assert done.stdout, (args, done.stderr)
+        return done.stdout if "--help" in args else json.loads(done.stdout)
+
+    assert run("index", "--json")["indexed"] == 1
+    (row,) = (row for row in run("setup", "--yes", "--json")["hosts"] if row["client"] == "quill")
+    assert row["state"] == "changed"
+    written = json.loads((home / "moved" / "quill.json").read_text("utf-8"))
+    assert "skillsearch" in written["mcpServers"]
+    assert "BeforeWriting" in written["hooks"]
+    event = json.dumps({"prompt": "mend a quill", "session_id": "1", "cwd": str(home)})
+    output = run("hook", "--client", "quill", stdin=event)["hookSpecificOutput"]
+    assert output["hookEventName"] == "BeforeWriting"
+    assert "mend-quills" in output["additionalContext"]
+    (listing,) = run("budget", "--host", "quill", "--json")["hosts"]
+    assert listing["shortened"] == ["mend-quills"]
+    checks = json.dumps(run("doctor", "--json"))
+    assert "abilities" in checks
+    problems = run("validate", "--for", "quill", str(skill_md), "--json")["diagnostics"]
+    (severity,) = (each["severity"] for each in problems if "quill-mode" in each["message"])
+    assert severity == "note"
+    assert "or quill" in " ".join(run("mcp-config", "--help").split())
+
+
+def test_what_the_hook_reads_of_the_table_is_what_is_parsed():
+    parsed = {name: row["hook"]["event"] for name, row in with_key("hook").items()}
+    assert parsed == scan.EVENTS
+    assert {row["user"][0] for row in HOSTS.values()} - {""} <= set(scan.VARIABLES) <= set(PLACES)
 
 
 def test_a_folder_of_the_table_is_absolute(home):
@@ -21,3 +107,8 @@ def test_a_folder_of_the_table_is_absolute(home):
     for row in hosts().values():
         for text in row["skills"]:
             assert folder_of(text).startswith((f"{home}/", "/etc/"))
+
+
+def test_hidden_folders_of_hosts_hold_live_skills():
+    assert {".claude", ".agents", ".codeium", ".config"} <= hidden_folders()
+    assert all(name[0] == "." and "/" not in name for name in hidden_folders())

@@ -38,7 +38,7 @@ def read(memory_server):
         server.create(GENERATION.documents, None, None)
         server.insert(GENERATION.documents, rows)
         given = {digest_of_skill(name, ""): texts for name, texts in examples.items()}
-        book = ExampleBook(None, packaged=False, given=given)
+        book = ExampleBook(None, packaged=False, extra=given)
         return RowStates(server, GENERATION, VERSION, book), server
 
     return make

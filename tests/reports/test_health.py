@@ -91,7 +91,6 @@ def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
 
 
 def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
-    """With the command that makes one."""
     monkeypatch.chdir(tmp_path)
     checks = doctor(tmp_path / "new")
     ((verdict, detail),) = verdicts(checks, "index")
@@ -129,7 +128,6 @@ def test_a_gone_root_is_an_error(index, drinks):
 
 
 def test_a_folder_that_others_can_write_is_a_warning(index):
-    """Who writes the index decides what is found."""
     index.folder.chmod(0o777)
     ((verdict, detail),) = verdicts(doctor(index.folder), "index folder")
     assert verdict == "warning"
@@ -162,7 +160,6 @@ def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
 
 
 def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
-    """With the skill that their name means instead; not reported as a fault."""
     monkeypatch.chdir(tmp_path)
     for root in ("project", "user"):
         make_skill(tmp_path / root, "steep-tea")
@@ -219,7 +216,6 @@ def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeyp
 
 
 def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkeypatch):
-    """Nothing is said where no skill needs another."""
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "r", "b")
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
@@ -230,7 +226,6 @@ def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkey
 
 
 def test_the_executors_of_the_machine_are_named():
-    """That without isolation is always there; of the others it is told why they are not."""
     details = dict(detail.split(": ", 1) for _, detail in verdicts(doctor(), "executor"))
     assert set(details) == {"local", "namespace", "container"}
     assert details["local"] == "works, isolation: none"

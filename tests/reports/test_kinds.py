@@ -220,7 +220,6 @@ def marked(name):
 
 @pytest.mark.parametrize("name", [marked(name) for name in KINDS])
 def test_what_was_reported_elsewhere_comes_right_here(walk, name):
-    """What must come stands in the file of the kind."""
     walk(HERE / name)
 
 
@@ -256,7 +255,6 @@ def write_kind(tmp_path):
 
 
 def test_a_sound_kind_passes(walk, write_kind):
-    """Else what is refused below would be refused for another reason."""
     walk(write_kind())
 
 
@@ -279,7 +277,6 @@ def test_a_sound_kind_passes(walk, write_kind):
     ],
 )
 def test_a_kind_that_says_too_little_is_refused(write_kind, part, other):
-    """Where it was seen, what goes wrong, what is done and what must come: none can be left out."""
     with pytest.raises(ValidationError):
         read_kind(write_kind(part, other))
 

@@ -44,7 +44,6 @@ def test_chunks_are_taken_out_of_a_body():
     "body", ["", " \n# Title\n\n\n\nText.\n ", "chunks of <meat>", "`<chunk id=a>`", "<chunky>x"]
 )
 def test_a_body_without_chunks_is_its_own_core(body):
-    """As it is, white space and all."""
     assert parse_chunks(body).core is body
     assert parse_chunks(body).chunks == ()
 
@@ -145,7 +144,6 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(FRAGMENTS, max_size=12).map("".join))
 def test_the_tags_are_those_of_another_parser(text):
-    """Exactly what CommonMark calls a tag."""
     text = f"x {text} x"
     inline = SPANS.parse(text)[1].children
     tags = [token.content for token in inline if token.type == "html_inline"]
@@ -182,7 +180,6 @@ def test_a_chunk_in_another_is_one_of_its_own():
 
 
 def test_an_unclosed_chunk_goes_on_to_the_end():
-    """So does one inside it; both are reported where they begin."""
     body = "top\n\n<chunk id=a description=1>\none\n<chunk id=b description=2>\ntwo\n"
     assert parse_chunks(body).chunks == (Chunk("a", "1", "one"), Chunk("b", "2", "two"))
     assert parse_chunks(body).core == "top"
@@ -190,7 +187,6 @@ def test_an_unclosed_chunk_goes_on_to_the_end():
 
 
 def test_an_end_that_ends_nothing_stays_text():
-    """With chunks beside it and without."""
     body = "a</chunk>\n<chunk id=a description=d>x</chunk>\nb</chunk>"
     assert parse_chunks(body).core == "a</chunk>\n\nb</chunk>"
     assert codes(body) == [("chunk-stray-end", 1), ("chunk-stray-end", 3)]
@@ -210,7 +206,6 @@ def test_an_end_that_ends_nothing_stays_text():
     ],
 )
 def test_ids_are_made_unique(written, expected):
-    """Who wrote an id first keeps it; the others get numbers that nobody wrote."""
     body = "".join(f"<chunk id='{each}' description=d>x</chunk>" for each in written)
     assert ids(body) == expected
 
@@ -294,7 +289,6 @@ def nested(draw):
 
 @given(nested())
 def test_every_word_is_in_the_innermost_chunk_around_it(example):
-    """And in that one alone."""
     body, words = example
     found = parse_chunks(body)
     assert [text.split() for text in (found.core, *(c.content for c in found.chunks))] == words
@@ -370,7 +364,6 @@ def make(body):
 
 
 def test_a_chunk_is_found_by_its_id():
-    """As it was made unique."""
     skill = make("<chunk id=a>x</chunk><chunk id=a>y</chunk>")
     assert find_chunk(skill, "a-2").content == "y"
 

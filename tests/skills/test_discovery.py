@@ -75,7 +75,6 @@ def test_machinery_is_skipped(tmp_path):
 
 
 def test_what_was_thrown_away_is_left_out_with_a_note(tmp_path):
-    """Unless it is a root itself; a skill may be about what it is named."""
     for place in ("pdf", ".trash/2024/pdf", "trash/pdf", "trash", "b/pdf.bak", "archive"):
         add_skill(tmp_path / place)
     found = find(tmp_path)
@@ -120,7 +119,6 @@ def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
 
 
 def test_official_name_wins_over_other_cases(tmp_path):
-    """Of several spellings in one folder only SKILL.md counts, and the others are reported."""
     add_skill(tmp_path / "root" / "tea", "skill.md")
     path = add_skill(tmp_path / "root" / "tea")
     if len(list(path.parent.iterdir())) == 1:
@@ -263,7 +261,6 @@ NAMES = {
 
 @pytest.mark.parametrize(("name", "is_told"), NAMES.items())
 def test_a_name_near_to_that_of_a_skill_is_told(tmp_path, name, is_told):
-    """Unless the folder has a SKILL.md."""
     add_skill(tmp_path / "root" / "tea", name)
     assert codes(find(tmp_path / "root")) == [("file-name-near", "warning")] * is_told
     add_skill(tmp_path / "root" / "tea")
@@ -452,13 +449,11 @@ def test_aliases_are_short_and_unique(tmp_path, folders, aliases):
 
 
 def test_file_system_root_has_an_alias():
-    """Even the top folder can be named."""
     (root,), _ = make_roots([Path("/")])
     assert root.alias == "/"
 
 
 def test_each_folder_is_listed_once_and_no_file_is_opened(tmp_path, monkeypatch):
-    """So a no-op re-index can afford the walk."""
     for n in range(100):
         add_skill(tmp_path / "root" / f"tea-{n}")
     roots, _ = make_roots([tmp_path / "root"])

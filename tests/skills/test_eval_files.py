@@ -22,7 +22,7 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
     """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
-    return sorted_out(read_eval_files([(file, data)], skill, known=KNOWN, **options))
+    return sorted_out(read_eval_files([(file, data)], skill, skills=KNOWN, **options))
 
 
 def sorted_out(found):
@@ -89,7 +89,6 @@ def test_eval_files_are_known_by_their_path(path):
     ],
 )
 def test_what_evals_read_and_write_is_no_eval_file(path):
-    """Nor is any other data of a skill."""
     assert not is_eval_file(path)
 
 
@@ -130,7 +129,6 @@ def test_json_lines_with_comments_and_broken_lines():
 
 
 def test_yaml_needs_a_loader():
-    """With one it is read like JSON; without one it is left out with a note."""
     data = b'scenarios:\n  - prompt: "Greet Alice"\n  - prompt: Hi\n    expect_activation: false\n'
     assert told(data, file="eval.yaml") == (
         [("Greet Alice", "brew-coffee")],
@@ -153,13 +151,11 @@ def test_yaml_needs_a_loader():
     ],
 )
 def test_a_file_that_is_no_json_is_told(data, line):
-    """With its line where there is one."""
     (found,) = read(data).diagnostics
     assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", line)
 
 
 def test_yaml_that_the_loader_refuses_is_told():
-    """By the code of the refusal, as its words are about frontmatter."""
     (found,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
     assert (found.code, found.line) == ("eval-unreadable", 2)
     assert "anchor" in found.message

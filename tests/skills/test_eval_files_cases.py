@@ -33,7 +33,6 @@ def test_a_record_without_a_judgment_is_a_task_of_its_skill(key):
     "flag", ["should_trigger", "shouldTrigger", "should_activate", "expect_activation"]
 )
 def test_a_flag_says_whether_the_skill_is_right(flag):
-    """In any spelling; such a query is a trigger."""
     found = cases([{"query": "make espresso", flag: True}, {"prompt": "make tea", flag: False}])
     assert found == [
         EvalQuery("make espresso", "trigger", True, ("brew-coffee",)),
@@ -55,7 +54,6 @@ def test_a_flag_says_whether_the_skill_is_right(flag):
     ],
 )
 def test_a_query_is_for_the_skill_that_it_names(fields):
-    """Even in the folder of another skill."""
     assert told([{"prompt": "make tea", **fields}]) == ([("make tea", "steep-tea")], [])
 
 
@@ -96,7 +94,6 @@ def test_a_false_flag_is_about_the_skill_that_the_record_names():
     ],
 )
 def test_a_word_can_be_the_judgment(kind, expected):
-    """As the kind of the case, or in place of the skill's name."""
     assert told([{"prompt": "x y", **kind}]) == expected
 
 
@@ -139,7 +136,6 @@ def test_a_table_by_skill_is_for_the_skills_in_it():
 
 
 def test_the_skill_of_a_record_wins_over_that_of_the_file():
-    """And an old name at the top of the file means the skill that it lies in."""
     values = {
         "skill_name": "brew-coffee-old",
         "cases": [

@@ -123,7 +123,6 @@ def test_control_characters_and_halves_of_a_pair_are_left_out():
 
 
 def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
-    """Only one of both counts; what the skill brings itself is added unless it is known."""
     packaged = tmp_path / "packaged.jsonl.gz"
     packaged.write_bytes(gzip.compress(line("ours", "theirs").encode()))
     monkeypatch.setattr(example_requests, "PACKAGED", packaged)
@@ -136,14 +135,13 @@ def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
     assert told() == [("ours", "package"), ("theirs", "package"), ("too hot", "skill")]
     keep(line("mine"))
     assert told() == [("mine", "user"), ("theirs", "skill"), ("too hot", "skill")]
-    assert told(given={KEY: ("given",)}, own=False) == [("given", "user")]
+    assert told(extra={KEY: ("given",)}, own=False) == [("given", "user")]
     assert told(path=None, packaged=False) == [("theirs", "skill"), ("too hot", "skill")]
     packaged.write_bytes(b"\x1f\x8b no gzip")
     assert told(path=None) == [("theirs", "skill"), ("too hot", "skill")]
 
 
 def test_the_last_record_of_a_skill_counts(keep):
-    """And a record that was made for another name or description does not."""
     keep(line("first"), line("second"), line("other", digest="0" * 64))
     assert examples_of(ExampleBook()) == ["second"]
     assert examples_of(ExampleBook(), SkillMetadata(name="steep-tea", description="Boil it.")) == []
@@ -152,7 +150,6 @@ def test_the_last_record_of_a_skill_counts(keep):
 
 
 def test_a_book_is_as_its_files_were(keep):
-    """What is written later is in the next book, whose digest is another; nothing is as no file."""
     before, nothing = ExampleBook(), ExampleBook().digest
     assert examples_of(before) == []
     keep(line(ASKED))
@@ -230,7 +227,6 @@ def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, home, caplog
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_file_of_another_user_is_not_read(keep, caplog):
-    """That user would decide what is found."""
     keep(line(ASKED))
     os.chown(user_file(), 12_345, -1)
     assert examples_of(ExampleBook()) == []
@@ -296,7 +292,6 @@ def test_a_skill_with_many_and_huge_requests_gets_a_few(own):
 
 
 def test_a_bounded_part_of_eval_files_is_read(own, tmp_path):
-    """Of one that is too large nothing is, and it is known, should it become smaller."""
     large, small = "[" + " " * (300 << 10) + "]", [{"query": "small"}]
     assert own({"evals/a.json": large, "evals/b.json": small}) == ("small",)
     evals = EvalFiles.of(tmp_path)

@@ -16,7 +16,6 @@ from skillsearch.skills.folders import in_checkout, is_in_trash, is_thrown_away,
     ],
 )  # fmt: skip
 def test_what_people_throw_away_or_keep_aside_is_no_skill(name):
-    """By the names that people, editors, desktops and tools give it."""
     assert is_thrown_away(name)
 
 
@@ -36,7 +35,6 @@ def test_other_folders_may_hold_skills(name):
 
 
 def test_what_lies_in_a_trash_is_thrown_away_but_a_skill_may_be_named_so():
-    """At any depth, in any case."""
     assert is_in_trash("trash/pdf")
     assert is_in_trash("a/Trash/2024/pdf")
     assert not is_in_trash("trash")
@@ -67,6 +65,5 @@ def test_what_a_file_manager_calls_a_copy_is_remote(name):
 
 @pytest.mark.parametrize("prefix", [".worktrees/fix", ".claude/worktrees/a-b", "x/worktrees/y"])
 def test_another_checkout_names_the_same_folder(prefix):
-    """Below what it is called."""
     assert in_checkout(f"{prefix}/skills/pdf") == "skills/pdf"
     assert in_checkout("skills/pdf") == "skills/pdf"

@@ -125,7 +125,6 @@ def test_last_of_repeated_keys_counts_and_is_reported_with_its_line():
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "~"])
 def test_empty_yaml_is_an_empty_mapping(text):
-    """Nothing at all loads as no keys."""
     assert load_yaml(text) == ({}, ())
 
 
@@ -170,7 +169,6 @@ SPLITS = {
 
 @pytest.mark.parametrize("case", SPLITS.values(), ids=SPLITS.keys())
 def test_frontmatter_is_cut_at_lines_of_three_dashes(case):
-    """Only a line of its own closes the frontmatter, and line numbers are those of the file."""
     text, expected, body, first_line, body_line = case
     sections = split_frontmatter(text)
     assert (sections.frontmatter, sections.body) == (expected, body)
@@ -206,6 +204,5 @@ def test_end_of_keys_is_the_end_of_text_that_is_all_keys():
 @pytest.mark.parametrize("unit", ["\n---x", "---\n", "\n", " \n", "a: 1\n", "\r\n---\t", "- \n"])
 @pytest.mark.timeout(120)
 def test_cutting_takes_time_linear_in_the_text(unit):
-    """Half a megabyte of any pattern is cut in a moment."""
     text = "---\n" + unit * (500_000 // len(unit))
     split_frontmatter(text)

@@ -343,7 +343,6 @@ def shorten_id(path):
 @every_entry
 @pytest.mark.parametrize("path", UNSAFE, ids=shorten_id)
 def test_unsafe_paths_are_refused(tree, serve, path):
-    """By their text alone, whatever is on disk."""
     path = path.replace("{outside}", str(tree.parents[1] / "outside"))
     with pytest.raises(UnsafePathError):
         confine(path)
@@ -404,7 +403,6 @@ def test_links_are_refused(tree, serve, path):
 @every_entry
 @pytest.mark.parametrize("path", ["fifo", "socket", "folder", "folder/", "references", "fifo/."])
 def test_what_is_no_regular_file_is_refused_at_once(tree, serve, path):
-    """Nothing waits for a writer."""
     with pytest.raises(UnsafePathError, match="not a regular file"):
         serve(tree, path)
 
@@ -412,7 +410,6 @@ def test_what_is_no_regular_file_is_refused_at_once(tree, serve, path):
 @every_entry
 @pytest.mark.parametrize("path", ["fifo/x", "socket/x", "guide.md/x", "folder/x"])
 def test_nothing_is_found_below_what_is_no_folder(tree, serve, path):
-    """Nor in an empty one."""
     with pytest.raises(SkillError, match="has no file"):
         serve(tree, path)
 
@@ -433,7 +430,6 @@ def test_devices_are_refused(skill, serve):
 @every_reader
 @pytest.mark.timeout(120)
 def test_a_huge_file_is_refused_at_once(skill, serve):
-    """By its size, before a byte is read; it takes no room on disk."""
     with (skill / "guide.md").open("r+b") as file:
         file.truncate(5 << 30)
     with pytest.raises(SkillError, match="larger than"):
@@ -529,7 +525,6 @@ RACES = [(kind, serve) for kind in SWAPS for serve in READERS] + [("file", by_re
 
 @pytest.mark.parametrize(("kind", "serve"), RACES)
 def test_what_is_swapped_for_a_link_meanwhile_is_not_followed(skill, kind, serve):
-    """In hundreds of reads: the own file or a refusal, each at least once; never the canary."""
     path, swap = SWAPS[kind]
     outcomes = set()
     with repeating(lambda: swap(skill)):

@@ -34,7 +34,6 @@ def test_listing_stops_at_its_limit(skill_dir):
 
 
 def test_endless_and_deep_folders_are_cut(skill_dir):
-    """Neither depth nor numbers keep the listing busy."""
     deep = skill_dir
     for _ in range(40):
         deep = deep / "d"
@@ -83,7 +82,6 @@ def test_names_that_are_not_utf8_are_left_out(skill_dir):
 
 
 def test_a_name_with_a_percent_sign_is_listed_as_it_is_on_disk(skill_dir):
-    """To ask for it, the sign has to be written as an encoding of itself."""
     (skill_dir / "a%20b.md").write_bytes(b"tea")
     assert "a%20b.md" in list_files(skill_dir)[0]
     assert read_file(skill_dir, "a%2520b.md") == b"tea"

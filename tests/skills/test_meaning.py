@@ -10,11 +10,16 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError
+from skillsearch.skills import validator
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.validator import validate
 
 ROOT = Path("skills")
 BODY = "Steep, then pour."
+
+
+def validate(path, *options):
+    """Return the problems of a skill."""
+    return validator.validate(path, *options).problems
 
 
 def parse(lines, folder="tea-timer"):
@@ -184,7 +189,6 @@ NAMES = {
 
 @pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
 def test_names_are_what_was_written(case):
-    """In whatever type YAML takes them for."""
     written, name, expected = case
     skill, diagnostics = parse(f"name: {written}\ndescription: Times tea.")
     assert skill.name == name
@@ -192,7 +196,6 @@ def test_names_are_what_was_written(case):
 
 
 def test_items_of_lists_are_mended_too():
-    """Of the fields that are searched."""
     skill, diagnostics = parse(
         "description: Tea\ntriggers:\n  - post to #tea\n  - #milk\n  - pot # round\n"
         "tags: [a, b] # few\nargument: x #1"
@@ -213,7 +216,6 @@ DEPTHS = {
 
 @pytest.mark.parametrize("around", DEPTHS.values(), ids=DEPTHS.keys())
 def test_fields_mean_the_same_at_every_depth(around):
-    """Also in a list there, and the line of each is told."""
     lines = (
         "  description: Post to #tea now\n  when_to_use: Line.\\nNext\n"
         "  triggers:\n    - on\n    - post to\n      #milk now\n  tags: [a] # few"
@@ -230,7 +232,6 @@ def test_fields_mean_the_same_at_every_depth(around):
 
 
 def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
-    """However deep they lie."""
     lines = "metadata:\n  author:\n    name: yes # first\n    description: Bob #1\n  mcp: a #1"
     skill, diagnostics = parse(f"name: tea\ndescription: Hot tea\n{lines}")
     assert skill.metadata.frontmatter["metadata"] == {
@@ -305,7 +306,6 @@ def test_lines_inside_other_things_are_no_keys(lines):
 
 
 def test_lines_of_keys_count_from_the_start_of_the_file():
-    """And each says how to begin the line."""
     _, diagnostics = parse("version: 1\nname: tea\ndescription:Hot tea")
     assert [(found.line, "'description: '" in found.message) for found in diagnostics] == [
         (4, True)
@@ -313,7 +313,6 @@ def test_lines_of_keys_count_from_the_start_of_the_file():
 
 
 def test_the_first_line_of_a_block_alone_is_no_description():
-    """What programs leave that read by lines: the first paragraph stands for it."""
     for left in ("'|'", '">-"', "'>'"):
         skill, diagnostics = parse(f"name: tea-timer\ndescription: {left}")
         assert skill.description == BODY
@@ -349,7 +348,6 @@ def test_validation_warns_of_the_same(case, tmp_path):
 
 
 def test_validation_names_lines_that_are_no_keys(tmp_path):
-    """Beside the error that the field is missing."""
     folder = tmp_path / "tea"
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: tea\n description:Hot tea\n---\n", "utf-8")

@@ -41,12 +41,10 @@ def test_without_limits_the_page_is_the_whole_file(read):
 
 
 def test_the_path_is_told_in_plain_form(skill_dir):
-    """However it was asked for."""
     assert read_page(skill_dir, "./references%2F/guide.md").path == GUIDE
 
 
 def test_a_path_that_is_not_utf8_is_told_in_text_that_is(skill_dir):
-    """So that the page has a JSON form."""
     (skill_dir / "caf\udce9.md").write_bytes(b"tea")
     assert read_page(skill_dir, "caf%e9.md").path == "caf\\udce9.md"
 
@@ -105,7 +103,6 @@ def test_a_page_of_bytes_is_cut_where_it_was_asked_for(read):
 
 
 def test_an_empty_file_has_one_empty_page(read):
-    """And that is text."""
     page = read(b"", limit=1)
     assert (*bounds(page), page.encoding) == ("", 0, None, "text")
 
@@ -162,7 +159,6 @@ TEXTS = st.text(st.sampled_from("aé技🫖\n\ufeff"), max_size=30).map(str.enco
 @example(data="\ufeffé".encode(), limits=[1])
 @example(data=b"\x80\0" * 9, limits=[2, 5])
 def test_pages_add_up_to_the_file(read, data, limits):
-    """With any limits: no page is empty, longer than its limit or one character, or overlaps."""
     whole, offset, pages = read(data), 0, []
     while offset is not None:
         limit = limits[len(pages)] if len(pages) < len(limits) else None
@@ -182,7 +178,6 @@ def test_pages_add_up_to_the_file(read, data, limits):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=TEXTS, offset=st.integers(0, 130), limit=st.integers(1, 9))
 def test_any_page_of_text_is_what_lies_between_its_offsets(read, data, offset, limit):
-    """From anywhere, the page begins where it says, holds the byte asked for, and leads on."""
     page = read(data, offset=offset, limit=limit)
     end = page.size if page.next_offset is None else page.next_offset
     shown = data[page.offset : end].decode()

@@ -54,7 +54,6 @@ def test_sound_skill_is_read_without_a_word():
     "line", ["", "description:\n", "description: ' '\n", "description: null\n"]
 )
 def test_without_a_description_the_first_paragraph_stands_for_it(line):
-    """Not a heading, a list, code or a comment; in one line, and with a warning."""
     body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
     skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
     assert skill.description == "Brews tea for guests."
@@ -81,7 +80,6 @@ BODIES = {
 
 @pytest.mark.parametrize(("text", "description"), BODIES.values(), ids=BODIES.keys())
 def test_without_frontmatter_folder_and_first_paragraph_stand_for_it(text, description):
-    """With one warning, which asks of a strict reader to leave the skill out."""
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description, skill.body) == ("tea-timer", description, text.strip())
     assert [(one.code, one.severity) for one in diagnostics] == [("frontmatter-missing", "warning")]
@@ -107,7 +105,6 @@ FENCED = {
 
 @pytest.mark.parametrize(("text", "body"), FENCED.values(), ids=FENCED.keys())
 def test_a_code_fence_around_a_skill_is_no_part_of_it(text, body):
-    """Whether it encloses the whole file or its frontmatter; lines count as in the file."""
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description) == ("tea-timer", "Times tea.")
     assert skill.body == body
@@ -117,7 +114,6 @@ def test_a_code_fence_around_a_skill_is_no_part_of_it(text, body):
 
 
 def test_frontmatter_may_be_toml():
-    """As some generators of sites write it; what is not TOML is a body."""
     text = '+++\nname = "tea-timer"\ndescription = "Times tea."\ndate = 2026-01-02\n+++\n# Tea\n'
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description, skill.body) == ("tea-timer", "Times tea.", "# Tea")
@@ -131,7 +127,6 @@ def test_frontmatter_may_be_toml():
 
 
 def test_a_closing_line_may_be_indented():
-    """If none begins its line; a value may hold one that does not close."""
     skill, _ = parse("  ---\n  name: tea-timer\n  description: Times tea.\n  ---\n  # Tea\n")
     assert (skill.description, skill.body) == ("Times tea.", "# Tea")
     skill, _ = parse("---\ndescription: |\n  Times\n  ---\n  tea.\n---\n# Tea\n")
@@ -151,7 +146,6 @@ ANCHORED = {
 
 @pytest.mark.parametrize(("lines", "kept"), ANCHORED.values(), ids=ANCHORED.keys())
 def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, kept):
-    """Nothing is expanded; the field that is lost is named."""
     skill, diagnostics = parse_fields(f"description: Times tea.\n{lines}")
     expected = {"name": "tea-timer", "description": "Times tea.", **kept}
     assert skill.metadata.frontmatter == expected
@@ -160,7 +154,6 @@ def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, kept):
 
 @pytest.mark.timeout(60)
 def test_a_bomb_of_aliases_costs_the_fields_that_hold_it():
-    """However much it would expand to."""
     bomb = "\n".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 900))
     skill, _ = parse_fields(f"description: Times tea.\na0: &a0 [x, x]\n{bomb}")
     assert skill.description == "Times tea."
@@ -514,6 +507,5 @@ def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
     ],
 )
 def test_an_internal_skill_asks_not_to_be_offered(lines, is_hidden):
-    """As one that no model may invoke."""
     skill, _ = parse_fields(f"description: Times tea.\n{lines}")
     assert skill.metadata.hidden is is_hidden

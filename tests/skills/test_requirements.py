@@ -78,7 +78,6 @@ KEYS = [
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_that_speaks_of_needed_skills_counts(key):
-    """At the top and in metadata, in that order."""
     levels = [{key: ["pdf"]}, {key: "ocr"}]
     assert regular_requirements(levels) == (("pdf", "ocr"), [])
 
@@ -122,7 +121,6 @@ def test_a_broken_constraint_is_left_out_with_a_warning(value):
 
 @pytest.mark.parametrize("text", ["@", ">=1", "a^b@1", "a@b@*", "x" * (MAX_REQUIREMENT_CHARS + 1)])
 def test_a_need_without_a_usable_name_is_reported(text):
-    """And left out."""
     requirements, [finding] = regular_requirements([{"requiresskills": [text]}])
     assert requirements == ()
     assert finding.code == "requirement-invalid"
@@ -140,7 +138,6 @@ def test_only_so_many_needs_count():
 
 
 def test_a_hostile_frontmatter_costs_little():
-    """As many broken needs as fit into one, as a list and as a text, each a short report."""
     for value in (["x@new"] * 5_000, ",>=1" * 16_000, "a@" * 32_000, "x" * 64_000 + "@new"):
         requirements, findings = regular_requirements([{"requiresskills": value}])
         assert requirements in {("x",), ()}
@@ -162,7 +159,6 @@ JSON = st.recursive(
 
 @given(st.sampled_from([*KEYS, "requires", "dependencies"]), JSON)
 def test_whatever_stands_there_gives_regular_needs(key, value):
-    """Never an error; what comes out has a name, a regular constraint and stays as it is."""
     requirements, findings = regular_requirements([{key: value}, {key: {"skills": value}}])
     assert len(set(requirements)) == len(requirements) <= MAX_REQUIREMENTS
     for requirement in requirements:
@@ -180,7 +176,6 @@ CONSTRAINTS = st.sampled_from(["", ">=1,<2", "==1.2.*", "~=1.4", "!=3"])
 
 @given(st.lists(st.tuples(NAMES, CONSTRAINTS), unique=True, max_size=5))
 def test_the_regular_form_is_its_own_regular_form(pairs):
-    """As a list, as one text, and as a mapping of names to constraints."""
     written = tuple(f"{name}@{constraint}" if constraint else name for name, constraint in pairs)
     for value in (list(written), ", ".join(written)):
         assert regular_requirements([{"requiresskills": value}]) == (written, [])

@@ -43,12 +43,14 @@ def test_skill_md_is_read_with_its_status(skill_dir):
     assert (status.st_ino, status.st_size) == (path.stat().st_ino, len(data))
 
 
-def test_skill_md_of_exactly_the_limit_is_read(skill_dir):
+def test_skill_md_of_exactly_the_limit_is_read(skill_dir, monkeypatch):
     """The limit itself is allowed, one byte more is not."""
     path = skill_dir / "SKILL.md"
     size = path.stat().st_size
-    assert len(read_skill_md(path, limit=size)[0]) == size
-    assert code_of(path, limit=size - 1) == "file-too-large"
+    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size)
+    assert len(read_skill_md(path)[0]) == size
+    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size - 1)
+    assert code_of(path) == "file-too-large"
 
 
 def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
@@ -62,7 +64,7 @@ def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
 def test_file_that_grows_while_it_is_read_is_cut_off(skill_dir, monkeypatch):
     """A size that was right at first does not make the reader follow without end."""
     monkeypatch.setattr(os, "read", lambda fd, count: b"x" * count)
-    assert code_of(skill_dir / "SKILL.md", limit=1000) == "file-too-large"
+    assert code_of(skill_dir / "SKILL.md") == "file-too-large"
 
 
 def test_failure_to_read_is_a_parse_error(skill_dir, monkeypatch):
@@ -126,7 +128,6 @@ LINKS = {
 
 
 def test_skill_md_may_link_to_a_text_inside_the_roots(skill_dir, tmp_path):
-    """In its own root or another; not to what could hold a key, and to nothing outside."""
     path, root = skill_dir / "SKILL.md", skill_dir.parent
     path.unlink()
     for folder in ("root", "other", "outside"):
@@ -149,7 +150,6 @@ def test_skill_md_may_link_to_a_text_inside_the_roots(skill_dir, tmp_path):
 
 
 def test_a_skill_md_that_only_names_another_says_so(skill_dir):
-    """As git leaves a link where it makes none; a note if the skill counts where it is."""
     root = skill_dir.parent
     path = root / "links" / "pot" / "SKILL.md"
     path.parent.mkdir(parents=True)
@@ -182,7 +182,6 @@ def test_a_skill_md_that_only_names_another_says_so(skill_dir):
 
 
 def test_two_files_that_name_each_other_are_no_skills(skill_dir):
-    """Neither counts for the other."""
     for name, other in (("one", "two"), ("two", "one")):
         (skill_dir.parent / name).mkdir()
         (skill_dir.parent / name / "SKILL.md").write_text(f"../{other}/SKILL.md", encoding="utf-8")
@@ -238,7 +237,6 @@ def test_links_inside_a_skill_are_refused(skill_dir):
 
 
 def test_folders_and_special_files_are_refused(skill_dir):
-    """Only regular files are opened, and nothing blocks."""
     os.mkfifo(skill_dir / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
         fd = os.open(skill_dir, os.O_RDONLY)
@@ -347,7 +345,6 @@ def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
 
 
 def test_a_script_is_found_below_scripts(skill_dir):
-    """By its name, its path below the folder, or the path that the list of files shows."""
     (skill_dir / "scripts" / "lib").mkdir()
     (skill_dir / "scripts" / "lib" / "a%41.py").touch()
     assert script_path(skill_dir, "brew.sh") == skill_dir / "scripts" / "brew.sh"
@@ -386,7 +383,6 @@ def test_a_script_is_looked_for_below_scripts_only(skill_dir, script):
 
 
 def test_a_missing_script_is_answered_with_those_that_come_near(skill_dir):
-    """As a missing file is."""
     with pytest.raises(SkillError, match=r"no file 'scripts/bew\.sh'.*: scripts/brew\.sh\?"):
         script_path(skill_dir, "bew.sh")
 
@@ -407,7 +403,6 @@ def test_no_descriptor_is_left_open(skill_dir):
 
 
 def test_a_file_is_known_by_its_sha256():
-    """Of its bytes."""
     assert content_hash(b"abc") == hashlib.sha256(b"abc").hexdigest()
 
 
@@ -421,7 +416,6 @@ def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
 
 
 def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
-    """If there is such a file it is read; otherwise the path is refused."""
     name = "%2e%2e%2fa.json"
     with pytest.raises(UnsafePathError):
         read_file(skill_dir, name)

@@ -45,7 +45,6 @@ def test_a_stub_has_fewer_than_300_words(tmp_path, text, is_stub):
 
 
 def test_a_stub_is_read_on_in_order_of_paths(tmp_path):
-    """At all depths; other kinds of files, licences and the like are left out."""
     write(tmp_path, "references/b.md", "beta " * 300)
     write(tmp_path, "a.MD", "\ufeff" + "alpha " * 300)
     for other in ("SKILL.md", "c.txt", "LICENSE.md", "docs/Changelog.md", ".git/x.md"):
@@ -66,7 +65,6 @@ def test_what_says_little_itself_is_left_out(tmp_path, count, is_read):
 
 
 def test_the_files_of_a_skill_inside_another_are_its_own(tmp_path):
-    """Whichever way its SKILL.md is spelled."""
     write(tmp_path, "inner/SKILL.md", "x")
     write(tmp_path, "inner/deep/notes.md", LONG)
     write(tmp_path, "other/skill.md", "x")
@@ -92,7 +90,6 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
 
 
 def test_so_much_is_read_and_no_more(tmp_path):
-    """Together as many characters as a file may have bytes."""
     for number in range(3):
         write(tmp_path, f"{number}.md", f"{number} " * 60_000)
     found = continuation_in(tmp_path)
@@ -136,7 +133,6 @@ def first(index, query):
 
 
 def test_a_stub_is_found_by_its_other_files(tmp_path, stub):
-    """And its index follows what they say, as they come, change and go."""
     index = SkillIndex.from_roots([tmp_path / "root"], index_dir=tmp_path / "i", model="hashing")
     assert first(index, "quinces marmalade") == "kitchen"
     assert index.is_current()

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 from skills_ref.validator import validate as reference_validate
 
-from skillsearch.skills.validator import validate
+from skillsearch.skills import validator
 
 GOOD = "---\nname: tea-timer\ndescription: Times tea.\n---\n# Tea\n"
+
+
+def validate(path, *options):
+    """Return the problems of a skill."""
+    return validator.validate(path, *options).problems
 
 
 @pytest.fixture
@@ -169,7 +174,6 @@ EXTRAS = [
 
 
 def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):
-    """Over every combination of good and bad parts, the verdict is the same."""
     for name, description, extra in itertools.product(NAMES, DESCRIPTIONS, EXTRAS):
         content = f"---\nname: {name}\ndescription: {description}\n{extra}\n---\nBody\n"
         skill = make_skill(content, "tea")
@@ -291,8 +295,6 @@ def test_odd_shapes_earn_advice(make_skill, lines, expected):
 
 
 def test_folder_that_cannot_be_listed_earns_no_advice_on_files(make_skill, monkeypatch):
-    """If the files cannot be seen, none is reported as missing."""
-
     def fail(_fd):
         raise PermissionError(13, "Permission denied")
 

@@ -43,7 +43,6 @@ def test_versions_are_read_as_authors_write_them(text, same):
     ["", "one", "1.x", "2.7.6-canary.3", "2025-01-15", "\u0661", "1\0", "1" * 101, "9" * 9999],
 )
 def test_what_is_no_version_is_none(text):
-    """However long or odd it is."""
     assert parse_version(text) is None
 
 
@@ -151,7 +150,6 @@ def test_a_version_satisfies_a_constraint_or_not(version, constraint, expected):
 
 
 def test_a_broken_constraint_is_an_error_whatever_the_version():
-    """Rather than one that nothing satisfies."""
     with pytest.raises(VersionConstraintError):
         satisfies("one", "new")
 
@@ -161,7 +159,6 @@ RELEASES = st.lists(st.integers(0, 3), min_size=3, max_size=3)
 
 @given(RELEASES, RELEASES)
 def test_a_caret_allows_what_keeps_the_first_number_that_is_not_zero(least, given):
-    """By the words of npm: no change of the left-most non-zero number, and none below."""
     kept = next((place for place, number in enumerate(least) if number), 2) + 1
     expected = given >= least and given[:kept] == least[:kept]
     version, caret = (".".join(map(str, numbers)) for numbers in (given, least))
@@ -170,14 +167,12 @@ def test_a_caret_allows_what_keeps_the_first_number_that_is_not_zero(least, give
 
 @given(RELEASES, RELEASES, RELEASES)
 def test_a_range_is_compared_number_by_number(low, high, given):
-    """As tuples are, not as texts."""
     version, least, bound = (".".join(map(str, numbers)) for numbers in (given, low, high))
     assert satisfies(version, f">={least},<{bound}") is (low <= given < high)
 
 
 @given(st.text(alphabet="0123.x*v^~<>=!, |-ab", max_size=12))
 def test_any_constraint_is_read_or_refused(text):
-    """Nothing else comes out, and what is read stays as it is."""
     try:
         normal = normal_constraint(text)
     except VersionConstraintError:
@@ -191,12 +186,10 @@ def test_any_constraint_is_read_or_refused(text):
     [("1.9", "1.10"), ("2.0-beta", "1.0"), ("2.0-alpha", "2.0-beta"), ("v1", "1.0.1")],
 )
 def test_releases_are_newer_than_whatever_comes_before_one(older, newer):
-    """And else what PEP 440 says."""
     assert release_order(older) < release_order(newer)
 
 
 def test_equal_versions_have_one_place_and_odd_ones_none():
-    """So neither comes first."""
     assert release_order("1.0") == release_order("v1")
     assert release_order("") is release_order("one") is None
 

@@ -34,7 +34,6 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "codec", "name"), TEXTS)
 def test_a_text_is_read_in_the_encoding_it_was_written_in(text, codec, name):
-    """Below ASCII keys, as in a SKILL.md, and above code."""
     for whole in (
         f"---\nname: forms\ndescription: {text}\n---\n",
         f"---\n{text}\n" + "run()\n" * 99,

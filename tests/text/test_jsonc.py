@@ -45,7 +45,6 @@ def test_settings_as_an_editor_writes_them():
 
 @pytest.mark.parametrize("text", ["", " \n", "// nothing", "/* nothing */"])
 def test_a_text_that_holds_nothing_is_an_empty_object(text):
-    """As hosts take it."""
     assert parse_jsonc(text) == {}
 
 
@@ -64,7 +63,6 @@ def test_a_text_that_holds_nothing_is_an_empty_object(text):
     ],
 )
 def test_what_is_no_object_is_refused(text, reason):
-    """With what is wrong."""
     with pytest.raises(ValueError, match=reason):
         parse_jsonc(text)
 

@@ -14,6 +14,5 @@ def test_a_language_is_called_as_in_english(code, name):
 
 
 def test_every_language_that_can_be_told_has_a_name():
-    """By its script or by its words."""
     told = {*FUNCTION_WORDS, *(main for _, main, *_ in SCRIPTS.values())}
     assert {code for code in told if language_name(code) == code} == set()

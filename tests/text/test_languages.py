@@ -152,7 +152,6 @@ def test_a_word_follows_the_language_that_its_script_allows(word, language, expe
 
 @given(st.text())
 def test_any_text_has_a_known_language_or_none(text):
-    """Nothing raises."""
     assert language_of(text) in {
         "",
         *SENTENCES,
@@ -170,7 +169,6 @@ def test_any_text_has_a_known_language_or_none(text):
 
 
 def test_words_and_letters_are_written_as_they_are_compared():
-    """In lower case and without duplicates between the lists that decide."""
     for lists in (FUNCTION_WORDS, REQUEST_WORDS, TELLING_LETTERS):
         for items in lists.values():
             assert [item for item in items if item != item.lower()] == []

@@ -17,7 +17,6 @@ for char, latin in _LATIN.items():
 
 @given(NAMES, st.data())
 def test_a_name_and_what_passes_for_it_are_the_same_name(name, data):
-    """Whichever letters were changed, in either case; so they are namesakes in any index."""
     spelt = [data.draw(st.sampled_from([char, *PASSING[char]])) for char in name]
     passing = "".join(data.draw(st.sampled_from([char, char.upper()])) for char in spelt)
     assert look(passing) == name

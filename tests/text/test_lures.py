@@ -55,7 +55,6 @@ HONEST = [
     ("kind", "text"), [(kind, text) for kind, texts in LURES.items() for text in texts]
 )
 def test_a_lure_is_found_on_its_line(kind, text):
-    """Also among honest lines, on one of the lines that say it."""
     lines = text.split("\n")
     shifted = "\n".join(["# Tool", "", "", "", "", *lines, "", "", "", "", "Done."])
     for whole, before in ((text, 0), (shifted, 5)):

@@ -120,14 +120,12 @@ def test_a_body_is_split_along_its_headings():
     ],
 )
 def test_headings_by_example(line, heading):
-    """As CommonMark has them, but for indented and empty ones."""
     found = [title for title, _ in sections(f"text\n{line}\ntext")]
     assert found == ([""] if heading is None else ["", heading])
 
 
 @pytest.mark.parametrize("inside", ["```python", "~~~", "``` x", "# one"])
 def test_what_does_not_close_a_fence_begins_no_section(inside):
-    """Until the fence ends no line is a heading."""
     found = [title for title, _ in sections(f"```\n{inside}\n# inside\n```\n# after\n")]
     assert found == ["", "after"]
 

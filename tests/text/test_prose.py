@@ -17,7 +17,6 @@ WORDS = (
 
 
 def test_sentences_have_no_long_stretch():
-    """However many there are."""
     assert keyword_stretch(f"{TEA}\n" * 20)[0] < 20
 
 
@@ -74,7 +73,6 @@ def test_repetition_is_the_share_of_repeated_phrases():
 
 
 def test_a_short_text_does_not_repeat_itself():
-    """Too little to tell."""
     assert repetition("tea " * 29) == 0
     assert repetition("tea " * 30) == 1 - 1 / 28
 
@@ -94,7 +92,6 @@ def test_prose_leaves_out_what_needs_no_sentence():
 @pytest.mark.timeout(120)
 @pytest.mark.slow
 def test_hostile_texts_take_linear_time(piece):
-    """As long as a SKILL.md may be."""
     text = piece * ((1 << 20) // len(piece))
     for paragraph in prose(text):
         keyword_stretch(paragraph)

@@ -43,7 +43,6 @@ def root(trust, origin=""):
     ],
 )
 def test_only_a_root_that_nobody_vouches_for_is_spoken_of(trust, origin, tag, line):
-    """On one line, without anything that hides or that a terminal obeys."""
     assert (source_tag(root(trust, origin)), body_warning(trust, origin)) == (tag, line)
 
 
@@ -55,7 +54,6 @@ def test_a_record_names_trust_and_origin_if_there_is_something_to_know():
 
 
 def test_those_left_out_are_counted_in_a_sentence():
-    """Nothing is said of none; a model is told that the user decides."""
     assert left_out(0) == left_out_for_model(0) == ""
     assert left_out(1).startswith("1 skill of an unvetted root fits too; vouch for")
     assert left_out(2).startswith("2 skills of unvetted roots fit too; vouch for")

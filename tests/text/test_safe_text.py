@@ -70,7 +70,6 @@ def test_a_long_line_is_cut_at_the_limit(limit, shown):
 
 
 def test_a_cut_keeps_lines_and_leaves_no_loose_end():
-    """Neither a blank nor a joiner stands before the ellipsis; what fits stays whole."""
     assert shorten("one\ntwo \n three", 10) == "one\ntwo…"
     assert shorten("स्\u200dते", 4) == "स्…"
     assert shorten(" as it is \n", 11) == " as it is \n"
@@ -103,7 +102,6 @@ def test_nothing_harmful_is_left_of_any_text(text):
     ],
 )
 def test_hidden_runs_are_what_is_removed(text, expected):
-    """But for breaks and controls; marks that a script or an emoji needs are not hidden."""
     assert list(hidden_runs(text)) == expected
 
 
@@ -121,7 +119,6 @@ def test_hidden_runs_are_what_is_removed(text, expected):
     ],
 )
 def test_a_number_of_things_has_its_plural(count, noun, said):
-    """Also of nouns on y."""
     assert counted(count, noun) == said
 
 

@@ -48,7 +48,6 @@ def test_a_letter_belongs_to_the_script_of_its_name(char, expected):
     ],
 )
 def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expected):
-    """Half of the letters is enough for full trust; only letters count."""
     assert trust(text, scripts) == expected
 
 
@@ -71,7 +70,6 @@ def test_foreign_letters_are_left_out_of_what_is_embedded(text, scripts, expecte
 
 @given(st.text())
 def test_what_is_readable_is_trusted_in_full(text):
-    """Nothing foreign is left behind, whatever the text."""
     kept = readable(text, LATIN)
     assert all(script(char) == "Latin" for char in kept if char.isalpha())
     assert trust(kept, LATIN) == 1.0
@@ -100,7 +98,6 @@ def test_a_text_is_legible_if_few_of_its_letters_are_foreign(text, scripts, expe
 
 @given(st.text(), st.sampled_from([LATIN, frozenset({"Hangul"}), None]))
 def test_what_is_legible_is_trusted_in_full(text, scripts):
-    """And what has no foreign letter is legible."""
     if is_legible(text, scripts):
         assert trust(text, scripts) == 1.0
     assert is_legible(readable(text, scripts), scripts)

@@ -14,7 +14,6 @@ SCORES = st.lists(SHARES, max_size=8).map(lambda some: sorted(some, reverse=True
 
 @given(SCORES, SHARES, SHARES)
 def test_what_fits_is_never_hidden_and_nothing_is_shown_below_the_bound(scores, threshold, bound):
-    """Nor, beside what fits, far from the best; all that is hidden breaks one of these rules."""
     fitting, shown = count_shown(scores, threshold, bound)
     assert fitting == len([score for score in scores if score >= threshold]) <= shown
     far = NEAR * scores[0] if fitting else 0.0
@@ -24,7 +23,6 @@ def test_what_fits_is_never_hidden_and_nothing_is_shown_below_the_bound(scores, 
 
 @given(SCORES, SHARES, SHARES, SHARES)
 def test_a_lower_bound_hides_no_hit(scores, threshold, one, other):
-    """And changes nothing about what fits."""
     low, high = sorted((one, other))
     more, less = (count_shown(scores, threshold, bound) for bound in (low, high))
     assert (more[0], more[1]) == (less[0], max(more[1], less[1]))
@@ -42,7 +40,6 @@ def test_a_lower_bound_hides_no_hit(scores, threshold, one, other):
     ],
 )
 def test_a_list_by_hand(scores, expected):
-    """At the packaged threshold."""
     assert count_shown(scores, 0.65, BOUNDS["list"]) == expected
 
 
