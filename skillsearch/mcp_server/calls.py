@@ -24,7 +24,7 @@ from skillsearch.agents.prompt import render_body, render_chunks
 from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.execution.capture import STOP
-from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import counted, one_line, visible

@@ -21,10 +21,10 @@ from mcp_types import INVALID_PARAMS, TextContent
 from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
 from skillsearch.agents.tool import arguments_schema
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
 from skillsearch.mcp_server.client_folders import ClientFolders
-from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME

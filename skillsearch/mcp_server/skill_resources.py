@@ -15,9 +15,10 @@ from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Publisher
-from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
+from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
 from skillsearch.text.safe_text import one_line
 

@@ -18,8 +18,8 @@ from skillsearch.errors import ConfigError
 from skillsearch.execution.executors import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import ERROR_KEY, Calls
-from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import Offer
 
 FIBONACCI = """\
