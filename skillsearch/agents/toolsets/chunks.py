@@ -182,7 +182,7 @@ class SkillManager:
 
         A warning comes before its core if nobody vouches for it.
         """
-        skill = skill_of(document)
+        skill = skill_of(document, [root.path for root in self.library.roots])
         body = parse_chunks(skill.body)
         chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
         return Skill(skill.metadata, load_note(self.library, document) + body.core, chunks)

@@ -166,7 +166,8 @@ class SkillsLoader:
         """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
-            content, seen = read_skill_text(Path(document.path), (document.root,))
+            roots = [root.path for root in self.library.roots]
+            content, seen = read_skill_text(Path(document.path), roots)
             skill = Skill(**dict(_metadata_of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill

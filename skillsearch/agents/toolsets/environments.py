@@ -9,7 +9,7 @@ import difflib
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Unpack
@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 class SkillInfo:
     """A skill of an environment; its id is its folder, relative to the folder of all skills.
 
-    The `note` comes before its instructions.
+    The `note` comes before its instructions; its file may link to a text in one of the `roots`.
     """
 
     id: str
@@ -80,12 +80,13 @@ class SkillInfo:
     description: str
     path: str
     note: str = ""
+    roots: tuple[Path, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, found: Document | Hit, note: str = "") -> SkillInfo:
-        """Describe a skill that a library found; its id there is ``root:folder``."""
-        folder = found.doc_id.partition(":")[2]
-        return cls(folder, found.name, found.description, found.path, note)
+    def of(cls, skill: Document | Hit, note: str = "", roots: tuple[Path, ...] = ()) -> SkillInfo:
+        """Describe a skill of a library; its id there is ``root:folder``."""
+        folder = skill.doc_id.partition(":")[2]
+        return cls(folder, skill.name, skill.description, skill.path, note, roots)
 
     def shown(self) -> dict[str, str]:
         """Return id, name and description for a model, each on one safe line."""
@@ -114,8 +115,9 @@ class SkillLoader:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
         library = self.library
         if self._skills is None or library.refresh():
-            found = (SkillInfo.of(one, load_note(library, one)) for one in library.list())
-            self._skills = sorted(found, key=lambda info: info.id)
+            roots = tuple(root.path for root in library.roots)
+            skills = (SkillInfo.of(doc, load_note(library, doc), roots) for doc in library.list())
+            self._skills = sorted(skills, key=lambda info: info.id)
         self._log.update(library.diagnostics)
         return list(self._skills)
 
@@ -195,8 +197,7 @@ class SkillChoice:
         """Return the instructions of a skill, found as in `get`, as they are on disk now."""
         if info := self.get(id):
             try:
-                root = Path(info.path).parents[len(Path(info.id).parts)]
-                body = read_sections(read_skill_text(Path(info.path), (root,))[0])[1]
+                body = read_sections(read_skill_text(Path(info.path), info.roots)[0])[1]
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
             return ToolResult(success=True, output=info.note + visible(body).strip())
