@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError
 from skillsearch.agents.arguments import checked
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
-from skillsearch.agents.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Need, Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool_texts import body_text, list_text, page_text, search_text
 from skillsearch.config import load_settings
 from skillsearch.errors import QueryError, SkillNotFoundError
 from skillsearch.files.paths import printable
@@ -26,7 +27,7 @@ from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
-from skillsearch.text.provenance import body_warning, record_of_source, tag_of
+from skillsearch.text.provenance import body_warning, record_of_source
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import note_for_model
 from skillsearch.types import Hit, JsonValue, Languages, SearchResult, Skill
@@ -37,6 +38,14 @@ MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
 _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
+
+RUNNER = Need(
+    "running-is-off",
+    "{tool} is off: executor is not configured, so no command of a skill is run here.",
+    "Go on without. To turn it on, a host in Python gives the toolset a SkillRunner, or"
+    " WorkspaceToolset an executor; a server is started by `skillsearch mcp --allow-run`.",
+)
+"""What the tools need that run a command of a skill."""
 
 _Record = dict[str, JsonValue]
 
@@ -122,10 +131,18 @@ class LibraryTools:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
         return (
-            Tool.of("search_skills", SearchSkillsArgs, self.search),
-            Tool.of("load_skill", LoadSkillArgs, self.load),
-            Tool.of("read_skill_file", ReadSkillFileArgs, self.read),
-            Tool.of("list_skills", ListSkillsArgs, self.list),
+            Tool.of(
+                "search_skills", SearchSkillsArgs, self.search, text=search_text, searches=True
+            ),
+            Tool.of("load_skill", LoadSkillArgs, self.load, text=body_text),
+            Tool.of(
+                "read_skill_file",
+                ReadSkillFileArgs,
+                self.read,
+                text=page_text,
+                needs=(("run_skill_script", RUNNER),),
+            ),
+            Tool.of("list_skills", ListSkillsArgs, self.list, text=list_text),
         )
 
     def search(self, args: SearchSkillsArgs) -> _Record:
@@ -216,13 +233,6 @@ def overview(
     description = one_line(found.description, limit)
     source = record_of_source(found if isinstance(found, Hit) else library.root_of(found))
     return {"name": library.handle(found), "description": description, **source}
-
-
-def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
-    """Return an overview on one line; what we say of a skill stands before its own words."""
-    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
-    family = f"[{shown['also']}]" if "also" in shown else ""
-    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
 
 
 def load_note(library: SkillLibrary, found: Document | Skill) -> str:

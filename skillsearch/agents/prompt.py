@@ -10,14 +10,14 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
-from skillsearch.text.provenance import source_tag
+from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import Hit
+from skillsearch.types import Hit, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -70,7 +70,7 @@ class LoadedPrompt:
 
     name: str
     body: str
-    docs: Sequence[tuple[str, str]] = ()
+    docs: tuple[tuple[str, str], ...] = ()
 
 
 def offered(library: SkillLibrary, found: Document | Hit) -> PromptSkill:
@@ -84,6 +84,13 @@ def render_offers(library: SkillLibrary, found: Sequence[Document | Hit]) -> dic
     keys = [f"{one.doc_id}@{library.find(one.doc_id).content_hash}" for one in found]
     items = (_xml_item(asdict(_safe(offered(library, one)))) for one in found)
     return dict(zip(keys, map("\n".join, items), strict=True))
+
+
+def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
+    """Return an overview on one line; what we say of a skill stands before its own words."""
+    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
+    family = f"[{shown['also']}]" if "also" in shown else ""
+    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:

@@ -23,7 +23,7 @@ from skillsearch.agents.arguments import parsed
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
-from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
+from skillsearch.mcp_server.calls import Context, in_thread, session_of
 from skillsearch.mcp_server.client_folders import ClientFolders
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
@@ -101,7 +101,7 @@ class SkillServer(Server[Any]):
         super().__init__(
             "skillsearch",
             version=__version__,
-            instructions=SEARCH_FIRST if tools.searches else USE_TOOLS,
+            instructions=SEARCH_FIRST if tools.row.searches else USE_TOOLS,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -114,9 +114,9 @@ class SkillServer(Server[Any]):
         self._resources = SkillResources(thread, tools.served, ttl_ms=ttl)
         self._resources.add_to(self)
         self._enriching = enriching
-        prompts = [_SKILLS] * tools.has_prompt
-        if tools.name == "default":
-            prompts = [_FIND, _USE, *([_ENRICH] if enriching else [])]
+        prompts = [_SKILLS] * tools.row.has_prompt
+        if tools.row.has_task_prompts:
+            prompts += [_FIND, _USE, *([_ENRICH] if enriching else [])]
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
             add("prompts/list", _Page, self._list_prompts)
@@ -140,17 +140,17 @@ class SkillServer(Server[Any]):
         """Return the options for clients of the older protocol, with the changes that we tell."""
         told = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=told and self._tools.names_skills, resources_changed=told
+            tools_changed=told and self._tools.row.names_skills, resources_changed=told
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
         """Tell all listening clients that there are other skills now."""
-        if self._tools.names_skills:
+        if self._tools.row.names_skills:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
         for session in tuple(self._told):
-            if self._tools.names_skills:
+            if self._tools.row.names_skills:
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 
@@ -201,7 +201,7 @@ class SkillServer(Server[Any]):
 
             text = await in_thread(self._thread, render)
         elif prompt is _FIND:
-            found = await self._call(ctx, SEARCH, {"query": given["task"]})
+            found = await self._call(ctx, "search_skills", {"query": given["task"]})
             text = (
                 f"{given['task']}\n\nWhat a search for this task found:\n{found}\n\n"
                 "If one fits, load it with load_skill and follow it; if none does, go on without."

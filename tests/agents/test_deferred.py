@@ -34,16 +34,16 @@ def test_a_call_does_the_slow_part_and_finishes(toolset_of):
 def test_what_begins_can_be_finished_elsewhere(toolset_of):
     """By a host that has a thread for what is slow."""
     toolset = toolset_of()
-    begun = toolset.begin("slow")
-    assert isinstance(begun, Deferred)
-    assert toolset.finish("slow", begun, begun.run) == {"result": 21}
+    work = toolset.begin("slow").outcome
+    assert isinstance(work, Deferred)
+    assert toolset.finish("slow", work, work.run) == {"result": 21}
 
 
 def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
     """So are mistakes."""
     toolset = toolset_of()
-    assert toolset.begin("quick") == {"result": "done"}
-    assert toolset.begin("slow", "[1]")["error"]["code"] == "invalid-arguments"
+    assert toolset.begin("quick").outcome == {"result": "done"}
+    assert toolset.begin("slow", "[1]").outcome["error"]["code"] == "invalid-arguments"
 
 
 def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):

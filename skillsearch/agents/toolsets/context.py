@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -16,10 +15,9 @@ from skillsearch.agents.default_tools import (
     find_skill,
     load_note,
     overview,
-    overview_line,
 )
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
-from skillsearch.agents.prompt import CONCISE_CHARS, fit_lines
+from skillsearch.agents.prompt import CONCISE_CHARS, fit_lines, overview_line
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
@@ -355,14 +353,14 @@ def skills_prompt(manager: SkillsManager | None) -> str:
 def toolset(ctx: ToolContext) -> Toolset:
     """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
 
-    def answer(function: Callable[[ToolContext, Any], ToolResult], args: Any) -> JsonValue:
-        return function(ctx, args).model_dump(exclude_none=True)
+    def answer(function: Callable[[ToolContext, Any], ToolResult]) -> Callable[[Any], JsonValue]:
+        return lambda args: function(ctx, args).model_dump(exclude_none=True)
 
     return Toolset(
         [
-            Tool.of("list_skills", ListSkillsArgs, partial(answer, list_skills)),
-            Tool.of("search_skills", SearchSkillsArgs, partial(answer, search_skills)),
-            Tool.of("get_skill", GetSkillArgs, partial(answer, get_skill)),
+            Tool.of("list_skills", ListSkillsArgs, answer(list_skills)),
+            Tool.of("search_skills", SearchSkillsArgs, answer(search_skills), searches=True),
+            Tool.of("get_skill", GetSkillArgs, answer(get_skill)),
         ]
     )
 

@@ -318,7 +318,9 @@ class Environment:
             def search(args: _SearchSkillsArguments) -> JsonValue:
                 return record_of(self._search(loader, **dict(args)), _shown)
 
-            tools["search_skills"] = Tool.of("search_skills", _SearchSkillsArguments, search)
+            tools["search_skills"] = Tool.of(
+                "search_skills", _SearchSkillsArguments, search, searches=True
+            )
         return tuple(tools.values())
 
     def toolset(self) -> Toolset:

@@ -17,7 +17,7 @@ from skillsearch.agents.default_tools import (
     load_note,
     record_of,
 )
-from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Columns, SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_setting
 from skillsearch.errors import (
     QueryError,
@@ -162,13 +162,18 @@ class SkillsManager:
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
 
-        def tool(name: str, arguments: type[ToolArguments], function: Callable[..., Any]) -> Tool:
-            return Tool.of(name, arguments, lambda args: function(**dict(args)))
+        def tool(
+            name: str,
+            arguments: type[ToolArguments],
+            function: Callable[..., Any],
+            **columns: Unpack[Columns],
+        ) -> Tool:
+            return Tool.of(name, arguments, lambda args: function(**dict(args)), **columns)
 
         return Toolset(
             [
                 tool("load_skill", _LoadSkill, self._load),
-                tool("search_skills", _SearchSkills, self.search_skills),
+                tool("search_skills", _SearchSkills, self.search_skills, searches=True),
                 tool("load_skill_asset", _LoadSkillAsset, self.get_skill_asset),
                 tool("get_skill_script_path", _GetSkillScriptPath, self.get_skill_script_path),
                 tool("list_skill_assets", _ListSkillAssets, self.list_skill_assets),

@@ -19,7 +19,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
-from skillsearch.agents.default_tools import LibraryTools, SearchSkillsArgs, load_note
+from skillsearch.agents.default_tools import RUNNER, LibraryTools, SearchSkillsArgs, load_note
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
@@ -202,16 +202,16 @@ class WorkspaceToolset:
             self._refresh()  # beyond that, no definition names a skill
         names = all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
-        load = Tool.of("skill_load", with_names(LoadArgs, names), self._load)
+        needs = (("skill_run", RUNNER),)
+        load = Tool.of("skill_load", with_names(LoadArgs, names), self._load, needs=needs)
         yield replace(load, description=load.description + find)
         yield Tool.of("skill_select_docs", with_names(SelectDocsArgs, names), self._select_docs)
         yield Tool.of("skill_list_docs", with_names(ListDocsArgs, names), self._list_docs)
         if self._runs:
-            run = Tool.of("skill_run", with_names(RunArgs, names), self._run)
-            yield replace(run, read_only=False)
+            yield Tool.of("skill_run", with_names(RunArgs, names), self._run, read_only=False)
         if names is None:
             search = LibraryTools(lambda: self.library, None).search
-            yield Tool.of("search_skills", SearchAllArgs, search)
+            yield Tool.of("search_skills", SearchAllArgs, search, searches=True)
 
     def _load(self, args: LoadArgs) -> JsonValue:
         name = self._find(args.skill)
@@ -392,7 +392,7 @@ def read_loaded(
         content, used = _content(library, entry.name, there[path], min(room, MAX_DOC_BYTES))
         room -= used
         docs.append((path, content))
-    return LoadedPrompt(entry.name, body, docs)
+    return LoadedPrompt(entry.name, body, tuple(docs))
 
 
 def _content(library: SkillLibrary, name: str, path: str, limit: int) -> tuple[str, int]:
