@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -30,6 +30,8 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
+Text = Callable[[dict[str, JsonValue]], str]
+"""Writes the result of a tool for hosts that show text."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
@@ -69,15 +71,6 @@ class SearchArgs(ToolArguments):
 
     query: Query
     n: Count = 5
-
-
-class Columns(TypedDict, total=False):
-    """What a `Tool` tells of itself beside its name, description, arguments and function."""
-
-    read_only: bool
-    searches: bool
-    text: Callable[[dict[str, JsonValue]], str]
-    needs: tuple[tuple[str, Need], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +113,7 @@ class Tool:
     function: Callable[[Any], JsonValue | Deferred]
     read_only: bool = True
     searches: bool = False
-    text: Callable[[dict[str, JsonValue]], str] | None = None
+    text: Text | None = None
     needs: tuple[tuple[str, Need], ...] = ()
 
     def __post_init__(self) -> None:
@@ -133,10 +126,15 @@ class Tool:
         name: str,
         arguments: type[BaseModel],
         function: Callable[[Any], Any],
-        **columns: Unpack[Columns],
+        *,
+        read_only: bool = True,
+        searches: bool = False,
+        text: Text | None = None,
+        needs: tuple[tuple[str, Need], ...] = (),
     ) -> Tool:
         """Make a tool that the docstring of its arguments describes."""
-        return cls(name, description_of(arguments), arguments, function, **columns)
+        about = description_of(arguments)
+        return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,11 +208,11 @@ def _success(answer: Answer, text_of: Callable[[Record], str] | None) -> CallToo
 
 def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
     """Say that an answer is by words alone, and when a better one can be had."""
-    found = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
+    outcome = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
     retry = "Search" if is_empty else "If none fits, search"
     left = progress.seconds_left
     return {
-        "note": f"{found}: meaning is still being indexed ({progress.share:.0%})."
+        "note": f"{outcome}: meaning is still being indexed ({progress.share:.0%})."
         f" {retry} again {progress.when}.",
         "words_only": {
             "indexed": round(progress.share, 4),

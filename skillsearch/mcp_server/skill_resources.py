@@ -118,13 +118,13 @@ class SkillResources:
         """Return bytes as text if that loses none of them, else as they are."""
         uri = params.uri
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri), uri)
-        known = type_of_name(uri)
+        named_type = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
         if is_text(PLAIN, data):
-            text, mime_type = data.decode(), known or PLAIN
+            text, mime_type = data.decode(), named_type or PLAIN
             contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
         else:
-            blob, mime_type = base64.b64encode(data).decode(), known or BINARY
+            blob, mime_type = base64.b64encode(data).decode(), named_type or BINARY
             contents = mt.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type)
         return mt.ReadResourceResult(contents=[contents], ttl_ms=self._ttl_ms)
 

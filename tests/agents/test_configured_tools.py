@@ -11,7 +11,6 @@ import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.agents import default_tools
 from skillsearch.agents.default_tools import (
-    MAX_DESCRIPTION_CHARS,
     SearchSkillsArgs,
     call,
     search_skills,
@@ -19,6 +18,7 @@ from skillsearch.agents.default_tools import (
 )
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 
 
 @pytest.fixture

@@ -16,14 +16,9 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import (
-    LibraryOptions,
-    SearchSkillsArgs,
-    as_list,
-    load_note,
-    record_of,
-)
-from skillsearch.agents.failures import DiagnosticLog, message_of
+from skillsearch.agents.catalog import LibraryOptions, SkillCatalog, as_list, record_of
+from skillsearch.agents.default_tools import SearchSkillsArgs
+from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
@@ -109,16 +104,14 @@ class SkillLoader:
         self.skills_dir = Path(skills_dir).expanduser().absolute()
         self._options = options
         self._skills: list[SkillInfo] | None = None
-        self._log = DiagnosticLog(logger, self._warning)
 
     def load_all(self) -> list[SkillInfo]:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
-        library = self.library
-        if self._skills is None or library.refresh():
-            roots = tuple(root.path for root in library.roots)
-            skills = (SkillInfo.of(doc, load_note(library, doc), roots) for doc in library.list())
+        catalog = self._catalog
+        if self._skills is None or catalog.refresh():
+            roots, documents = catalog.roots, self.library.list()
+            skills = (SkillInfo.of(skill, catalog.note(skill), roots) for skill in documents)
             self._skills = sorted(skills, key=lambda info: info.id)
-        self._log.update(library.diagnostics)
         return list(self._skills)
 
     @cached_property
@@ -130,17 +123,21 @@ class SkillLoader:
         library.selection = (("strict", codes),)
         return library
 
-    def _warning(self, found: Diagnostic) -> str | None:
+    @cached_property
+    def _catalog(self) -> SkillCatalog:
+        return SkillCatalog(self.library, describe=self._warning, logger=logger)
+
+    def _warning(self, new: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
-        is_error = found.severity == "error" or found.code == _NOT_LOADED
-        if found.path == printable(self.skills_dir) or (is_error and found.code in _LISTING_CODES):
-            return f"Failed to read skills directory: {found.path}: {found.message}"
+        is_error = new.severity == "error" or new.code == _NOT_LOADED
+        if new.path == printable(self.skills_dir) or (is_error and new.code in _LISTING_CODES):
+            return f"Failed to read skills directory: {new.path}: {new.message}"
         if not is_error:
             return None
         for start, head in _WARNINGS.items():
-            if found.code.startswith(start):
-                return f"{head} {found.path}: {found.message}"
-        return f"Failed to load skill: {Path(found.path).parent.name}: {found.message}"
+            if new.code.startswith(start):
+                return f"{head} {new.path}: {new.message}"
+        return f"Failed to load skill: {Path(new.path).parent.name}: {new.message}"
 
 
 class _SkillArguments(ToolArguments):
@@ -189,9 +186,10 @@ class SkillChoice:
         if id in self._by_id:
             return self._by_id[id]
         wanted = one_line(id).casefold()
-        found = [info for info in self.skills if one_line(info.id).casefold() == wanted]
-        found = found or [info for info in self.skills if one_line(info.name).casefold() == wanted]
-        return found[0] if len(found) == 1 else None
+        by_id = [info for info in self.skills if one_line(info.id).casefold() == wanted]
+        by_name = [info for info in self.skills if one_line(info.name).casefold() == wanted]
+        matches = by_id or by_name
+        return matches[0] if len(matches) == 1 else None
 
     def execute(self, id: str) -> ToolResult:
         """Return the instructions of a skill, found as in `get`, as they are on disk now."""
@@ -203,13 +201,13 @@ class SkillChoice:
             return ToolResult(success=True, output=info.note + visible(body).strip())
         if self._missing:
             return _failed(self._missing)
-        asked, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
+        name, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
-            near = difflib.get_close_matches(asked, self._ids, n=_NEAREST, cutoff=0.3)
+            near = difflib.get_close_matches(name, self._ids, n=_NEAREST, cutoff=0.3)
             shown = tuple(near) or self._ids[:_NEAREST]
             who = "the tool's description lists" if self.is_whole else "search_skills finds"
             others = f" ({who} others)"
-        return _failed(f"Skill not found: {asked}. Available skills: {', '.join(shown)}{others}")
+        return _failed(f"Skill not found: {name}. Available skills: {', '.join(shown)}{others}")
 
 
 def _failed(error: str) -> ToolResult:
