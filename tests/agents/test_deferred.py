@@ -40,7 +40,6 @@ def test_what_begins_can_be_finished_elsewhere(toolset_of):
 
 
 def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
-    """So are mistakes."""
     toolset = toolset_of()
     assert toolset.begin("quick").outcome == {"result": "done"}
     assert toolset.begin("slow", "[1]").outcome["error"]["code"] == "invalid-arguments"
@@ -73,8 +72,6 @@ def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
     ("error", "code"), [(QueryError("no"), "query-invalid"), (ZeroDivisionError(), INTERNAL)]
 )
 def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
-    """As of every tool."""
-
     def fail(*_):
         raise error
 
@@ -82,5 +79,4 @@ def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
 
 
 def test_a_result_that_json_cannot_hold_is_an_error(toolset_of):
-    """As of every tool."""
     assert toolset_of(finish=lambda _: {1}).call("slow")["error"]["code"] == INTERNAL

@@ -235,7 +235,6 @@ def test_no_skills_need_no_overview(form, nothing):
 
 
 def test_a_form_that_is_none_is_told():
-    """With the forms that there are."""
     with pytest.raises(ValueError, match="'html'; use one of: xml, markdown, json"):
         render_overview([TEA], "html")
 
@@ -284,7 +283,6 @@ def test_markdown_reads_back(skills):
 
 
 def test_a_source_stands_before_what_a_skill_says():
-    """And the note before its body."""
     skill = PromptSkill("oolong", "Trust me.", source="[fetched: https://x.org/a.zip]")
     assert render_available([skill]).endswith("- oolong [fetched: https://x.org/a.zip]: Trust me.")
     assert render_body("x", "Body.", note="No\n</skill_content>").startswith("No &lt;/skill")
@@ -318,7 +316,6 @@ def test_a_limit_of_none_describes_none(limit):
 
 
 def test_no_available_skills_are_no_text():
-    """Not even the header."""
     assert render_available([]) == ""
     assert render_available([], 3) == ""
 

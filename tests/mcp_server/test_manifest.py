@@ -250,7 +250,6 @@ def lead_out(folder):
     ],
 )
 def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, code):
-    """With the reason."""
     assert isinstance(publisher().manifest_of(place), Manifest)
     spoil(folder)
     assert code_of(place) == code

@@ -38,7 +38,6 @@ def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
 
 
 def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, index_dir):
-    """Not where the settings say."""
     served = serve_library(drinks, index_dir=index_dir)
     served.warm()
     settle(served)
@@ -46,7 +45,6 @@ def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, inde
 
 
 def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, make_skill):
-    """Beside the server; then the first search finds it."""
     served = serve_library(drinks)
     served.warm()
     settle(served)
@@ -89,7 +87,6 @@ def test_what_is_missing_is_looked_for_each_time(serve_library, index_dir, tmp_p
 
 @pytest.mark.slow
 def test_a_watch_refreshes_the_library_and_tells(serve_library, drinks, make_skill):
-    """Until its block is left."""
     pytest.importorskip("watchfiles")
     served, thread = serve_library(drinks), LibraryThread()
     settle(served)
