@@ -79,6 +79,8 @@ STRICT_METADATA = (
 """What the code of a diagnostic begins with if name or description cannot be read as written."""
 STRICT = (*STRICT_METADATA, "description-", "name-")
 """The same, and if they are not as the specification has them."""
+WITH_FRONTMATTER = ("frontmatter-missing",)
+"""The same for a caller that only wants frontmatter, and has words of its own for what lacks it."""
 
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""

@@ -17,7 +17,7 @@ from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import Context, in_thread
-from skillsearch.mcp_server.publication import Publisher
+from skillsearch.mcp_server.publication import Manifest, Publisher
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
 from skillsearch.text.safe_text import one_line
@@ -131,12 +131,11 @@ class SkillResources:
     async def _list_skills(self, ctx: Context, params: _Page) -> _Record:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
-        skills = [asdict(manifest) for manifest in manifests]
-        return {**self._envelope, "skills": skills, **next_cursor(last)}
+        return {**self._envelope, "skills": list(map(_record, manifests)), **next_cursor(last)}
 
     async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> _Record:
         manifest = await self.ask(lambda p: p.manifest(params.uri), params.uri)
-        return {**self._envelope, "skill": asdict(manifest)}
+        return {**self._envelope, "skill": _record(manifest)}
 
     async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
         after = read_cursor(params.cursor, f"{params.uri}/")
@@ -149,6 +148,10 @@ class SkillResources:
             records.append({key: value for key, value in record.items() if value is not None})
         last = records[-1]["uri"] if len(left) > len(records) else None
         return {**self._envelope, "resources": records, **next_cursor(last)}
+
+
+def _record(manifest: Manifest) -> _Record:
+    return asdict(manifest) | {"resources": list(map(asdict, manifest.resources))}
 
 
 def next_cursor(last: str | None) -> _Record:

@@ -33,7 +33,14 @@ from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import STRICT_METADATA, Diagnostic, Hit, JsonValue, SearchResult
+from skillsearch.types import (
+    STRICT_METADATA,
+    WITH_FRONTMATTER,
+    Diagnostic,
+    Hit,
+    JsonValue,
+    SearchResult,
+)
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -52,7 +59,7 @@ _CUT = "(showing {shown} of {total} skills; find the others with search_skills)"
 _NEAREST = 5
 _MAX_ASKED_CHARS = 200
 _LISTING_CODES = frozenset({"folder-unreadable", "too-many-folders"})
-_NOT_LOADED = "frontmatter-missing"
+(_NOT_LOADED,) = WITH_FRONTMATTER
 _WARNINGS = {  # by what the code begins with
     _NOT_LOADED: "No frontmatter found in",
     "description-missing": "Missing name or description in",
@@ -119,7 +126,7 @@ class SkillLoader:
         """The library of the skills that were last loaded."""
         library = SkillLibrary.from_roots(self.skills_dir, **self._options)
         # A name is free here, since the folder is the id.
-        codes = STRICT_METADATA if self._options.get("strict") else (_NOT_LOADED,)
+        codes = STRICT_METADATA if self._options.get("strict") else WITH_FRONTMATTER
         library.selection = (("strict", codes),)
         return library
 
@@ -129,7 +136,9 @@ class SkillLoader:
 
     def _warning(self, new: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
-        is_error = new.severity == "error" or new.code == _NOT_LOADED
+        # With strict, the library has said that it left the skill out, and why.
+        is_left_out = new.code == _NOT_LOADED and not self._options.get("strict")
+        is_error = new.severity == "error" or is_left_out
         if new.path == printable(self.skills_dir) or (is_error and new.code in _LISTING_CODES):
             return f"Failed to read skills directory: {new.path}: {new.message}"
         if not is_error:

@@ -625,3 +625,13 @@ def test_a_subclass_decides_where_the_skills_are(tmp_path):
         assert host.search_skills("steep tea", threshold=0)[0]["name"] == name
     host.folder = None
     assert (host.list_skills(), host.search_skills("steep tea")) == ([], [])
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_file_without_frontmatter_is_logged_once(tmp_path, caplog, strict):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "SKILL.md").write_text("just text")
+    environment = Environment("test", tmp_path, strict=strict, model="hashing")
+    for _ in range(2):
+        assert environment.list_skills() == []
+    assert [str(tmp_path / "broken") in text for text in caplog.messages] == [True]
