@@ -79,6 +79,8 @@ STRICT_METADATA = (
 """What the code of a diagnostic begins with if name or description cannot be read as written."""
 STRICT = (*STRICT_METADATA, "description-", "name-")
 """The same, and if they are not as the specification has them."""
+WITH_FRONTMATTER = ("frontmatter-missing",)
+"""The same for a caller that only wants frontmatter, and has words of its own for what lacks it."""
 
 MAX_NAME_CHARS = 64
 """Of a name, by the specification; messages quote no more of any."""

@@ -390,7 +390,7 @@ def serve_library(monkeypatch):
 @pytest.fixture
 def make_server(serve_library):
     """Make a server over some roots or an index, used by a client in this process."""
-    from skillsearch.mcp_server.served_library import LibraryThread
+    from skillsearch.library.thread import LibraryThread
     from skillsearch.mcp_server.server import SkillServer
     from skillsearch.mcp_server.session_tools import SessionTools
 

@@ -117,6 +117,7 @@ PURE = {  # no clock, no files, no logging
     "text.languages",
     "text.markdown",
     "agents.prompt",
+    "agents.tool_texts",
     "text.safe_text",
     "budget.hosts",
     "evaluation.assess",

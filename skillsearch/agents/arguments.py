@@ -81,15 +81,15 @@ def parsed(arguments: Arguments) -> dict[str, Any]:
 
 
 def _mended(
-    model: type[BaseModel], values: dict[str, Any], place: tuple[int | str, ...], kind: str
+    model: type[BaseModel], values: dict[str, Any], path: tuple[int | str, ...], kind: str
 ) -> dict[str, Any]:
-    """Return values with another one in the place of a refused one; LookupError if none can be."""
+    """Return values in which the refused one is replaced; LookupError if nothing can replace it."""
     if kind != "extra_forbidden":
-        changed: dict[str, Any] = _changed(values, place, lambda value: _meant(kind, value))
+        changed: dict[str, Any] = _changed(values, path, lambda value: _meant(kind, value))
         return changed
-    if len(place) > 1:
+    if len(path) > 1:
         raise LookupError(kind)
-    key = str(place[0])
+    key = str(path[0])
     rest = {name: value for name, value in values.items() if name != key}
     absent = {_folded(name): name for name in model.model_fields if name not in values}
     if name := absent.get(_folded(key)):
@@ -104,23 +104,23 @@ def _folded(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _changed(value: Any, place: tuple[int | str, ...], change: Callable[[Any], Any]) -> Any:
-    """Return a copy of a value in which what stands in some place is changed, or gone."""
-    if not place:
+def _changed(value: Any, path: tuple[int | str, ...], change: Callable[[Any], Any]) -> Any:
+    """Return a copy of a value in which the part at a path is changed, or gone."""
+    if not path:
         return change(value)
     if not isinstance(value, dict | list):
-        raise LookupError(place)
+        raise LookupError(path)
     copy: Any = value.copy()
-    new = _changed(copy[place[0]], place[1:], change)
+    new = _changed(copy[path[0]], path[1:], change)
     if new is _GONE:
-        del copy[place[0]]
+        del copy[path[0]]
     else:
-        copy[place[0]] = new
+        copy[path[0]] = new
     return copy
 
 
 def _meant(kind: str, value: Any) -> Any:
-    """Return the one thing that a value can mean which is refused for some kind of reason."""
+    """Return the only thing that a value can mean, refused for this kind of reason."""
     wants_text = kind.startswith("string")
     wants_many = kind in {"list_type", "tuple_type"}
     if value is None:

@@ -5,31 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypedDict
 
 from pydantic import Field, ValidationError
 
 from skillsearch.agents.arguments import checked
+from skillsearch.agents.catalog import Record, SkillCatalog, as_list, record_of
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
-from skillsearch.agents.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Need, Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool_texts import body_text, list_text, page_text, search_text
 from skillsearch.config import load_settings
-from skillsearch.errors import QueryError, SkillNotFoundError
+from skillsearch.errors import QueryError
 from skillsearch.files.paths import printable
-from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
-from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
-from skillsearch.skills.versions import satisfies
-from skillsearch.text.provenance import body_warning, record_of_source, tag_of
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.text.states import note_for_model
-from skillsearch.types import Hit, JsonValue, Languages, SearchResult, Skill
+from skillsearch.types import Hit, JsonValue
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -38,18 +34,13 @@ _PAGE_BYTES = 1 << 16
 _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
 
-_Record = dict[str, JsonValue]
-
-
-class LibraryOptions(TypedDict, total=False):
-    """Options of `SkillLibrary.from_roots`, for all that make a library of folders themselves."""
-
-    index_dir: str | Path | None
-    model: str | None
-    languages: Languages | None
-    trust: str | Sequence[str]
-    reader: str | None
-    strict: bool
+RUNNER = Need(
+    "running-is-off",
+    "{tool} is off: executor is not configured, so no command of a skill is run here.",
+    "Go on without. To turn it on, a host in Python gives the toolset a SkillRunner, or"
+    " WorkspaceToolset an executor; a server is started by `skillsearch mcp --allow-run`.",
+)
+"""What the tools need that run a command of a skill."""
 
 
 class SearchSkillsArgs(SearchArgs):
@@ -91,17 +82,6 @@ class ListSkillsArgs(ToolArguments):
     limit: int = Field(50, ge=1, le=MAX_N)
 
 
-def find_skill(library: SkillLibrary, name: str, constraint: str = "") -> Document:
-    """Find a skill by its name or its folder's, in any case, perhaps in one of some versions."""
-    try:
-        return library.find(f"{name}@{constraint}" if constraint else name)
-    except SkillNotFoundError:
-        found = library.in_folder(name)
-        if found is None or not satisfies(found.version, constraint):
-            raise
-        return found
-
-
 def library_tools(
     library: SkillLibrary | Callable[[], SkillLibrary], *, threshold: float | None = None
 ) -> tuple[Tool, ...]:
@@ -122,24 +102,31 @@ class LibraryTools:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
         return (
-            Tool.of("search_skills", SearchSkillsArgs, self.search),
-            Tool.of("load_skill", LoadSkillArgs, self.load),
-            Tool.of("read_skill_file", ReadSkillFileArgs, self.read),
-            Tool.of("list_skills", ListSkillsArgs, self.list),
+            Tool.of(
+                "search_skills", SearchSkillsArgs, self.search, text=search_text, searches=True
+            ),
+            Tool.of("load_skill", LoadSkillArgs, self.load, text=body_text),
+            Tool.of(
+                "read_skill_file",
+                ReadSkillFileArgs,
+                self.read,
+                text=page_text,
+                needs=(("run_skill_script", RUNNER),),
+            ),
+            Tool.of("list_skills", ListSkillsArgs, self.list, text=list_text),
         )
 
-    def search(self, args: SearchSkillsArgs) -> _Record:
+    def search(self, args: SearchSkillsArgs) -> Record:
         """Return `record_of` an answer: name, description, score and path of each skill."""
-        library = self.library()
-        cut = self.threshold if args.threshold is None else args.threshold
+        catalog = SkillCatalog(self.library(), threshold=self.threshold)
 
-        def row(hit: Hit) -> _Record:
-            record: _Record = {**overview(library, hit), "score": hit.score, "path": hit.path}
+        def row(hit: Hit) -> Record:
+            record: Record = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
             return record | ({"chunk": hit.chunk} if hit.chunk else {})
 
-        return record_of(library.search(args.query, args.n, cut), row)
+        return record_of(catalog.search(args.query, args.n, args.threshold), row)
 
-    def load(self, args: LoadSkillArgs) -> _Record:
+    def load(self, args: LoadSkillArgs) -> Record:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
         loaded = library.load(args.name)
@@ -151,27 +138,27 @@ class LibraryTools:
         else:
             body = visible(find_chunk(skill, args.chunk).content)
         files = fold_files(loaded.files)
-        record: _Record = {
-            **overview(library, skill),
+        record: Record = {
+            **SkillCatalog(library).overview(skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
             "files": files[:MAX_SHOWN_FILES],
             "files_truncated": loaded.files_truncated or len(files) > MAX_SHOWN_FILES,
             "stale": loaded.stale,
         }
-        optional: _Record = {
+        optional: Record = {
             "body_truncated": len(body) > MAX_BODY_CHARS,
             "chunks": chunks,
             "requires": [one_line(name) for name in skill.metadata.requires],
         }
         return record | {key: value for key, value in optional.items() if value}
 
-    def read(self, args: ReadSkillFileArgs) -> _Record:
+    def read(self, args: ReadSkillFileArgs) -> Record:
         """Return a page of a file."""
         page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
-    def list(self, args: ListSkillsArgs) -> _Record:
+    def list(self, args: ListSkillsArgs) -> Record:
         """Return a page; the cursor is the id of the last skill before it."""
         library = self.library()
         documents = library.list()
@@ -185,54 +172,13 @@ class LibraryTools:
         page = documents[start : start + args.limit]
         is_last = start + args.limit >= len(documents)
         return {
-            "skills": [overview(library, document) for document in page],
+            "skills": list(map(SkillCatalog(library).overview, page)),
             "next_cursor": None if is_last else page[-1].doc_id,
             "total": len(documents),
         }
 
 
-def record_of(result: SearchResult, row: Callable[[Hit], _Record]) -> _Record:
-    """Return an answer for a model: the skills that fit, those that may, and a note if needed."""
-    record: _Record = {
-        "skills": [row(hit) for hit in result],
-        "perhaps": [row(hit) for hit in result.perhaps],
-    }
-    note = note_for_model(fits=bool(result), perhaps=bool(result.perhaps))
-    return record | ({"note": note} if note else {})
-
-
-def as_list(record: _Record) -> list[_Record]:
-    """Return what fits of such an answer, then what may, which has the ``state`` *perhaps*."""
-    return [*record["skills"], *({**one, "state": "perhaps"} for one in record["perhaps"])]
-
-
-def overview(
-    library: SkillLibrary, found: Document | Hit | Skill, limit: int = MAX_DESCRIPTION_CHARS
-) -> dict[str, str]:
-    """Return name and description of a skill as a model sees them, each on one line.
-
-    Trust and origin are there unless its root is vetted; ``also`` if it is a hit with near-copies.
-    """
-    description = one_line(found.description, limit)
-    source = record_of_source(found if isinstance(found, Hit) else library.root_of(found))
-    return {"name": library.handle(found), "description": description, **source}
-
-
-def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
-    """Return an overview on one line; what we say of a skill stands before its own words."""
-    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
-    family = f"[{shown['also']}]" if "also" in shown else ""
-    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
-
-
-def load_note(library: SkillLibrary, found: Document | Skill) -> str:
-    """Return what stands before the body of a skill that nobody vouches for, else nothing."""
-    root = library.root_of(found)
-    note = body_warning(root.trust, root.origin)
-    return f"{note}\n\n" if note else ""
-
-
-def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:
+def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[Record]:
     """Find the skills for a task, best first, in the newest index that the settings name.
 
     What changed on disk is indexed first, as ``skillsearch query`` does; much, in the background.
@@ -248,12 +194,12 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     return as_list(configured(_open).search(args))
 
 
-def tool_specs(style: Style = "openai") -> list[_Record]:
+def tool_specs(style: Style = "openai") -> list[Record]:
     """Return the definitions of the default tools; needs no index, but usable settings."""
     return _TOOLSET.specs(style)
 
 
-def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> _Record:
+def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> Record:
     """Call a default tool as a model asks for it, like `Toolset.call`."""
     return _TOOLSET.call(name, arguments)
 
@@ -262,13 +208,13 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
     """Return the tools over the index that the settings name, opened or open already."""
     settings = load_settings()
 
-    def library() -> SkillLibrary:
-        found = opened(settings.index_dir.absolute())
-        found.selection, found.looks = settings.selection, settings.refresh
-        found.threshold = settings.threshold
-        return found
+    def open_library() -> SkillLibrary:
+        library = opened(settings.index_dir.absolute())
+        library.selection, library.looks = settings.selection, settings.refresh
+        library.threshold = settings.threshold
+        return library
 
-    return LibraryTools(library, None)
+    return LibraryTools(open_library, None)
 
 
 _open = lru_cache(maxsize=4)(SkillLibrary.open)

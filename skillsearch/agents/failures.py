@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import tomllib
-from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING
 from skillsearch import errors
 from skillsearch.errors import SkillSearchError
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.types import JsonValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -62,8 +60,8 @@ def failure_of(error: SkillSearchError) -> Answer:
         logger.warning("%s", error)
     elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
         message = without_folders(message)  # those echo arguments
-    known = {name: getattr(error, name, None) for name in _DETAILS}
-    details = {name: _shown(value) for name, value in known.items() if value}
+    values = {name: getattr(error, name, None) for name in _DETAILS}
+    details = {name: _shown(value) for name, value in values.items() if value}
     return failure(form["code"], message, form["next_step"], **details)
 
 
@@ -81,29 +79,12 @@ def problems_of(error: ValidationError) -> list[str]:
     """Return a line for each of the first arguments that pydantic refused."""
     lines = []
     for problem in error.errors(include_url=False, include_context=False)[:_MAX_PROBLEMS]:
-        place = ".".join(map(str, problem["loc"])) or "arguments"
+        where = ".".join(map(str, problem["loc"])) or "arguments"
         if problem["type"] != "missing":
             with suppress(ValueError, RecursionError):  # a very long number, a deep nest
-                place += f" = {str(problem['input'])[:_MAX_VALUE_CHARS]!r}"
-        lines.append(one_line(f"{place}: {problem['msg']}", _MAX_PROBLEM_CHARS))
+                where += f" = {str(problem['input'])[:_MAX_VALUE_CHARS]!r}"
+        lines.append(one_line(f"{where}: {problem['msg']}", _MAX_PROBLEM_CHARS))
     return lines
-
-
-@dataclass(slots=True)
-class DiagnosticLog:
-    """Logs what `describe` returns for each diagnostic when it first appears, if anything."""
-
-    logger: logging.Logger
-    describe: Callable[[Diagnostic], str | None]
-    known: frozenset[Diagnostic] = frozenset()
-
-    def update(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Log what is new in the current diagnostics, sorted by path."""
-        found = frozenset(diagnostics)
-        for each in sorted(found - self.known, key=lambda new: (new.path, new.line or 0)):
-            if text := self.describe(each):
-                self.logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
-        self.known = found
 
 
 def _shown(value: JsonValue) -> JsonValue:

@@ -10,14 +10,14 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
-from skillsearch.text.provenance import source_tag
+from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import Hit
+from skillsearch.types import Hit, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -70,20 +70,30 @@ class LoadedPrompt:
 
     name: str
     body: str
-    docs: Sequence[tuple[str, str]] = ()
+    docs: tuple[tuple[str, str], ...] = ()
 
 
-def offered(library: SkillLibrary, found: Document | Hit) -> PromptSkill:
+def offered(library: SkillLibrary, skill: Document | Hit) -> PromptSkill:
     """Return a skill as an overview offers it to an agent that can open files."""
-    about = found if isinstance(found, Hit) else library.root_of(found)
-    return PromptSkill(library.handle(found), found.description, found.path, source_tag(about))
+    about = skill if isinstance(skill, Hit) else library.root_of(skill)
+    return PromptSkill(library.handle(skill), skill.description, skill.path, source_tag(about))
 
 
-def render_offers(library: SkillLibrary, found: Sequence[Document | Hit]) -> dict[str, str]:
+def render_offers(library: SkillLibrary, skills: Sequence[Document | Hit]) -> dict[str, str]:
     """Render each skill's part of an XML overview, by its id, an @ and the hash of its file."""
-    keys = [f"{one.doc_id}@{library.find(one.doc_id).content_hash}" for one in found]
-    items = (_xml_item(asdict(_safe(offered(library, one)))) for one in found)
-    return dict(zip(keys, map("\n".join, items), strict=True))
+    return {
+        f"{skill.doc_id}@{library.find(skill.doc_id).content_hash}": "\n".join(
+            _xml_item(asdict(_safe(offered(library, skill))))
+        )
+        for skill in skills
+    }
+
+
+def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
+    """Return an overview on one line; what we say of a skill stands before its own words."""
+    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
+    family = f"[{shown['also']}]" if "also" in shown else ""
+    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:
@@ -173,8 +183,8 @@ def fold_files(files: Sequence[str]) -> list[str]:
         folded: dict[str, int] = {}
         for path, count in counts.items():
             folder = _folder(path)
-            place = folder if folder and inside[folder] == fullest else path
-            folded[place] = folded.get(place, 0) + count
+            line = folder if folder and inside[folder] == fullest else path
+            folded[line] = folded.get(line, 0) + count
         counts = folded
     return [
         f"{path} ({counted(n, 'file')})" if path[-1:] == "/" else path for path, n in counts.items()

@@ -7,7 +7,6 @@ Go names, such as ``MaxFiles``; as there, a limit of 0 means the default.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringCons
 from pydantic.alias_generators import to_pascal
 
 from skillsearch.agents.tool import Deferred, Tool, ToolArguments
+from skillsearch.agents.tool_texts import run_text
 from skillsearch.execution import types
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -151,4 +151,4 @@ def run_script_tool(
         request = types.RunRequest(document.name, Path(document.path).parent, **fields)
         return Deferred(lambda: runner.run(request, session), types.RunResult.to_dict)
 
-    return replace(Tool.of("run_skill_script", RunSkillScriptArgs, run), read_only=False)
+    return Tool.of("run_skill_script", RunSkillScriptArgs, run, read_only=False, text=run_text)

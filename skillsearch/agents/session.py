@@ -190,8 +190,8 @@ class SkillSession:
         how = _MODES.get(mode.strip().lower(), "replace")
         before = self.selection(name)
         include_all = how != "clear" and (include_all_docs or before.include_all)
-        kept = before.names if how == "add" else ()
-        names = () if how == "clear" or include_all else (*kept, *(docs or ()))
+        earlier = before.names if how == "add" else ()
+        names = () if how == "clear" or include_all else (*earlier, *(docs or ()))
         delta = self._record("docs", name, ALL_DOCS if include_all else names_text(names))
         return DocSelection(tuple(dict.fromkeys(names)), include_all, how, delta)
 
@@ -272,8 +272,8 @@ class SkillSession:
     def _order(self) -> list[str]:
         """Return the loaded skills, least recently touched first; those never touched last."""
         loaded = set(filter(self.is_loaded, self._skills()))
-        known = [n for n in parse_names(self._text(_ORDER)) if n in loaded]
-        return [*known, *sorted(loaded.difference(known))]
+        touched = [name for name in parse_names(self._text(_ORDER)) if name in loaded]
+        return [*touched, *sorted(loaded.difference(touched))]
 
     def _in_order(self, names: Sequence[str]) -> Changes:
         return {self._key(_ORDER): names_text(names) if names else None}
@@ -327,18 +327,18 @@ class SkillSession:
         stays: it belongs to a session without an agent.
         """
         nobody = SkillSession(self.state)
-        kept = {name for name in nobody._skills() if nobody._text("lifetime", name)}
+        theirs = {name for name in nobody._skills() if nobody._text("lifetime", name)}
         changes: Changes = {}
         for kind, _, name in nobody._recorded():
             value = nobody._text(kind, name)
-            if kind in {"loaded", "docs"} and name not in kept and value:
+            if kind in {"loaded", "docs"} and name not in theirs and value:
                 changes[nobody._key(kind, name)] = None
                 changes[self._key(kind, name)] = self._text(kind, name) or value
         if not changes:
             return {}
         unowned, mine = nobody._order(), self._order()
-        adopted = [name for name in unowned if name not in kept.union(mine)]
-        staying = [name for name in unowned if name in kept]
+        adopted = [name for name in unowned if name not in theirs.union(mine)]
+        staying = [name for name in unowned if name in theirs]
         return changes | nobody._in_order(staying) | self._in_order([*adopted, *mine])
 
 
@@ -361,10 +361,10 @@ def state_key(kind: str, agent: str, *name: str) -> str:
 
 def parse_key(key: str) -> SkillKey | None:
     """Return the record that a key belongs to, or None if `state_key` never returns that key."""
-    found = _KEY.fullmatch(key)
-    if found is None:
+    match = _KEY.fullmatch(key)
+    if match is None:
         return None
-    parts: tuple[Any, ...] = found.groups()
+    parts: tuple[Any, ...] = match.groups()
     kind, by_agent, rest = parts
     if not by_agent:
         return SkillKey(kind, "", rest)

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -29,6 +30,8 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
+Text = Callable[[dict[str, JsonValue]], str]
+"""Writes the result of a tool for hosts that show text."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
@@ -41,8 +44,6 @@ _NULL = {"type": "null"}
 
 _MAX_NAME_CHARS = 64
 _NEAREST_NAMES = 5
-_RUNNING = {"skill_run": "skill_load", "run_skill_script": "read_skill_file"}
-"""Tools that exist only if running commands is on, each with one of the same toolset."""
 
 _T = TypeVar("_T")
 
@@ -84,11 +85,26 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """What a host has to provide for a tool, and what a call is told as long as it has not.
+
+    The message is formatted with the name of the ``tool``.
+    """
+
+    code: str
+    message: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """One function for agents; `ValueError` if a model vendor would refuse its name.
 
     The description says when to use it, when not, and what to do next. The function takes validated
-    arguments. It is not `read_only` if a call changes anything outside the caller's session.
+    arguments. It is not `read_only` if a call changes anything outside the caller's session; it
+    `searches` if its answer depends on the index. `text` writes a result, which is an object, for
+    hosts that show text. `needs` tells of tools that belong to it, by name, what each needs: a call
+    is told so if the toolset lacks the tool.
     """
 
     name: str
@@ -96,15 +112,37 @@ class Tool:
     arguments: type[BaseModel]
     function: Callable[[Any], JsonValue | Deferred]
     read_only: bool = True
+    searches: bool = False
+    text: Text | None = None
+    needs: tuple[tuple[str, Need], ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name is {self.name!r}; use 1 to 64 of: letters, digits, '_', '-'")
 
     @classmethod
-    def of(cls, name: str, arguments: type[BaseModel], function: Callable[[Any], Any]) -> Tool:
-        """Make a tool that reads only, and that the docstring of its arguments describes."""
-        return cls(name, description_of(arguments), arguments, function)
+    def of(
+        cls,
+        name: str,
+        arguments: type[BaseModel],
+        function: Callable[[Any], Any],
+        *,
+        read_only: bool = True,
+        searches: bool = False,
+        text: Text | None = None,
+        needs: tuple[tuple[str, Need], ...] = (),
+    ) -> Tool:
+        """Make a tool that the docstring of its arguments describes."""
+        about = description_of(arguments)
+        return cls(name, about, arguments, function, read_only, searches, text, needs)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that has begun: its tool, None if there is none, and the answer or the work left."""
+
+    tool: Tool | None
+    outcome: Answer | Deferred
 
 
 def description_of(arguments: type[BaseModel]) -> str:
@@ -145,43 +183,47 @@ class Toolset:
 
     def call(self, name: str, arguments: Arguments = None) -> Answer:
         """Call a tool as a model asks for it; returns valid JSON, whatever the model sends."""
-        begun = self.begin(name, arguments)
-        return self.finish(name, begun, begun.run) if isinstance(begun, Deferred) else begun
+        outcome = self.begin(name, arguments).outcome
+        return self.finish(name, outcome, outcome.run) if isinstance(outcome, Deferred) else outcome
 
     def result(self, name: str, /, **arguments: JsonValue) -> JsonValue:
         """Call a tool, and return its result or ``{"error": ...}``, as frameworks want it."""
         answer = self.call(name, arguments)
         return answer.get("result", answer)
 
-    def begin(self, name: str, arguments: Arguments = None) -> Answer | Deferred:
+    def begin(self, name: str, arguments: Arguments = None) -> Begun:
         """Call a tool as `call` does, but return slow work instead of doing it, for `finish`."""
+        tool: Tool | None = None
 
         def begin() -> Answer | Deferred:
+            nonlocal tool
             with self._lock:
-                tools = {tool.name: tool for tool in self.tools()}
-                tool = tools.get(name) if isinstance(name, str) else None
+                tools = self.tools()
+                tool = next((tool for tool in tools if tool.name == name), None)
                 if tool is None:
-                    return _unknown_tool(name, list(tools))
+                    return _unknown_tool(name, tools)
                 try:
-                    given = checked(tool.arguments, arguments)
+                    values = checked(tool.arguments, arguments)
                 except ValueError as error:
-                    told = isinstance(error, ValidationError) and problems_of(error)
                     message = f"{tool.name} cannot use these arguments."
                     next_step = "Call it again with arguments that fit its definition."
-                    problems = told or [str(error)]
+                    problems = [str(error)]
+                    if isinstance(error, ValidationError):
+                        problems = problems_of(error)
                     return failure("invalid-arguments", message, next_step, problems=problems)
-                result = tool.function(given)
+                result = tool.function(values)
                 return result if isinstance(result, Deferred) else _answer(result)
 
-        return self._guarded(name, begin)
+        outcome = self._guarded(name, begin)
+        return Begun(tool, outcome)
 
-    def finish(self, name: str, begun: Deferred, outcome: Callable[[], Any]) -> Answer:
-        """Answer a call of which `begin` returned slow work; `outcome` does it, or gets it done."""
+    def finish(self, name: str, work: Deferred, run: Callable[[], Any]) -> Answer:
+        """Answer a call of which `begin` returned slow work; `run` does it, or gets it done."""
 
         def finish() -> Answer:
-            done = outcome()
+            value = run()
             with self._lock:
-                return _answer(begun.finish(done))
+                return _answer(work.finish(value))
 
         return self._guarded(name, finish)
 
@@ -271,15 +313,11 @@ def _answer(result: JsonValue) -> Answer:
     return {"result": shown}
 
 
-def _unknown_tool(name: object, names: list[str]) -> Answer:
-    asked = one_line(str(name)[:_MAX_NAME_CHARS])
-    if _RUNNING.get(asked) in names:
-        return failure(
-            "running-is-off",
-            f"{asked} is off: executor is not configured, so no command of a skill is run here.",
-            "Go on without. To turn it on, a host in Python gives the toolset a SkillRunner, or"
-            " WorkspaceToolset an executor; a server is started by `skillsearch mcp --allow-run`.",
-        )
-    near = difflib.get_close_matches(asked.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
-    nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {asked!r}."
+def _unknown_tool(name: object, tools: Sequence[Tool]) -> Answer:
+    shown = one_line(str(name)[:_MAX_NAME_CHARS])
+    if need := dict(chain.from_iterable(tool.needs for tool in tools)).get(shown):
+        return failure(need.code, need.message.format(tool=shown), need.next_step)
+    names = [tool.name for tool in tools]
+    near = difflib.get_close_matches(shown.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
+    nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {shown!r}."
     return failure("unknown-tool", message, "Use one of `nearest`.", nearest=nearest)

@@ -134,8 +134,9 @@ def _serve(
 ) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
+    from skillsearch.library.thread import LibraryThread
     from skillsearch.mcp_server.listening import run_server, take_streams
-    from skillsearch.mcp_server.served_library import LibraryThread, watch_library
+    from skillsearch.mcp_server.served_library import watch_library
 
     streams = take_streams() if listener is None else None
     thread = LibraryThread()

@@ -27,7 +27,7 @@ from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import SCOPE, SELECTING, Diagnostic, Root, Selection
+from skillsearch.types import SCOPE, SELECTING, WITH_FRONTMATTER, Diagnostic, Root, Selection
 
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8
@@ -113,11 +113,8 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     if strict:
         fits = np.array([_passes(strict, label) for label in store.labels(numbers)], bool)
         skipped = tuple(map(_skipped, (store[number] for number in numbers[~fits].tolist())))
-        lines = [f"Skipped {one.path}: {one.message}" for one in skipped[:_MOST_WARNED]]
-        if more := len(skipped) - len(lines):
-            lines.append(f"Skipped {more:,} more, as strict asks.")
-        for line in lines:
-            _warn_once(line)
+        if ("strict", WITH_FRONTMATTER) not in selection:
+            _warn_of(skipped)
         numbers = numbers[fits]
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
@@ -132,6 +129,14 @@ def _skipped(document: Document) -> Diagnostic:
     lapses = ", ".join(document.lapses)
     message = f"The skill is left out, as strict asks: {lapses}. Correct that; see `validate`."
     return Diagnostic("strict-skipped", "warning", message, printable(document.path))
+
+
+def _warn_of(skipped: Sequence[Diagnostic]) -> None:
+    lines = [f"Skipped {one.path}: {one.message}" for one in skipped[:_MOST_WARNED]]
+    if more := len(skipped) - len(lines):
+        lines.append(f"Skipped {more:,} more, as strict asks.")
+    for line in lines:
+        _warn_once(line)
 
 
 @lru_cache

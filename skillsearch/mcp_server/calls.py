@@ -9,7 +9,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -18,23 +19,17 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
-from skillsearch.agents.default_tools import overview_line
 from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of, without_folders
-from skillsearch.agents.prompt import render_body, render_chunks
-from skillsearch.agents.tool import Deferred, Toolset
+from skillsearch.agents.tool import Begun, Deferred, Tool, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.execution.capture import STOP
-from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
-from skillsearch.text.provenance import body_warning
-from skillsearch.text.safe_text import counted, one_line, visible
-from skillsearch.text.states import note_for_model
 from skillsearch.types import IndexProgress
 
 INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
 FEW_FILES = 32  # fewer files take about `Patience.soon`, as long as nothing else tells
 TELLING_SECONDS = 0.5  # how often a waiting client is told the progress of the index
-SEARCH = "search_skills"  # the tool that searches, in every toolset
 MAX_SLOW = 4  # commands of skills that may run at the same time, one of each session; others wait
 MAX_QUERY_BYTES = 4096  # some 600 words: a task, not the document it is about
 FOUND_BY_WORDS = "Found by words alone"
@@ -79,9 +74,10 @@ class Calls:
 
     async def result(self, ctx: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Answer a call as text with structured content, or an error as text with metadata."""
-        answer = await self.answer(session_of(ctx), name, arguments, ctx.session.report_progress)
+        report = ctx.session.report_progress
+        tool, answer = await self.answer(session_of(ctx), name, arguments, report)
         if "error" not in answer:
-            return _success(answer, name, is_default=self._tools.name == "default")
+            return _success(answer, tool.text if tool else None)
         error = answer["error"]
         lines = [f"{error['message']} {error['next_step']}"]
         for key, value in list(error.items())[3:]:  # beside code, message and next step
@@ -92,7 +88,7 @@ class Calls:
 
     async def answer(
         self, session: str, name: str, arguments: Mapping[str, Any], report: Report | None = None
-    ) -> Answer:
+    ) -> tuple[Tool | None, Answer]:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
         If only words were searched, the answer has an `IndexProgress` as ``progress``; if the index
@@ -101,30 +97,34 @@ class Calls:
         query = arguments.get("query")
         if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
             message = f"query is longer than {MAX_QUERY_BYTES:,} bytes."
-            return failure("invalid-arguments", message, "Say in a sentence what is to be done.")
+            next_step = "Say in a sentence what is to be done."
+            return None, failure("invalid-arguments", message, next_step)
         teller, begun_at = Teller(report), anyio.current_time()
         try:
             while True:
-                begun, progress = await self._thread.run(self._begin, session, name, arguments)
-                if isinstance(begun, tuple):
-                    toolset, deferred = begun
-                    future = await self._run(session, deferred)
-                    return await self._thread.run(toolset.finish, name, deferred, future.result)
+                toolset, begun, progress = await self._thread.run(
+                    self._begin, session, name, arguments
+                )
+                tool, answer = begun.tool, begun.outcome
+                if isinstance(answer, Deferred):
+                    future = await self._run(session, answer)
+                    finish = partial(toolset.finish, name, answer, future.result)
+                    return tool, await self._thread.run(finish)
                 if not progress:
-                    return begun
-                has_words, waited = "result" in begun, anyio.current_time() - begun_at
+                    return tool, answer
+                has_words, waited = "result" in answer, anyio.current_time() - begun_at
                 if not self._patience.lasts(waited, progress, has_words=has_words):
-                    return {**begun, "progress": progress} if has_words else begun
+                    return tool, {**answer, "progress": progress} if has_words else answer
                 await teller.tell(progress)
                 await anyio.sleep(INDEXING_SECONDS)
         except (SkillSearchError, TimeoutError, queue.Full) as exc:
-            return _failure(exc)
+            return None, _failure(exc)
 
     async def _run(self, session: str, deferred: Deferred) -> Future[Any]:
         """Do the slow part of a call after the session's call before; end it if it is cancelled."""
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
-        self._running = {key: one for key, one in self._running.items() if not one.done()}
+        self._running = {key: call for key, call in self._running.items() if not call.done()}
         context, stop = copy_context(), threading.Event()
         context.run(STOP.set, stop)
         future = self._running[session] = self._slow.submit(context.run, deferred.run)
@@ -136,16 +136,19 @@ class Calls:
 
     def _begin(
         self, session: str, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[Answer | tuple[Toolset, Deferred], IndexProgress | None]:
+    ) -> tuple[Toolset, Begun, IndexProgress | None]:
         """Begin a call; return the progress of the index if the answer depends on it."""
         toolset = self._tools.of(session).toolset
         begun = toolset.begin(name, arguments)
-        if isinstance(begun, Deferred):
-            return (toolset, begun), None
-        is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
+        tool, answer = begun.tool, begun.outcome
+        if isinstance(answer, Deferred) or tool is None:
+            return toolset, begun, None
+        error = answer.get("error")
+        is_open = error["code"] == INDEXING if error else tool.searches
         progress = self._tools.served.progress if is_open else None
-        note = "" if progress or "error" in begun else self._tools.served.take_note()
-        return {**begun, "problem": without_folders(note)} if note else begun, progress
+        if not (progress or error) and (note := self._tools.served.take_note()):
+            begun = replace(begun, outcome={**answer, "problem": without_folders(note)})
+        return toolset, begun, progress
 
 
 class Teller:
@@ -189,9 +192,9 @@ def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
 
 
-def _success(answer: Answer, tool: str, *, is_default: bool) -> CallToolResult:
-    """Return a result as text and structured content; most become ``{"result": ...}``."""
-    result, text_of = answer["result"], _TEXTS.get(tool) if is_default else None
+def _success(answer: Answer, text_of: Callable[[Record], str] | None) -> CallToolResult:
+    """Return a result as text and structured content; one without a text of its own, as JSON."""
+    result = answer["result"]
     record = {"result": result} if text_of is None else dict(result)
     if "progress" in answer:
         is_empty = text_of is not None and not (record["skills"] or record["perhaps"])
@@ -205,11 +208,11 @@ def _success(answer: Answer, tool: str, *, is_default: bool) -> CallToolResult:
 
 def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
     """Say that an answer is by words alone, and when a better one can be had."""
-    found = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
+    outcome = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
     retry = "Search" if is_empty else "If none fits, search"
     left = progress.seconds_left
     return {
-        "note": f"{found}: meaning is still being indexed ({progress.share:.0%})."
+        "note": f"{outcome}: meaning is still being indexed ({progress.share:.0%})."
         f" {retry} again {progress.when}.",
         "words_only": {
             "indexed": round(progress.share, 4),
@@ -218,81 +221,8 @@ def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
     }
 
 
-def _search_text(record: Record) -> str:
-    """Write a line for each skill, those that may fit below a line that says so; the note last."""
-    fits, perhaps = (list(map(_hit_line, record[key])) for key in ("skills", "perhaps"))
-    lines, note = list(fits), record.get("note", "")
-    if perhaps:
-        head = note_for_model(fits=bool(fits), perhaps=True)
-        lines += [head, *perhaps]
-        note = note if note != head else ""
-    return "\n".join([*lines, note] if note else lines)
-
-
-def _hit_line(hit: Record) -> str:
-    chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
-    return overview_line(hit, f"({hit['score']:.2f})") + chunk
-
-
-def _body_text(record: Record) -> str:
-    """Write a body so that nothing in it can pass for a line of ours, and what else to know."""
-    keys = ("directory", "files", "files_truncated")
-    given = {key: record[key] for key in keys}
-    note = body_warning(record.get("trust", "vetted"), record.get("origin", ""))
-    lines = [render_body(record["name"], record["body"], **given, note=note)]
-    if record.get("body_truncated"):
-        lines.append("The body is cut here; the rest is in SKILL.md.")
-    if record.get("requires"):
-        lines.append(f"Needs these skills too: {', '.join(record['requires'])}")
-    chunks = [(chunk["id"], chunk["description"]) for chunk in record.get("chunks", [])]
-    return "\n".join(filter(None, [*lines, render_chunks(chunks)]))
-
-
-def _page_text(record: Record) -> str:
-    """Write a page of a file, after a head if it is not a whole text."""
-    is_text, offset, then = record["encoding"] == "text", record["offset"], record["next_offset"]
-    content = visible(record["content"]) if is_text else record["content"]
-    if is_text and offset == 0 and then is None:
-        return content
-    form = "" if is_text else ", as base64"
-    next_step = "the end" if then is None else f"next: {then}"
-    return f"[from byte {offset} of {record['size']}{form}; {next_step}]\n{content}"
-
-
-def _list_text(record: Record) -> str:
-    lines = list(map(overview_line, record["skills"]))
-    if record["next_cursor"] is not None:
-        lines.append(f"[{record['total']} skills; next_cursor: {one_line(record['next_cursor'])}]")
-    return "\n".join(lines) or "There are no skills."
-
-
-def _run_text(record: Record) -> str:
-    """Write the result of a command, with a line in brackets before each part of its output."""
-    ended = "timed out" if record["timed_out"] else f"exit code {record['exit_code']}"
-    lines = [f"[{ended}, {record['duration_ms']} ms, executor {record['executor']}]"]
-    lines += [visible(record["stdout"])] if record["stdout"] else []
-    lines += ["[stderr]", visible(record["stderr"])] if record["stderr"] else []
-    for file in record["output_files"]:
-        cut = ", cut" if file["truncated"] else ""
-        about = f"{file['mime_type']}, {counted(file['size_bytes'], 'byte')}{cut}"
-        lines.append(f"[file {one_line(file['name'])}: {about}]")
-        lines += [visible(file["content"])] if "content" in file else []
-    lines += [f"[warning: {one_line(warning)}]" for warning in record.get("warnings", [])]
-    return "\n".join(lines)
-
-
 def _plain_text(record: Record) -> str:
     """Write text as it is and any other result as JSON; the note comes last."""
     result = record["result"]
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     return f"{text}\n\n{record['note']}" if "note" in record else text
-
-
-_TEXTS: dict[str, Callable[[Record], str]] = {
-    SEARCH: _search_text,
-    "load_skill": _body_text,
-    "read_skill_file": _page_text,
-    "list_skills": _list_text,
-    "run_skill_script": _run_text,
-}
-"""The text form of the results of the default toolset."""

@@ -63,7 +63,7 @@ async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:
         with anyio.fail_after(SECONDS):
-            told = await session.send_request(
+            answer = await session.send_request(
                 mt.ListRootsRequest(), mt.ListRootsResult, metadata=related
             )
     except ValidationError as exc:  # The library takes no list with another scheme than ``file``.
@@ -72,7 +72,7 @@ async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
     except (MCPError, TimeoutError) as exc:
         logger.info("The client does not say where it works: %s", exc)
         return None
-    paths = [_path(str(root.uri)) for root in told.roots[:MAX_FOLDERS]]
+    paths = [_path(str(root.uri)) for root in answer.roots[:MAX_FOLDERS]]
     return tuple(filter(None, paths))
 
 

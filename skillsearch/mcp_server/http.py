@@ -67,7 +67,11 @@ class _Sessions:
 
         latest = await self._answer(scope, replay, send)
         while len(self._sessions) > self._most:
-            quiet = [n for n, one in self._sessions.items() if not one.busy and n != latest]
+            quiet = [
+                name
+                for name, session in self._sessions.items()
+                if not session.busy and name != latest
+            ]
             if not quiet:
                 break
             silent = min(quiet, key=lambda name: self._sessions[name].is_used)
@@ -76,31 +80,32 @@ class _Sessions:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Answer a request and return its session."""
-        asked = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
-        session = self._sessions.get(asked, _Session())
+        name = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
+        session = self._sessions.get(name, _Session())
         session.busy += 1
-        session.is_used = bool(asked)
-        status, named = 0, ""
+        session.is_used = bool(name)
+        status, opened = 0, ""
 
         async def note(message: Message) -> None:
             """Read status and session in the answer."""
-            nonlocal status, named
+            nonlocal status, opened
             if message["type"] == "http.response.start":
                 status = message["status"]
-                named = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER, "")
-                if status < 400 and named and not asked:
-                    self._sessions[named] = session
+                opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER, "")
+                if status < 400 and opened and not name:
+                    self._sessions[opened] = session
             await send(message)
 
         try:
             await self._app(scope, receive, note)
         finally:
             session.busy -= 1
-            known = self._sessions.pop(asked or named, None)
+            name = name or opened
+            latest = self._sessions.pop(name, None)
             is_gone = status == 404 or (scope["method"] == "DELETE" and status < 400)
-            if known is not None and not is_gone:
-                self._sessions[asked or named] = known
-        return asked or named
+            if latest is not None and not is_gone:
+                self._sessions[name] = latest
+        return name
 
     async def _end(self, session: str, scope: Scope) -> None:
         """End a session as its client would."""

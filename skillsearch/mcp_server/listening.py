@@ -79,10 +79,10 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
             " one: python3 -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     try:
-        family, _, _, _, place = socket.getaddrinfo(
+        family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
+        is_local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
         reach = f"Other machines can reach {host}"
         if not is_local and not allow_remote:
             raise ConfigError(f"{reach}; listen on 127.0.0.1, or allow it: --allow-remote")
@@ -92,7 +92,7 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
                 " set SKILLSEARCH_MCP_TOKEN"
             )
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        made = socket.create_server(place, family=family, dualstack_ipv6=both)
+        made = socket.create_server(address, family=family, dualstack_ipv6=both)
     except (OSError, UnicodeError) as exc:
         raise ConfigError(
             f"Cannot listen on {host}, port {port}: {exc}; choose another"

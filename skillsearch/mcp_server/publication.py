@@ -52,16 +52,20 @@ class Manifest:
 
     uri: str
     frontmatter: Frontmatter
-    resources: list[ManifestFile]
+    resources: tuple[ManifestFile, ...]
 
 
-class Place(NamedTuple):
-    """A skill, the URI of its SKILL.md, and the path there, which may end with its added name."""
+class Published(NamedTuple):
+    """A skill, the URI of its SKILL.md, and the path there, which may end with its added name.
+
+    Its SKILL.md may link to a text in one of the `roots`.
+    """
 
     uri: str
     path: tuple[str, ...]
     document: Document
     is_renamed: bool
+    roots: tuple[Path, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -79,21 +83,21 @@ class _Read(NamedTuple):
     frontmatter: Frontmatter | Finding
 
 
-def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | None]:
+def read_published(skill: Published, path: str) -> tuple[bytes, os.stat_result | None]:
     """Read a file that `look` listed, SKILL.md with its stat; no error names a local path."""
     if path != SKILL_MD:
-        return read_file(place.folder, path, limit=MAX_BYTES), None
+        return read_file(skill.folder, path, limit=MAX_BYTES), None
     try:
-        return read_skill_md(Path(place.document.path), (place.document.root,))
+        return read_skill_md(Path(skill.document.path), (skill.document.root, *skill.roots))
     except ParseError as exc:
         raise SkillError(f"The SKILL.md cannot be read ({exc.code}).") from exc
 
 
-def _others(place: Place) -> dict[str, FileStat] | Finding:
+def _others(skill: Published) -> dict[str, FileStat] | Finding:
     """Return the state of each file beside SKILL.md, or why they cannot be published."""
     try:
-        paths, is_truncated = list_files(place.folder, limit=MAX_FILES)
-        states = {path: FileStat.of((place.folder / path).lstat()) for path in paths}
+        paths, is_truncated = list_files(skill.folder, limit=MAX_FILES)
+        states = {path: FileStat.of((skill.folder / path).lstat()) for path in paths}
     except (OSError, SkillError):
         return Finding("file-unreadable", "Its files cannot be read; check their permissions.")
     if len(paths) >= MAX_FILES:
@@ -102,8 +106,8 @@ def _others(place: Place) -> dict[str, FileStat] | Finding:
     if is_truncated:
         message = "Some of its files cannot be listed; check their names, depth and permissions."
         return Finding("files-incomplete", message)
-    name = place.path[-1]
-    if place.is_renamed and any(path.startswith(f"{name}/") for path in paths):
+    name = skill.path[-1]
+    if skill.is_renamed and any(path.startswith(f"{name}/") for path in paths):
         message = f"Its URI is taken by its folder {name!r}; give the skill its folder's name."
         return Finding("uri-taken", message)
     return states
@@ -157,7 +161,7 @@ class Publisher:
         self,
         library: SkillLibrary,
         *,
-        read: Callable[[Place, str], tuple[bytes, os.stat_result | None]] = read_published,
+        read: Callable[[Published, str], tuple[bytes, os.stat_result | None]] = read_published,
         racy_ns: int = RACY_NS,
         max_page_files: int = MAX_PAGE_FILES,
     ) -> None:
@@ -165,8 +169,8 @@ class Publisher:
         self._read = read
         self._racy_ns = racy_ns
         self._max_page_files = max_page_files
-        self._known: dict[str, dict[str, _Read]] = {}
-        """Files by the path of their SKILL.md, then by their own."""
+        self._files: dict[str, dict[str, _Read]] = {}
+        """Files that were read, by the path of their SKILL.md, then by their own."""
         self._listed: Sequence[Document] | None = None
         self.refresh()
 
@@ -176,7 +180,8 @@ class Publisher:
         if self._listed is before:
             return False
         of_alias = authorities(document.alias for document in self._listed)
-        places: list[Place] = []
+        roots = tuple(root.path for root in self.library.roots)
+        skills: list[Published] = []
         self._refused: list[tuple[Document, Finding]] = []
         for item in self.library.shadowed():
             message = f"The skill {item.by.doc_id!r} of the same name comes first."
@@ -187,55 +192,58 @@ class Publisher:
                 continue
             alias = of_alias[document.alias]
             path, is_renamed = skill_path(alias, document.folder, document.name)
-            places.append(Place(make_uri((*path, SKILL_MD)), path, document, is_renamed))
-        self._places = sorted(places, key=lambda place: place.uri)
-        self._by_path = {place.path: place for place in self._places}
+            uri = make_uri((*path, SKILL_MD))
+            skills.append(Published(uri, path, document, is_renamed, roots))
+        self._skills = sorted(skills, key=lambda skill: skill.uri)
+        self._by_path = {skill.path: skill for skill in self._skills}
         self._depth = max(map(len, self._by_path), default=0)
-        paths = [place.document.path for place in places]
-        self._known = {path: self._known[path] for path in paths if path in self._known}
+        paths = [skill.document.path for skill in skills]
+        self._files = {path: self._files[path] for path in paths if path in self._files}
         return self._listed != before
 
     def problems(self) -> tuple[Diagnostic, ...]:
         """Return why each other skill is not published, by path; a note if it should not be."""
-        pairs = ((place.document, self.manifest_of(place)) for place in self._places)
-        refused = [(document, found) for document, found in pairs if isinstance(found, Finding)]
-        found = [finding.at(document.path) for document, finding in (*self._refused, *refused)]
-        return tuple(sorted(found, key=lambda diagnostic: diagnostic.path))
+        refused = list(self._refused)
+        for skill in self._skills:
+            if isinstance(finding := self.manifest_of(skill), Finding):
+                refused.append((skill.document, finding))
+        diagnostics = (finding.at(document.path) for document, finding in refused)
+        return tuple(sorted(diagnostics, key=lambda diagnostic: diagnostic.path))
 
     def page(self, after: str | None, count: int) -> tuple[tuple[Manifest, ...], str | None]:
         """Return manifests of the next `count` skills by URI, and the URI to go on after, if any.
 
         The page begins after a URI, which need not exist; it is shorter if it has very many files.
         """
-        places = self._places
-        at = 0 if after is None else bisect_right(places, after, key=lambda place: place.uri)
-        end = min(at + count, len(places))
+        skills = self._skills
+        at = 0 if after is None else bisect_right(skills, after, key=lambda skill: skill.uri)
+        end = min(at + count, len(skills))
         manifests: list[Manifest] = []
         files = 0
         while at < end and files < self._max_page_files:
-            manifest = self.manifest_of(places[at])
+            manifest = self.manifest_of(skills[at])
             if isinstance(manifest, Manifest):
                 manifests.append(manifest)
                 files += len(manifest.resources)
             at += 1
-        return tuple(manifests), places[at - 1].uri if at < len(places) else None
+        return tuple(manifests), skills[at - 1].uri if at < len(skills) else None
 
     def manifest(self, uri: str) -> Manifest:
         """Make the manifest of the skill whose SKILL.md has an untrusted URI, or raise an error."""
         *path, file = split_uri(uri) or ("",)
-        place = self._by_path.get(tuple(path)) if file == SKILL_MD else None
-        if place is None:
+        skill = self._by_path.get(tuple(path)) if file == SKILL_MD else None
+        if skill is None:
             raise SkillError(f"No skill is served at {shown(uri)}; list the skills.")
-        manifest = self.manifest_of(place)
+        manifest = self.manifest_of(skill)
         if isinstance(manifest, Finding):
             raise SkillError(f"No skill is served at {shown(uri)}: {manifest.message}")
         return manifest
 
     def read(self, uri: str) -> bytes:
         """Read a file of a published skill by its untrusted URI, or raise `SkillError`."""
-        for place, files, path in self._skills_around(uri):
+        for skill, files, path in self._skills_around(uri):
             if path in files:
-                return read_published(place, path)[0]
+                return read_published(skill, path)[0]
         raise SkillError(f"No file is served at {shown(uri)}; list the skills.")
 
     def children(self, uri: str) -> list[tuple[str, str, int | None]]:
@@ -252,20 +260,20 @@ class Publisher:
                 return sorted((make_uri((*base, name)), name, sizes[name]) for name in sizes)
         raise SkillError(f"{shown(uri)} is not a directory of a served skill.")
 
-    def look(self, place: Place) -> tuple[_Read, dict[str, FileStat]] | Finding:
+    def look(self, skill: Published) -> tuple[_Read, dict[str, FileStat]] | Finding:
         """Read SKILL.md and list all files, it first, or return why it cannot be published."""
         try:
-            state = FileStat.of(Path(place.document.path).stat())
-            skill_md = self._file(place, SKILL_MD, state)
+            state = FileStat.of(Path(skill.document.path).stat())
+            skill_md = self._file(skill, SKILL_MD, state)
         except (OSError, SkillError):
             return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
-        self._known.setdefault(place.document.path, {})[SKILL_MD] = skill_md
+        self._files.setdefault(skill.document.path, {})[SKILL_MD] = skill_md
         frontmatter = skill_md.frontmatter
         if isinstance(frontmatter, Finding):
             return frontmatter
-        if frontmatter["name"] != place.path[-1]:
+        if frontmatter["name"] != skill.path[-1]:
             return Finding("skill-changed", "Its name has changed; bring the index up to date.")
-        others = _others(place)
+        others = _others(skill)
         if isinstance(others, Finding):
             return others
         files = {SKILL_MD: skill_md.state, **others}
@@ -275,47 +283,47 @@ class Publisher:
             return Finding("files-too-large", message)
         return skill_md, files
 
-    def manifest_of(self, place: Place) -> Manifest | Finding:
+    def manifest_of(self, skill: Published) -> Manifest | Finding:
         """Make the manifest of a skill, or return why it cannot be published, as `look` does."""
-        looked = self.look(place)
+        looked = self.look(skill)
         if isinstance(looked, Finding):
             return looked
         skill_md, files = looked
         try:
             read = {
-                path: skill_md if path == SKILL_MD else self._file(place, path, state)
+                path: skill_md if path == SKILL_MD else self._file(skill, path, state)
                 for path, state in files.items()
             }
         except SkillError as error:
             return Finding("file-unreadable", str(error))
-        self._known[place.document.path] = read
-        resources = [
-            ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
+        self._files[skill.document.path] = read
+        resources = tuple(
+            ManifestFile(make_uri((*skill.path, *path.split("/"))), file.digest, file.size)
             for path, file in read.items()
-        ]
-        return Manifest(place.uri, all_visible(skill_md.frontmatter), resources)
+        )
+        return Manifest(skill.uri, all_visible(skill_md.frontmatter), resources)
 
-    def _file(self, place: Place, path: str, state: FileStat) -> _Read:
+    def _file(self, skill: Published, path: str, state: FileStat) -> _Read:
         """Read and hash a file, unless it cannot have changed since it was read."""
-        known = self._known.get(place.document.path, {}).get(path)
-        if known and known.is_settled and known.state == state:
-            return known
+        before = self._files.get(skill.document.path, {}).get(path)
+        if before and before.is_settled and before.state == state:
+            return before
         times, now = (state.mtime_ns, state.ctime_ns), time.time_ns()
         is_settled = not any(is_racy(at, now, self._racy_ns) for at in times)
-        data, status = self._read(place, path)
+        data, status = self._read(skill, path)
         if status is not None:
             is_settled = is_settled and FileStat.of(status) == state
             state = FileStat.of(status)
         frontmatter = strict_frontmatter(data) if path == SKILL_MD else {}
         return _Read(state, is_settled, f"sha256:{content_hash(data)}", len(data), frontmatter)
 
-    def _skills_around(self, uri: str) -> Iterator[tuple[Place, dict[str, FileStat], str]]:
+    def _skills_around(self, uri: str) -> Iterator[tuple[Published, dict[str, FileStat], str]]:
         """Yield the published skills that a URI may lie in, innermost first, and the path there."""
         parts = split_uri(uri)
         for length in range(min(len(parts), self._depth), 0, -1):
-            place = self._by_path.get(parts[:length])
-            if place and not isinstance(looked := self.look(place), Finding):
-                yield place, looked[1], "/".join(parts[length:])
+            skill = self._by_path.get(parts[:length])
+            if skill and not isinstance(looked := self.look(skill), Finding):
+                yield skill, looked[1], "/".join(parts[length:])
 
 
 def describe(library: SkillLibrary) -> tuple[str, list[str]]:

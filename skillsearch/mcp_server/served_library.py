@@ -1,18 +1,16 @@
-"""The library that a server offers, the one thread that uses it, and the watch over its folders."""
+"""The library that a server offers, and the watch over its folders."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, copy_context
-from functools import partial
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from skillsearch.config import Settings, index_dir_for, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
@@ -24,14 +22,11 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.thread import LibraryThread
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
 from skillsearch.types import IndexProgress, IndexReport, Selection
 
-CALL_SECONDS = 60.0
-"""How long a call may take, including its wait: clients give up after a minute too."""
-MAX_WAITING = 64
-"""Calls that may wait for each other; only a client that is out of order sends more."""
 FIRST_SECONDS = 8.0  # how long a call waits for the first index of a user
 WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
 INDEXING_SECONDS = 0.2  # how often to look whether a change can be searched
@@ -40,38 +35,6 @@ FOLDERS: ContextVar[tuple[str, ...] | None] = ContextVar("folders", default=None
 """Where the request that is being answered comes from; None if its client does not say."""
 
 logger = logging.getLogger(__name__)
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-class LibraryThread:
-    """The one thread in which a server uses its library, so that its event loop never blocks."""
-
-    def __init__(self, call_seconds: float = CALL_SECONDS, max_waiting: int = MAX_WAITING) -> None:
-        self._call_seconds = call_seconds
-        self._max_waiting = max_waiting
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillsearch")
-        self._waiting = 0
-
-    def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Call a function in the thread, after all others and with no time limit."""
-        return self._thread.submit(copy_context().run, partial(function, *args, **kwargs))
-
-    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Await a function in the thread; `TimeoutError` if slow, `queue.Full` if many wait."""
-        if self._waiting >= self._max_waiting:
-            raise queue.Full
-        self._waiting += 1
-        try:
-            future = asyncio.wrap_future(self.submit(function, *args, **kwargs))
-            return await asyncio.wait_for(future, self._call_seconds)
-        finally:
-            self._waiting -= 1
-
-    def close(self) -> None:
-        """Begin nothing more, without waiting for the current call."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class ServedLibrary:

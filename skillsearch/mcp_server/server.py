@@ -21,10 +21,10 @@ from mcp_types import INVALID_PARAMS, TextContent
 from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
 from skillsearch.agents.tool import arguments_schema
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
-from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
+from skillsearch.mcp_server.calls import Context, in_thread, session_of
 from skillsearch.mcp_server.client_folders import ClientFolders
-from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME
@@ -75,10 +75,10 @@ _ENRICH = mt.Prompt(
 
 async def _read_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Read the arguments of a call that a host sends as JSON text; the library takes an object."""
-    given = (ctx.params or {}).get("arguments")
-    if ctx.method == "tools/call" and isinstance(given, str):
+    text = (ctx.params or {}).get("arguments")
+    if ctx.method == "tools/call" and isinstance(text, str):
         with suppress(ValueError):
-            ctx = replace(ctx, params={**(ctx.params or {}), "arguments": parsed(given)})
+            ctx = replace(ctx, params={**(ctx.params or {}), "arguments": parsed(text)})
     return await call_next(ctx)
 
 
@@ -101,7 +101,7 @@ class SkillServer(Server[Any]):
         super().__init__(
             "skillsearch",
             version=__version__,
-            instructions=SEARCH_FIRST if tools.searches else USE_TOOLS,
+            instructions=SEARCH_FIRST if tools.row.searches else USE_TOOLS,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -114,9 +114,9 @@ class SkillServer(Server[Any]):
         self._resources = SkillResources(thread, tools.served, ttl_ms=ttl)
         self._resources.add_to(self)
         self._enriching = enriching
-        prompts = [_SKILLS] * tools.has_prompt
-        if tools.name == "default":
-            prompts = [_FIND, _USE, *([_ENRICH] if enriching else [])]
+        prompts = [_SKILLS] * tools.row.has_prompt
+        if tools.row.has_task_prompts:
+            prompts += [_FIND, _USE, *([_ENRICH] if enriching else [])]
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
             add("prompts/list", _Page, self._list_prompts)
@@ -126,8 +126,8 @@ class SkillServer(Server[Any]):
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
         if tells_changes:
-            asked = mt.SubscriptionsListenRequestParams
-            add("subscriptions/listen", asked, ListenHandler(self._events))
+            listening = mt.SubscriptionsListenRequestParams
+            add("subscriptions/listen", listening, ListenHandler(self._events))
             greeted = mt.NotificationParams
             self.add_notification_handler("notifications/initialized", greeted, self._remember)
 
@@ -138,19 +138,19 @@ class SkillServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return the options for clients of the older protocol, with the changes that we tell."""
-        told = self._tells_changes
+        tells = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=told and self._tools.names_skills, resources_changed=told
+            tools_changed=tells and self._tools.row.names_skills, resources_changed=tells
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
         """Tell all listening clients that there are other skills now."""
-        if self._tools.names_skills:
+        if self._tools.row.names_skills:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
         for session in tuple(self._told):
-            if self._tools.names_skills:
+            if self._tools.row.names_skills:
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 
@@ -190,9 +190,9 @@ class SkillServer(Server[Any]):
     ) -> mt.GetPromptResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
-            asked, there = one_line(params.name, 80), " or ".join(map(repr, self._prompts))
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {asked!r}; ask for {there}.")
-        given = _checked(prompt, params.arguments or {})
+            name, names = one_line(params.name, 80), " or ".join(map(repr, self._prompts))
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}; ask for {names}.")
+        arguments = _checked(prompt, params.arguments or {})
         if prompt is _SKILLS:
 
             def render() -> str:
@@ -201,17 +201,18 @@ class SkillServer(Server[Any]):
 
             text = await in_thread(self._thread, render)
         elif prompt is _FIND:
-            found = await self._call(ctx, SEARCH, {"query": given["task"]})
+            task = arguments["task"]
+            answer = await self._call(ctx, "search_skills", {"query": task})
             text = (
-                f"{given['task']}\n\nWhat a search for this task found:\n{found}\n\n"
+                f"{task}\n\nWhat a search for this task found:\n{answer}\n\n"
                 "If one fits, load it with load_skill and follow it; if none does, go on without."
             )
         elif prompt is _ENRICH and self._enriching:
             text = self._enriching()
         else:
-            body = await self._call(ctx, "load_skill", {"name": given["name"]})
+            body = await self._call(ctx, "load_skill", {"name": arguments["name"]})
             text = f"Follow this skill.\n\n{body}"
-            text += f"\n\nThe task: {given['task']}" if given.get("task") else ""
+            text += f"\n\nThe task: {arguments['task']}" if arguments.get("task") else ""
         message = mt.PromptMessage(role="user", content=TextContent(type="text", text=text))
         return mt.GetPromptResult(description=prompt.description, messages=[message])
 
@@ -239,8 +240,8 @@ class SkillServer(Server[Any]):
         elif (named, argument.name) in {(_USE.name, "task"), (_FIND.name, "task")}:
             values, has_more = [], False
         else:
-            asked = one_line(f"{named}: {argument.name}", 200)
-            raise MCPError(INVALID_PARAMS, f"There is no such argument to complete: {asked}")
+            shown = one_line(f"{named}: {argument.name}", 200)
+            raise MCPError(INVALID_PARAMS, f"There is no such argument to complete: {shown}")
         completion = mt.Completion(values=values[:MAX_COMPLETIONS], has_more=has_more)
         return mt.CompleteResult(completion=completion)
 
@@ -248,17 +249,17 @@ class SkillServer(Server[Any]):
         """Return the skills whose name begins with a text, then those that contain it."""
         library = self._tools.served.get()
         wanted = value.casefold()
-        found = [document for document in library.list() if wanted in document.name.casefold()]
-        found.sort(key=lambda document: not document.name.casefold().startswith(wanted))
-        return [library.handle(document) for document in found[: MAX_COMPLETIONS + 1]]
+        matches = [document for document in library.list() if wanted in document.name.casefold()]
+        matches.sort(key=lambda document: not document.name.casefold().startswith(wanted))
+        return [library.handle(document) for document in matches[: MAX_COMPLETIONS + 1]]
 
 
-def _checked(prompt: mt.Prompt, given: dict[str, str]) -> dict[str, str]:
-    known = {argument.name: argument for argument in prompt.arguments or []}
-    missing = [name for name, one in known.items() if one.required and not given.get(name)]
-    wrong = [*missing, *(name for name in given if name not in known)]
+def _checked(prompt: mt.Prompt, values: dict[str, str]) -> dict[str, str]:
+    required = {argument.name: argument.required for argument in prompt.arguments or []}
+    missing = [name for name in required if required[name] and not values.get(name)]
+    wrong = [*missing, *(name for name in values if name not in required)]
     if wrong:
-        takes = ", ".join(known) or "no arguments"
+        takes = ", ".join(required) or "no arguments"
         named = one_line(", ".join(wrong), 200)
         raise MCPError(INVALID_PARAMS, f"{prompt.name} takes {takes}; missing or unknown: {named}")
-    return given
+    return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.served_library import ServedLibrary
 
-TOOLSETS = ("default", "manager", "environment", "chunks", "workspace", "context")
-RUNNING = ("default", "workspace")  # those that can run commands of skills
 MAX_SESSIONS = 256  # sessions whose state is kept; the one silent for longest is forgotten
 
 Prompt = Callable[[], str]  # renders what tools want in the system message
@@ -35,92 +33,129 @@ class Offer:
     state: SkillSession | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ServedToolset:
+    """A toolset that a server can offer: how it is made for a session, and what it can do."""
+
+    make: Callable[[ServedLibrary, SkillSession, str, SkillRunner | None], Offer]
+    searches: bool = False  # always; others only if there are many skills
+    has_prompt: bool = False
+    names_skills: bool = False  # in the definitions of its tools
+    runs: bool = False  # commands of skills
+    is_late: bool = False  # needs no library before it is called
+    has_task_prompts: bool = False  # find a skill for a task, use a skill
+    is_one_folder: bool = False  # offers all skills of one folder
+
+
+def _default(
+    served: ServedLibrary, _state: SkillSession, session: str, runner: SkillRunner | None
+) -> Offer:
+    from skillsearch.agents.default_tools import library_tools
+    from skillsearch.agents.run_tools import run_script_tool
+    from skillsearch.agents.tool import Toolset
+
+    tools = library_tools(served.get)
+    if runner is not None:
+        tools += (run_script_tool(served.get, runner, session=session),)
+    return Offer(Toolset(tools))
+
+
+def _manager(served: ServedLibrary, *_: object) -> Offer:
+    from skillsearch.agents.toolsets.skills_manager import SkillsManager
+
+    return Offer(SkillsManager(library=served.get()).toolset())
+
+
+def _environment(served: ServedLibrary, *_: object) -> Offer:
+    from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
+
+    if not served.roots:
+        return Offer(ServerEnvironment().toolset())
+    settings = served.settings
+    environment = Environment(
+        "skills",
+        served.roots[0],
+        index_dir=served.index_dir,
+        model=settings.model,
+        languages=settings.languages,
+        trust=settings.trust,
+        reader=settings.reader,
+        threshold=settings.threshold,
+        strict=bool(without_scope(settings.selection)),
+    )
+    return Offer(environment.toolset())
+
+
+def _chunks(served: ServedLibrary, state: SkillSession, *_: object) -> Offer:
+    from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
+
+    manager = SkillManager(session=state, library=served.get())
+    return Offer(LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt)
+
+
+def _workspace(
+    served: ServedLibrary, state: SkillSession, session: str, runner: SkillRunner | None
+) -> Offer:
+    from skillsearch.agents.toolsets.workspace import WorkspaceToolset
+
+    workspace = WorkspaceToolset(
+        served.get(), state, runner=runner, executor=None, run_session=session
+    )
+    return Offer(workspace.toolset(), workspace.system_prompt)
+
+
+def _context(served: ServedLibrary, *_: object) -> Offer:
+    from skillsearch.agents.toolsets import context
+
+    skills = context.SkillsManager(context.SkillsLoader(library=served.get()))
+    shared = context.ToolContext(workspace_root=Path.cwd(), skills_manager=skills)
+    return Offer(context.toolset(shared), lambda: context.skills_prompt(skills))
+
+
+TOOLSETS = {
+    "default": ServedToolset(
+        _default, searches=True, runs=True, is_late=True, has_task_prompts=True
+    ),
+    "manager": ServedToolset(_manager, searches=True),
+    "environment": ServedToolset(_environment, names_skills=True, is_late=True, is_one_folder=True),
+    "chunks": ServedToolset(_chunks, has_prompt=True),
+    "workspace": ServedToolset(_workspace, has_prompt=True, names_skills=True, runs=True),
+    "context": ServedToolset(_context, searches=True, has_prompt=True),
+}
+"""The toolsets that a server can offer, by name."""
+
+
 class SessionTools:
     """One of the toolsets, for all sessions of a server; not thread-safe."""
 
     def __init__(self, name: str, served: ServedLibrary, runner: SkillRunner | None = None) -> None:
         """Choose one of `TOOLSETS`; `ConfigError` if it cannot run commands or have these roots."""
-        if runner is not None and name not in RUNNING:
-            running = " and ".join(RUNNING)
+        self.row = TOOLSETS[name]
+        if runner is not None and not self.row.runs:
+            running = " and ".join(name for name, row in TOOLSETS.items() if row.runs)
             raise ConfigError(f"The toolset {name} runs nothing; --allow-run is for {running}.")
-        if name == "environment" and len(served.roots) > 1:
+        if self.row.is_one_folder and len(served.roots) > 1:
             raise ConfigError(
-                f"The toolset environment has the skills of one folder, not of"
+                f"The toolset {name} has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
         selection = without_scope(served.settings.selection)
-        if name == "environment" and any(kind != "strict" for kind, *_ in selection):
-            raise ConfigError("The toolset environment cannot select skills; it offers all.")
-        self.name = name
+        if self.row.is_one_folder and any(kind != "strict" for kind, *_ in selection):
+            raise ConfigError(f"The toolset {name} cannot select skills; it offers all.")
         self.served = served
         self.runner = runner
-        self.searches = name in ("default", "manager", "context")
-        self.has_prompt = name in ("chunks", "workspace", "context")
-        self.names_skills = name in ("environment", "workspace")  # in its definitions
         self._offers: OrderedDict[str, Offer] = OrderedDict()
 
     def of(self, session: str) -> Offer:
         """Return the tools of a session, made again if the library is another one now."""
-        key = session if self.has_prompt or self.runner else ""
-        is_late = self.name in ("default", "environment")  # needs no library before it is called
-        library = None if is_late else self.served.get()
+        key = session if self.row.has_prompt or self.runner else ""
+        library = None if self.row.is_late else self.served.get()
         offer = self._offers.pop(key, None)
         if offer is None or offer.library is not library:
             state = (offer and offer.state) or SkillSession(lifetime="session")
-            offer = Offer(*self._make(state, key), library, state)
+            made = self.row.make(self.served, state, key, self.runner)
+            offer = replace(made, library=library, state=state)
         self._offers[key] = offer
         if len(self._offers) > MAX_SESSIONS:
             self._offers.popitem(last=False)
         return offer
-
-    def _make(self, state: SkillSession, session: str) -> tuple[Toolset, Prompt | None]:
-        served, settings = self.served, self.served.settings
-        match self.name:
-            case "manager":
-                from skillsearch.agents.toolsets.skills_manager import SkillsManager
-
-                return SkillsManager(library=served.get()).toolset(), None
-            case "environment":
-                from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
-
-                if not served.roots:
-                    return ServerEnvironment().toolset(), None
-                environment = Environment(
-                    "skills",
-                    served.roots[0],
-                    index_dir=served.index_dir,
-                    model=settings.model,
-                    languages=settings.languages,
-                    trust=settings.trust,
-                    reader=settings.reader,
-                    threshold=settings.threshold,
-                    strict=bool(without_scope(settings.selection)),
-                )
-                return environment.toolset(), None
-            case "chunks":
-                from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
-
-                chunks = SkillManager(session=state, library=served.get())
-                return LoadSkillChunkTool(chunks).toolset(), chunks.get_skills_prompt
-            case "workspace":
-                from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-
-                workspace = WorkspaceToolset(
-                    served.get(), state, runner=self.runner, executor=None, run_session=session
-                )
-                return workspace.toolset(), workspace.system_prompt
-            case "context":
-                from skillsearch.agents.toolsets import context
-
-                loader = context.SkillsLoader(library=served.get())
-                skills = context.SkillsManager(loader)
-                place = context.ToolContext(workspace_root=Path.cwd(), skills_manager=skills)
-                return context.toolset(place), lambda: context.skills_prompt(skills)
-        from skillsearch.agents.default_tools import library_tools
-        from skillsearch.agents.run_tools import run_script_tool
-        from skillsearch.agents.tool import Toolset
-
-        tools = library_tools(served.get)
-        if self.runner is not None:
-            tools += (run_script_tool(served.get, self.runner, session=session),)
-        return Toolset(tools), None

@@ -15,9 +15,10 @@ from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
+from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import Context, in_thread
-from skillsearch.mcp_server.publication import Publisher
-from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
+from skillsearch.mcp_server.publication import Manifest, Publisher
+from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
 from skillsearch.text.safe_text import one_line
 
@@ -117,25 +118,24 @@ class SkillResources:
         """Return bytes as text if that loses none of them, else as they are."""
         uri = params.uri
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri), uri)
-        known = type_of_name(uri)
+        named_type = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
         if is_text(PLAIN, data):
-            text, mime_type = data.decode(), known or PLAIN
+            text, mime_type = data.decode(), named_type or PLAIN
             contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
         else:
-            blob, mime_type = base64.b64encode(data).decode(), known or BINARY
+            blob, mime_type = base64.b64encode(data).decode(), named_type or BINARY
             contents = mt.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type)
         return mt.ReadResourceResult(contents=[contents], ttl_ms=self._ttl_ms)
 
     async def _list_skills(self, ctx: Context, params: _Page) -> _Record:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
-        skills = [asdict(manifest) for manifest in manifests]
-        return {**self._envelope, "skills": skills, **next_cursor(last)}
+        return {**self._envelope, "skills": list(map(_record, manifests)), **next_cursor(last)}
 
     async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> _Record:
         manifest = await self.ask(lambda p: p.manifest(params.uri), params.uri)
-        return {**self._envelope, "skill": asdict(manifest)}
+        return {**self._envelope, "skill": _record(manifest)}
 
     async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
         after = read_cursor(params.cursor, f"{params.uri}/")
@@ -148,6 +148,10 @@ class SkillResources:
             records.append({key: value for key, value in record.items() if value is not None})
         last = records[-1]["uri"] if len(left) > len(records) else None
         return {**self._envelope, "resources": records, **next_cursor(last)}
+
+
+def _record(manifest: Manifest) -> _Record:
+    return asdict(manifest) | {"resources": list(map(asdict, manifest.resources))}
 
 
 def next_cursor(last: str | None) -> _Record:

@@ -39,14 +39,14 @@ def authorities(aliases: Iterable[str]) -> dict[str, str]:
 
     They are of lowercase ASCII letters, digits and hyphens, so none is ``index.json``.
     """
-    found: dict[str, str] = {}
+    by_alias: dict[str, str] = {}
     for alias in sorted(set(aliases)):
         ascii_only = unicodedata.normalize("NFKD", alias).encode("ascii", "ignore").decode()
         plain = re.sub(r"[^a-z0-9]+", "-", ascii_only.lower()).strip("-")
         plain = plain[:_MAX_AUTHORITY_CHARS] or "skills"
-        numbered = (f"{plain}-{number}" for number in count(2))
-        found[alias] = next(one for one in chain([plain], numbered) if one not in found.values())
-    return found
+        names = chain([plain], (f"{plain}-{number}" for number in count(2)))
+        by_alias[alias] = next(name for name in names if name not in by_alias.values())
+    return by_alias
 
 
 def skill_path(authority: str, folder: str, name: str) -> tuple[tuple[str, ...], bool]:
@@ -54,5 +54,5 @@ def skill_path(authority: str, folder: str, name: str) -> tuple[tuple[str, ...],
 
     `folder` is relative to the root, ``.`` for the root itself.
     """
-    place = (authority, *(part for part in folder.split("/") if part != "."))
-    return (place, False) if place[-1] == name else ((*place, name), True)
+    path = (authority, *(part for part in folder.split("/") if part != "."))
+    return (path, False) if path[-1] == name else ((*path, name), True)

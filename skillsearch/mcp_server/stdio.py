@@ -88,16 +88,16 @@ def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return _complaint(PARSE_ERROR, "The line is not JSON")
-    asked = record.get("id") if isinstance(record, dict) and "method" in record else None
+    request = record.get("id") if isinstance(record, dict) and "method" in record else None
     try:
-        str(asked).encode()
+        str(request).encode()
     except UnicodeEncodeError:  # JSON can hold half a character, UTF-8 cannot
-        asked = None
-    if isinstance(asked, bool) or not isinstance(asked, int | str):
-        asked = None
+        request = None
+    if isinstance(request, bool) or not isinstance(request, int | str):
+        request = None
     is_json = problem["type"] != "json_invalid"
     reason = "a message" if is_json else f"strict JSON: {problem['msg']}"
-    return _complaint(INVALID_REQUEST, f"The line is not {reason}", asked)
+    return _complaint(INVALID_REQUEST, f"The line is not {reason}", request)
 
 
 def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:

@@ -241,10 +241,11 @@ class _Searched:
     def _shown(self, form: QueryForm, doc_ids: Sequence[str]) -> dict[str, str]:
         """Return what a reader is shown of skills, without those that it cannot read."""
         documents, shown = self._index.opened.corpus.documents, {}
+        roots = [root.path for root in self._index.opened.settings.roots]
         for doc_id in doc_ids if can_read(form, self._scripts) else ():
             number = documents.number_of(doc_id)
             document = None if number is None else documents[number]
-            text = None if document is None else shown_of(document, form, self._scripts)
+            text = None if document is None else shown_of(document, form, self._scripts, roots)
             if text is not None:
                 shown[doc_id] = text
         return shown

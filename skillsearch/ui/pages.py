@@ -21,7 +21,7 @@ from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_n
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.library.thread import LibraryThread
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page

@@ -112,8 +112,6 @@ def test_what_can_mean_two_things_or_none_is_refused(sent, named):
 
 
 def test_a_default_is_not_taken_for_null_where_null_has_a_meaning():
-    """Only what is refused is read in another way."""
-
     class Args(ToolArguments):
         most: int | None = Field(5, ge=1)
 
@@ -122,7 +120,6 @@ def test_a_default_is_not_taken_for_null_where_null_has_a_meaning():
 
 
 def test_what_the_caller_gave_stays_as_it_was():
-    """Also within lists and objects."""
     given = {"skill": "tea", "command": "ls", "outputs": {"globs": "out/*", "inline": None}}
     before = json.dumps(given)
     checked(RunArgs, given)
@@ -136,7 +133,6 @@ def test_arguments_without_end_are_refused_at_once():
 
 
 def test_a_call_in_python_takes_the_same(monkeypatch, home):
-    """And tells what it cannot take."""
     with pytest.raises(QueryError, match="query: Field required"):
         search_skills(None)
 

@@ -11,7 +11,6 @@ import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.agents import default_tools
 from skillsearch.agents.default_tools import (
-    MAX_DESCRIPTION_CHARS,
     SearchSkillsArgs,
     call,
     search_skills,
@@ -19,6 +18,7 @@ from skillsearch.agents.default_tools import (
 )
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 
 
 @pytest.fixture
@@ -56,7 +56,6 @@ def test_n_limits_the_list(configured):
 
 
 def test_the_threshold_of_the_settings_holds_unless_one_is_given(configured, monkeypatch):
-    """None means: as configured."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
     assert search_skills("brew filter coffee") == []
     assert search_skills("brew filter coffee", threshold=0.0)[0]["name"] == "brew-coffee"
@@ -177,7 +176,6 @@ def test_a_call_searches_the_same_index(configured):
 
 
 def test_a_call_holds_the_threshold_of_the_settings(configured, monkeypatch):
-    """As the plain function does."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
     assert call("search_skills", '{"query": "brew filter coffee"}')["result"]["skills"] == []
 
@@ -200,6 +198,5 @@ def test_a_call_without_an_index_says_who_can_make_one(monkeypatch, tmp_path):
 
 
 def test_a_call_with_unusable_settings_is_an_answer(monkeypatch):
-    """Even reading the settings happens behind the edge."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
     assert call("search_skills", {"query": "tea"})["error"]["code"] == "config"

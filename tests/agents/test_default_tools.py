@@ -159,7 +159,6 @@ def test_a_name_that_means_another_skill_is_replaced_by_the_id(
 
 
 def test_two_skills_of_one_name_in_one_root_are_shown_by_id(drinks, make_skill, open_library):
-    """Neither can be meant by the name."""
     for folder in ("a", "b"):
         make_skill(drinks / folder, "chai", "Cook chai with milk.")
     library = open_library(drinks)
@@ -213,7 +212,6 @@ def test_a_skill_that_changed_and_is_not_indexed_is_flagged(library, make_skill,
 
 
 def test_what_a_skill_needs_is_told(call, drinks, make_skill):
-    """As its author wrote it."""
     make_skill(drinks, "chai", "Cook chai.", **{"requires-skills": ["steep-tea", "milk@>=2"]})
     assert call("load_skill", name="chai")["requires"] == ["steep-tea", "milk@>=2"]
 

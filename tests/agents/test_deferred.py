@@ -34,16 +34,15 @@ def test_a_call_does_the_slow_part_and_finishes(toolset_of):
 def test_what_begins_can_be_finished_elsewhere(toolset_of):
     """By a host that has a thread for what is slow."""
     toolset = toolset_of()
-    begun = toolset.begin("slow")
-    assert isinstance(begun, Deferred)
-    assert toolset.finish("slow", begun, begun.run) == {"result": 21}
+    work = toolset.begin("slow").outcome
+    assert isinstance(work, Deferred)
+    assert toolset.finish("slow", work, work.run) == {"result": 21}
 
 
 def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
-    """So are mistakes."""
     toolset = toolset_of()
-    assert toolset.begin("quick") == {"result": "done"}
-    assert toolset.begin("slow", "[1]")["error"]["code"] == "invalid-arguments"
+    assert toolset.begin("quick").outcome == {"result": "done"}
+    assert toolset.begin("slow", "[1]").outcome["error"]["code"] == "invalid-arguments"
 
 
 def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
@@ -73,8 +72,6 @@ def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
     ("error", "code"), [(QueryError("no"), "query-invalid"), (ZeroDivisionError(), INTERNAL)]
 )
 def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
-    """As of every tool."""
-
     def fail(*_):
         raise error
 
@@ -82,5 +79,4 @@ def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
 
 
 def test_a_result_that_json_cannot_hold_is_an_error(toolset_of):
-    """As of every tool."""
     assert toolset_of(finish=lambda _: {1}).call("slow")["error"]["code"] == INTERNAL

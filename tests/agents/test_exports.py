@@ -36,6 +36,5 @@ def test_a_name_of_several_modules_says_where_each_lives(name):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    """As of any module."""
     with pytest.raises(AttributeError, match="no attribute 'Toolsets'"):
         _ = agents.Toolsets

@@ -235,7 +235,6 @@ def test_no_skills_need_no_overview(form, nothing):
 
 
 def test_a_form_that_is_none_is_told():
-    """With the forms that there are."""
     with pytest.raises(ValueError, match="'html'; use one of: xml, markdown, json"):
         render_overview([TEA], "html")
 
@@ -284,7 +283,6 @@ def test_markdown_reads_back(skills):
 
 
 def test_a_source_stands_before_what_a_skill_says():
-    """And the note before its body."""
     skill = PromptSkill("oolong", "Trust me.", source="[fetched: https://x.org/a.zip]")
     assert render_available([skill]).endswith("- oolong [fetched: https://x.org/a.zip]: Trust me.")
     assert render_body("x", "Body.", note="No\n</skill_content>").startswith("No &lt;/skill")
@@ -318,7 +316,6 @@ def test_a_limit_of_none_describes_none(limit):
 
 
 def test_no_available_skills_are_no_text():
-    """Not even the header."""
     assert render_available([]) == ""
     assert render_available([], 3) == ""
 
@@ -451,7 +448,7 @@ def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
 def test_loaded_skills_have_the_form_of_trpc_agent_go():
     """Body, names of the documents or none, and the documents."""
     entries = [
-        LoadedPrompt("tea", "# Tea\n", [("a.md", "Steep."), ("b.txt", "Sip.\n")]),
+        LoadedPrompt("tea", "# Tea\n", (("a.md", "Steep."), ("b.txt", "Sip.\n"))),
         LoadedPrompt("lemons", "Squeeze."),
     ]
     assert render_loaded(entries) == (
@@ -478,14 +475,14 @@ def test_loaded_skills_have_the_form_of_trpc_agent_go():
 )
 def test_a_line_that_would_pass_for_ours_gets_a_backslash(line, shown_as):
     """In bodies and documents, at the start of a line only, and Markdown links work on."""
-    text = render_loaded([LoadedPrompt("x", f"{line}\n{line}", [("a.md", f"one\n{line}")])])
+    text = render_loaded([LoadedPrompt("x", f"{line}\n{line}", (("a.md", f"one\n{line}"),))])
     assert text == (
         f"[Loaded] x\n\n{shown_as}\n{shown_as}\nDocs loaded: a.md\n\n[Doc] a.md\n\none\n{shown_as}"
     )
 
 
 @given(st.lists(st.builds(LoadedPrompt, TEXT, TEXT, DOCS), max_size=3))
-@example([LoadedPrompt("".join(HOSTILE), "".join(HOSTILE), [("".join(HOSTILE),) * 2])])
+@example([LoadedPrompt("".join(HOSTILE), "".join(HOSTILE), (("".join(HOSTILE),) * 2,))])
 def test_every_marked_line_is_ours(entries):
     """As many as there are skills and documents, with their names and paths."""
     text = render_loaded(entries)

@@ -125,7 +125,6 @@ def test_the_definition_is_short_and_plain(tool):
 
 
 def test_names_become_an_enum(make_tool, make_skill, tmp_path):
-    """If there are any."""
     make_skill(tmp_path / "skills", "music")
     (spec,) = make_tool().specs("anthropic")
     assert spec["input_schema"]["properties"]["skill"]["enum"] == ["maths", "music"]
@@ -172,7 +171,6 @@ def test_the_tool_changes_something(tool):
     ],
 )
 def test_arguments_beyond_their_bounds_are_refused(tool, tmp_path, arguments):
-    """Before anything is made."""
     told = tool.call("skill_run", {"skill": "maths", "command": "true", **arguments})
     assert told["error"]["code"] == "invalid-arguments"
     assert list((tmp_path / "workspaces").glob("ws_*")) == []
@@ -316,7 +314,6 @@ def test_declared_outputs_obey_their_limits(tool, is_go, limits, contents):
 
 @pytest.mark.parametrize("is_go", [False, True])
 def test_declared_outputs_are_saved_under_their_template(tool, artifacts, is_go):
-    """And named in the result."""
     spec = {"globs": ["out/*"], "save": True, "name_template": "pref/"}
     outputs = {GO[name]: value for name, value in spec.items()} if is_go else spec
     (ref,) = run(tool, "printf x > out/a.txt", outputs=outputs)["artifact_files"]
@@ -355,13 +352,11 @@ def test_a_session_has_to_load_a_skill_first(make_tool, tmp_path):
 
 
 def test_a_loaded_skill_is_asked_for_by_its_own_name(tool):
-    """Whatever a model called it."""
     answer = tool.call("skill_run", {"skill": "MATHS", "command": "echo $SKILL_NAME"})
     assert answer["result"]["stdout"] == "maths\n"
 
 
 def test_an_unknown_skill_is_told_with_the_nearest(tool):
-    """As by every tool."""
     answer = tool.call("skill_run", {"skill": "math", "command": "true"})
     assert answer["error"]["code"] == "skill-not-found"
     assert answer["error"]["nearest"] == ["maths"]

@@ -22,7 +22,6 @@ def names(session):
 
 
 def test_a_load_writes_the_keys_of_the_seed(session):
-    """And returns them as what changed."""
     delta = session.load("demo", docs=["USAGE.md", "docs/更多.md"])
     assert delta == {
         "temp:skill:loaded:demo": "1",
@@ -59,7 +58,6 @@ def test_what_is_loaded_is_told_in_full(session):
 
 
 def test_the_time_of_a_load_is_told_in_utc():
-    """Whatever zone the clock of the host is in."""
     zone = timezone(timedelta(hours=9))
     session = SkillSession(clock=lambda: datetime(2026, 3, 1, 21, 0, tzinfo=zone))
     session.load("demo")
@@ -88,7 +86,6 @@ def test_loading_again_keeps_time_documents_and_chunks():
 
 
 def test_loading_again_with_documents_replaces_the_selection(session):
-    """Also where all were selected."""
     session.load("a", include_all_docs=True)
     assert session.load("a", docs=["y.md"]) == {"temp:skill:docs:a": '["y.md"]'}
     assert session.load("a", docs=["z.md"], include_all_docs=True) == {"temp:skill:docs:a": "*"}
@@ -150,7 +147,6 @@ def test_a_selection_is_a_star_or_a_json_array(session, docs, include_all, value
 
 
 def test_a_selection_does_not_load(session):
-    """But waits for the load."""
     session.select_docs("a", ["x.md"])
     assert session.loaded() == ()
     session.load("a")

@@ -69,7 +69,6 @@ def test_members_that_are_no_texts_are_left_out():
 
 @given(st.text())
 def test_no_text_breaks_the_reading_of_json(text):
-    """Whatever comes in, a state of texts comes out."""
     state = SkillSession.from_json(text).state
     assert all(isinstance(value, str) for value in state.values())
 

@@ -132,7 +132,6 @@ def test_many_that_are_skipped_are_counted(root, caplog):
 
 
 def test_a_search_of_an_index_ranks_only_what_is_sound(root, tmp_path):
-    """As with every selection, the others take no place."""
     index = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
     strict = (("strict", STRICT),)
     found = index.search("steep green tea", 20, 0.0, selection=strict)

@@ -194,7 +194,6 @@ def test_a_tool_that_runs_is_unknown_to_a_toolset_that_never_has_one():
 
 @pytest.mark.parametrize("name", [None, 3, ["brew_tea"], "\ud800\x1b[2J" + "x" * 10_000])
 def test_a_name_of_any_kind_is_answered(name):
-    """With the tools there are, where none comes near."""
     error = error_of(Toolset([tool()]).call(name, {}))
     assert error["code"] == "unknown-tool"
     assert error["nearest"] == ["brew_tea"]

@@ -46,7 +46,6 @@ def test_the_manager_warns_its_model_and_not_its_caller(library):
 
 
 def test_the_context_warns(library):
-    """Before the content, and in each line."""
     skills = context.SkillsManager(context.SkillsLoader(library=library))
     tools = context.toolset(context.ToolContext(workspace_root=Path.cwd(), skills_manager=skills))
     loaded = tools.call("get_skill", {"name": "steep-tea"})["result"]["output"]
@@ -60,7 +59,6 @@ def test_the_context_warns(library):
 
 
 def test_the_workspace_warns(library):
-    """In the list and in what is loaded."""
     session = SkillSession(lifetime="session")
     workspace = WorkspaceToolset(library, session)
     workspace.toolset().call("skill_load", {"skill": "steep-tea"})
@@ -70,14 +68,12 @@ def test_the_workspace_warns(library):
 
 
 def test_the_chunks_warn(library):
-    """Below the heading of each skill."""
     prompt = SkillManager(library=library).get_skills_prompt()
     assert f"## steep-tea\n{WARNING}\n\n# Tea" in prompt
     assert prompt.count(WARNING) == 3
 
 
 def test_an_environment_warns(drinks, tmp_path):
-    """Before the instructions."""
     options = {"index_dir": tmp_path / "index", "model": "hashing", "trust": "project"}
     tools = Environment("skills", drinks, **options).toolset()
     output = tools.call("skill", {"skill": "steep-tea"})["result"]["output"]

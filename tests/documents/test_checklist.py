@@ -18,7 +18,6 @@ from skillsearch.agents import session, tool
 from skillsearch.agents.toolsets import chunks, context, environments, skills_manager, workspace
 from skillsearch.execution import executors, runner, types
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.session_tools import RUNNING, TOOLSETS
 
 TESTS = Path(__file__).parents[1]
 PAGE = Path(agents.__file__).with_name("toolsets") / "README.md"
@@ -60,7 +59,7 @@ def raises(error, act):
 
 
 SCOPE = {
-    "Path": Path, "RUNNING": RUNNING, "SkillLibrary": SkillLibrary, "TOOLSETS": TOOLSETS,
+    "Path": Path, "SkillLibrary": SkillLibrary,
     "agents": agents, "chunks": chunks, "context": context, "environments": environments,
     "errors": errors, "executors": executors, "fields": fields, "page": PAGE.read_text("utf-8"),
     "raises": raises, "runner": runner, "session": session, "sig": sig,

@@ -163,7 +163,6 @@ def test_a_script_runs_by_its_path(systems, tmp_path):
     ],
 )
 def test_a_command_runs_and_its_file_comes_back(systems, skill, command, file, content):
-    """As in document 004."""
     result = systems.run(command, skill, output_files=["out/*.txt"])
     assert (result["exit_code"], result["stderr"]) == (0, "")
     (written,) = result["output_files"]

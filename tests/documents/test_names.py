@@ -291,7 +291,6 @@ def test_a_method_takes_the_arguments_of_its_document(document, function, argume
     ("document", "type_", "fields"), FIELDS, ids=[f"{d}-{t.__qualname__}" for d, t, _ in FIELDS]
 )
 def test_a_type_has_the_fields_of_its_document(document, type_, fields):
-    """With their defaults; the time of loading is now."""
     found = fields_of(type_)
     assert fields.keys() <= found.keys()
     assert {name: found[name] for name in fields if fields[name] != "now"} == {
@@ -304,7 +303,6 @@ def test_a_type_has_the_fields_of_its_document(document, type_, fields):
     ("document", "tool", "arguments"), TOOLS, ids=[f"{d}-{t}" for d, t, _ in TOOLS]
 )
 def test_a_tool_takes_the_arguments_of_its_document(systems, document, tool, arguments):
-    """As a model is told of them."""
     specs = {
         spec["name"]: spec["input_schema"] for spec in systems.toolset(document).specs("anthropic")
     }
@@ -321,7 +319,6 @@ def test_a_tool_takes_the_arguments_of_its_document(systems, document, tool, arg
     ids=[f"{d}-{t}-{a}" for d, t, a, _ in OBJECTS],
 )
 def test_an_object_has_the_fields_of_its_document(systems, document, tool, argument, fields):
-    """As a model is told of them."""
     specs = systems.toolset(document).specs("anthropic")
     (schema,) = [spec["input_schema"] for spec in specs if spec["name"] == tool]
     found = schema["properties"][argument]
@@ -447,7 +444,6 @@ TEXTS = [  # document, what is done, the text that the document gives for it
     ids=[f"{document}-{place}" for place, (document, _, _) in enumerate(TEXTS)],
 )
 def test_an_answer_is_that_of_its_document(systems, document, act, text):
-    """To the letter."""
     assert act(systems) == text
 
 
@@ -509,7 +505,6 @@ def test_selecting_documents_has_the_three_modes_of_the_document(systems, mode, 
 def test_a_skill_that_cannot_be_loaded_is_logged_in_the_words_of_the_document(
     systems, caplog, content, words
 ):
-    """And the others are there all the same."""
     (systems.root / "broken").mkdir()
     (systems.root / "broken" / "skill.md").write_text(content)
     with caplog.at_level(logging.WARNING, "skillsearch"):
@@ -566,7 +561,6 @@ def test_a_run_has_the_folders_of_the_document_in_its_environment(
 
 
 def test_a_run_knows_its_skill(systems):
-    """By the variable of the document."""
     assert run(systems, "echo $SKILL_NAME")["stdout"] == "python-math\n"
 
 
@@ -575,7 +569,6 @@ def test_a_run_knows_its_skill(systems):
     [({}, "skills/python-math"), ({"cwd": "scripts"}, "skills/python-math/scripts")],
 )
 def test_a_command_runs_where_the_document_says(systems, cwd, folder):
-    """In the folder of the skill, or below it."""
     result = run(systems, "pwd -P; cd $WORKSPACE_DIR; pwd -P", **cwd)
     found, top = result["stdout"].split()
     assert found == f"{top}/{folder}"
@@ -618,7 +611,6 @@ def test_patterns_are_those_of_the_document(systems, pattern, is_declared):
 
 
 def test_two_stars_are_any_number_of_folders(systems):
-    """In declared outputs, as in the document."""
     result = run(
         systems,
         "mkdir -p out/b/c; echo 1 > out/a; echo 2 > out/b/c/d",

@@ -99,7 +99,6 @@ def test_a_bad_line_is_answered_by_an_error(host, line, code, request_id):
     ids=shown,
 )
 def test_bad_arguments_are_answered_by_the_tool(host, arguments):
-    """As a result that a model can read."""
     answer = host.ask("tools/call", {"name": "search_skills", "arguments": arguments})
     text = answer["result"]["content"][0]["text"]
     assert 0 < len(text) < 20_000

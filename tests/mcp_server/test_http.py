@@ -83,8 +83,6 @@ def test_a_client_over_http_is_not_told_how_to_keep_examples(url, talk):
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_official_client_finds_and_loads(url, talk, mode, version):
-    """In both eras of the protocol, over a connection."""
-
     async def say(client):
         found = await client.call_tool("search_skills", {"query": "steep green tea"})
         loaded = await client.call_tool("load_skill", {"name": "steep-tea"})
@@ -156,7 +154,6 @@ def test_each_origin_of_a_request_must_be_of_this_machine(url):
 
 
 def test_a_body_of_five_megabytes_is_refused(url):
-    """Before it is read as JSON."""
     assert post(url, b" " * (5 << 20))[0] == 413
 
 
@@ -225,8 +222,6 @@ def test_only_who_shows_the_token_is_answered(guarded, shown, status):
 
 
 def test_the_official_client_shows_the_token(guarded, talk):
-    """As its documentation says."""
-
     async def say(client):
         return [tool.name for tool in (await client.list_tools()).tools]
 
@@ -292,7 +287,6 @@ def test_an_address_is_a_host_and_a_port(text, host, port):
     ],
 )
 def test_what_is_no_address_is_refused(text):
-    """With the form that it should have."""
     with pytest.raises(ConfigError, match=re.escape("HOST:PORT, such as 127.0.0.1:8765")):
         parse_address(text)
 

@@ -308,7 +308,6 @@ def test_sessions_that_nobody_uses_end_first(serve, visit):
 
 
 def test_a_session_in_the_middle_of_a_call_is_not_ended(serve, visit, blocked):
-    """However many others are opened and used."""
     server, release = blocked
     with serve(server, sessions=2) as address:
         caller = visit(address)

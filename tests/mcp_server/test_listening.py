@@ -34,7 +34,6 @@ def test_a_server_that_has_nobody_left_ends_with_0():
 
 
 def test_http_is_served_until_the_event_is_set(make_server, drinks):
-    """Then the socket is closed."""
     listener = listen("127.0.0.1")
     port = listener.socket.getsockname()[1]
 

@@ -16,7 +16,7 @@ from skillsearch.mcp_server.publication import (
     MAX_BYTES,
     MAX_FILES,
     Manifest,
-    Place,
+    Published,
     Publisher,
     read_published,
 )
@@ -53,7 +53,7 @@ def folder(skill_md):
 def place(skill_md):
     """The skill as a library knows it."""
     (document,) = SkillLibrary.from_roots(skill_md.parents[1]).list()
-    return Place(f"{URI}/SKILL.md", ("root", "steep-tea"), document, False)
+    return Published(f"{URI}/SKILL.md", ("root", "steep-tea"), document, False)
 
 
 @pytest.fixture
@@ -148,6 +148,17 @@ def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
     assert read_published(place, "SKILL.md")[0] == data
 
 
+def test_a_skill_md_may_be_a_link_into_another_root(tmp_path):
+    store, skills = tmp_path / "store", tmp_path / "skills"
+    store.mkdir()
+    (store / "tea.md").write_text("---\nname: tea\ndescription: Brew tea.\n---\nWarm the cup.\n")
+    (skills / "tea").mkdir(parents=True)
+    (skills / "tea" / "SKILL.md").symlink_to(store / "tea.md")
+    published = publisher(SkillLibrary.from_roots([skills, store], model="hashing"))
+    (manifest,), _ = published.page(None, 5)
+    assert published.read(manifest.uri) == (store / "tea.md").read_bytes()
+
+
 def test_the_largest_number_of_files_is_published(place, folder):
     """512 with SKILL.md; one more is too many."""
     (folder / "many").mkdir()
@@ -239,7 +250,6 @@ def lead_out(folder):
     ],
 )
 def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, code):
-    """With the reason."""
     assert isinstance(publisher().manifest_of(place), Manifest)
     spoil(folder)
     assert code_of(place) == code

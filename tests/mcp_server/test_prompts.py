@@ -99,8 +99,6 @@ def test_the_agent_reads_the_same_as_from_the_plugin():
 
 
 def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):
-    """As the tool finds them."""
-
     async def say(client):
         (content,) = (await client.call_tool("search_skills", {"query": TASK})).content
         return content.text
@@ -139,8 +137,6 @@ def test_a_skill_is_given_to_follow(ask, mode):
 def test_what_a_prompt_cannot_do_is_an_error_that_says_what_can(
     make_server, talk, drinks, name, arguments, said
 ):
-    """To the person who chose it."""
-
     async def say(client):
         with pytest.raises(MCPError, match=said):
             await client.get_prompt(name, arguments)
@@ -181,19 +177,16 @@ def test_other_toolsets_have_their_own_prompt_or_none(make_server, talk, drinks,
     ],
 )
 def test_names_of_skills_are_completed(complete, value, values):
-    """In any case, from anywhere within."""
     assert complete(USE, "name", value) == (values, False)
 
 
 def test_names_that_begin_with_it_come_first(complete, make_skill, tmp_path):
-    """Whatever the alphabet says."""
     for name in ("a-tea", "tea", "tea-time"):
         make_skill(tmp_path / "teas", name)
     assert complete(USE, "name", "tea", tmp_path / "teas") == (["tea", "tea-time", "a-tea"], False)
 
 
 def test_of_many_names_the_first_hundred_are_told(complete, make_skill, tmp_path):
-    """And that there are more; the same for paths."""
     for number in range(MAX_COMPLETIONS + 1):
         make_skill(tmp_path / "many", f"skill-{number:03}")
     names, has_more = complete(USE, "name", "skill", tmp_path / "many")

@@ -102,7 +102,6 @@ def test_each_skill_that_is_left_out_has_its_reason(publisher, root):
 
 
 def test_published_and_problems_are_all_skills(publisher, root):
-    """None is lost."""
     library = SkillLibrary.from_roots(root)
     all_of_them = {document.path for document in library.list(include_hidden=True)}
     problems = {problem.path for problem in publisher.problems()}
@@ -129,7 +128,6 @@ def test_a_skill_that_another_shadows_is_not_published(tmp_path, make_skill):
 
 
 def test_skills_of_one_name_in_one_root_are_told_apart_by_their_uris(tmp_path, make_skill):
-    """Neither comes before the other."""
     for folder in ("black", "green"):
         make_skill(tmp_path / "root" / folder, "steep-tea", f"Steep {folder} tea.")
     publisher = Publisher(SkillLibrary.from_roots(tmp_path / "root"))
@@ -149,7 +147,6 @@ def test_a_root_may_be_a_skill_itself(tmp_path, make_skill):
 
 
 def test_every_file_of_every_manifest_is_read_by_its_uri(publisher):
-    """With the size and hash that the manifest gives."""
     files = files_of(publisher)
     assert "skill://my-root/Pouring/pour-water/kettle.md" in files
     assert "skill://my-root/steep-tea/notes/green%20tea.md" in files
@@ -160,7 +157,6 @@ def test_every_file_of_every_manifest_is_read_by_its_uri(publisher):
 
 
 def test_a_manifest_by_its_uri_is_that_of_the_page(publisher):
-    """So nobody has to ask twice."""
     manifests, _ = publisher.page(None, 100)
     assert [publisher.manifest(manifest.uri) for manifest in manifests] == list(manifests)
 
@@ -284,19 +280,16 @@ def test_the_folders_of_a_skill_are_listed(publisher, root):
     ],
 )
 def test_what_is_no_folder_of_a_skill_is_not_listed(publisher, uri):
-    """Nor is a folder that only leads to skills."""
     with pytest.raises(SkillError, match="is not a directory of a served skill"):
         publisher.children(uri)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 def test_pages_of_any_size_hold_each_skill_once(publisher, count):
-    """In one order."""
     assert uris(publisher, count) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
 
 
 def test_a_page_begins_behind_a_skill_that_is_gone(publisher):
-    """So a client can go on after a refresh."""
     manifests, after = publisher.page("skill://my-root/cups/zzz", 1)
     assert [manifest.uri for manifest in manifests] == [f"{PUBLISHED[2]}/SKILL.md"]
     assert after == f"{PUBLISHED[2]}/SKILL.md"
@@ -313,7 +306,6 @@ def test_a_page_of_many_files_ends_early(root):
 
 
 def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
-    """However many there are."""
     for number in range(30):
         make_skill(tmp_path / "root", f"skill-{number:02}", f"Skill {number}.")
     looked = []
@@ -329,7 +321,6 @@ def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
 
 
 def test_a_deleted_skill_is_refused_at_once(publisher, root):
-    """Before any refresh; the others are still there."""
     (root / "cups" / "warm-cup" / "SKILL.md").unlink()
     uri = f"{PUBLISHED[1]}/SKILL.md"
     for ask in (publisher.manifest, publisher.read):
@@ -373,7 +364,6 @@ def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
 
 
 def test_an_index_publishes_the_same(root, publisher, tmp_path):
-    """Whatever the library has its documents from."""
     index = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
     of_index = Publisher(SkillLibrary.of_index(index))
     assert of_index.page(None, 100) == publisher.page(None, 100)
@@ -381,7 +371,6 @@ def test_an_index_publishes_the_same(root, publisher, tmp_path):
 
 
 def test_a_library_without_skills_publishes_none(tmp_path):
-    """And has no problem."""
     tmp_path.joinpath("empty").mkdir()
     library = SkillLibrary.from_roots(tmp_path / "empty")
     publisher = Publisher(library)
@@ -391,7 +380,6 @@ def test_a_library_without_skills_publishes_none(tmp_path):
 
 
 def test_the_summary_counts_by_reason(root):
-    """Only what can be mended is named."""
     told, unfit = describe(SkillLibrary.from_roots(root))
     assert told == (
         "published: 4 of 9 skills; not published: name-characters 1, frontmatter-unreadable 1,"
@@ -409,6 +397,7 @@ def test_the_summary_counts_by_reason(root):
 
 
 def test_a_manifest_is_json(publisher):
-    """Whatever is in the frontmatter."""
-    for record in [asdict(found) for found in publisher.page(None, 100)[0]]:
-        assert json.loads(json.dumps(record)) == record
+    for manifest in publisher.page(None, 100)[0]:
+        record = asdict(manifest)
+        resources = list(record["resources"])
+        assert json.loads(json.dumps(record)) == record | {"resources": resources}

@@ -21,7 +21,6 @@ def ask(make_server, talk, drinks, variables, monkeypatch):
 
 
 def test_what_the_settings_exclude_is_offered_nowhere(ask):
-    """Not found, not listed."""
     found = ask("search_skills", query=TEA, threshold=0.0).structured_content
     names = [skill["name"] for skill in (*found["skills"], *found["perhaps"])]
     assert names
@@ -43,7 +42,6 @@ def test_loading_it_says_that_the_settings_leave_it_out(ask, name):
 
 @pytest.mark.slow
 def test_a_program_takes_the_options(program, open_wire, drinks):
-    """From its command line, without settings."""
     with program(drinks, "--include", "*tea*") as process:
         wire = open_wire(process)
         wire.greet()

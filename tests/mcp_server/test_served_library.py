@@ -1,8 +1,5 @@
-"""Tests of the served library, its thread, and the watch over it."""
+"""Tests of the served library, and the watch over it."""
 
-import asyncio
-import queue
-import threading
 import time
 from pathlib import Path
 
@@ -11,27 +8,8 @@ import pytest
 
 from skillsearch.errors import IndexNotFoundError, RootError
 from skillsearch.index.opening import MAX_REFRESHED_FILES
-from skillsearch.mcp_server.served_library import LibraryThread, watch_library
-
-
-@pytest.fixture
-def make_thread():
-    """Make a library thread whose calls may take a quarter of a second."""
-    made = []
-
-    def make(**options):
-        made.append(LibraryThread(0.25, **options))
-        return made[-1]
-
-    yield make
-    for thread in made:
-        thread.close()
-
-
-@pytest.fixture
-def thread(make_thread):
-    """Make one with the usual limit."""
-    return make_thread()
+from skillsearch.library.thread import LibraryThread
+from skillsearch.mcp_server.served_library import watch_library
 
 
 def settle(served):
@@ -41,63 +19,6 @@ def settle(served):
         time.sleep(0.01)
         served.warm()
     assert not served.get().is_indexing
-
-
-def test_calls_are_done_one_after_the_other(thread):
-    """In the order in which they come, all in one thread."""
-    done = []
-
-    async def run():
-        await asyncio.gather(*(thread.run(done.append, number) for number in range(20)))
-        return {await thread.run(threading.get_ident) for _ in range(3)}
-
-    threads = anyio.run(run)
-    assert done == list(range(20))
-    assert len(threads) == 1
-    assert threads != {threading.get_ident()}
-
-
-def test_a_call_that_waits_too_long_is_never_begun(thread):
-    """The call that it waits for runs to its end."""
-    release, begun = threading.Event(), []
-
-    async def run():
-        thread.submit(release.wait, 30)
-        with pytest.raises(TimeoutError):
-            await thread.run(begun.append, 1)
-        release.set()
-        return await thread.run(lambda: "next")
-
-    assert anyio.run(run) == "next"
-    assert begun == []
-
-
-def test_a_library_thread_takes_no_more_than_it_can_hold(make_thread):
-    """Once the others are done, it takes more."""
-    thread = make_thread(max_waiting=1)
-    release = threading.Event()
-
-    async def run():
-        thread.submit(release.wait, 30)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(thread.run, release.is_set)
-            await anyio.sleep(0.01)
-            with pytest.raises(queue.Full):
-                await thread.run(release.is_set)
-            release.set()
-        return await thread.run(release.is_set)
-
-    assert anyio.run(run)
-
-
-def test_an_error_of_a_call_is_raised_where_it_waits(thread):
-    """As it is."""
-
-    async def run():
-        with pytest.raises(ZeroDivisionError):
-            await thread.run(divmod, 1, 0)
-
-    anyio.run(run)
 
 
 def test_a_library_of_roots_is_opened_once(serve_library, drinks):
@@ -117,7 +38,6 @@ def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
 
 
 def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, index_dir):
-    """Not where the settings say."""
     served = serve_library(drinks, index_dir=index_dir)
     served.warm()
     settle(served)
@@ -125,7 +45,6 @@ def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, inde
 
 
 def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, make_skill):
-    """Beside the server; then the first search finds it."""
     served = serve_library(drinks)
     served.warm()
     settle(served)
@@ -167,10 +86,9 @@ def test_what_is_missing_is_looked_for_each_time(serve_library, index_dir, tmp_p
 
 
 @pytest.mark.slow
-def test_a_watch_refreshes_the_library_and_tells(thread, serve_library, drinks, make_skill):
-    """Until its block is left."""
+def test_a_watch_refreshes_the_library_and_tells(serve_library, drinks, make_skill):
     pytest.importorskip("watchfiles")
-    served = serve_library(drinks)
+    served, thread = serve_library(drinks), LibraryThread()
     settle(served)
 
     async def run():
@@ -185,5 +103,6 @@ def test_a_watch_refreshes_the_library_and_tells(thread, serve_library, drinks, 
             await told.wait()
 
     anyio.run(run)
+    thread.close()
     assert len(served.get()) == 4
     assert [hit.name for hit in served.get().search("boil eggs", 1)] == ["boil-eggs"]

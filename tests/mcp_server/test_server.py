@@ -151,7 +151,6 @@ def test_a_whole_file_is_its_text(make_server, talk, drinks):
 
 
 def test_a_page_of_a_file_says_where_the_next_begins(make_server, talk, drinks):
-    """So does a page of a binary file."""
     (drinks / "steep-tea" / "leaf.bin").write_bytes(b"\xff\x00\x01\x02")
     say = call("read_skill_file", name="steep-tea", path="leaf.bin", limit=3)
     result = talk(make_server(drinks), say)
@@ -292,7 +291,6 @@ def test_a_bad_cursor_of_the_tools_is_refused(make_server, talk, drinks):
 
 @pytest.mark.parametrize("name", TOOLSETS)
 def test_a_toolset_has_the_tools_of_its_document(make_server, talk, drinks, name):
-    """By their exact names."""
     tools = talk(make_server(drinks, toolset=name), definitions)
     assert {tool.name for tool in tools} == SEED_TOOLS[name]
 
@@ -436,7 +434,6 @@ def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, mode):
 @pytest.mark.parametrize("toolset", ["manager", "context"])
 @pytest.mark.parametrize("patience", [Patience(60, soon=0)])
 def test_other_toolsets_say_so_too(busy_indexing, talk, patience, toolset):
-    """Behind what they answer."""
     server, _ = busy_indexing
     tools = SessionTools(toolset, server.served)
     server = SkillServer(server.thread, tools, patience=patience)

@@ -9,7 +9,7 @@ import skillsearch.mcp_server
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
-from skillsearch.mcp_server.session_tools import MAX_SESSIONS, RUNNING, TOOLSETS, SessionTools
+from skillsearch.mcp_server.session_tools import MAX_SESSIONS, TOOLSETS, SessionTools
 
 
 def test_the_session_that_was_silent_longest_is_forgotten(serve_library, drinks):
@@ -48,7 +48,7 @@ def test_all_tools_of_a_toolset_have_the_same_word_for_the_name_of_a_skill(
     """The documents that the toolsets follow have different ones."""
     word = {"default": "name", "context": "name", "workspace": "skill", "environment": "skill"}
     with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / "runs")) as made:
-        runner = made if toolset in RUNNING else None
+        runner = made if TOOLSETS[toolset].runs else None
         offer = SessionTools(toolset, serve_library(drinks), runner).of("1")
         taken = [set(tool.arguments.model_fields) for tool in offer.toolset.tools()]
     words = {one for names in taken for one in names & {"name", "skill", "skill_name", "skill_id"}}

@@ -202,8 +202,6 @@ def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
 
 
 def test_the_extension_is_declared_with_directories(server, talk):
-    """As are resources, which it needs."""
-
     async def say(client):
         return client.server_capabilities
 
@@ -213,7 +211,6 @@ def test_the_extension_is_declared_with_directories(server, talk):
 
 
 def test_each_skill_is_listed_with_its_frontmatter_and_files(ask, root):
-    """By URI; a field that is null stays."""
     result = ask("skills/list")
     assert {key: result[key] for key in ENVELOPE} == ENVELOPE
     assert result.keys() == {*ENVELOPE, "skills"}
@@ -236,7 +233,6 @@ def test_each_skill_is_listed_with_its_frontmatter_and_files(ask, root):
 
 
 def test_a_skill_by_its_uri_is_the_entry_of_the_list(ask):
-    """In the same form."""
     listed = ask("skills/list")["skills"]
     got = [ask("skills/get", uri=skill["uri"]) for skill in listed]
     assert got == [{**ENVELOPE, "skill": skill} for skill in listed]
@@ -309,7 +305,6 @@ def test_files_have_a_template(server, talk):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_index_has_all_skills(read, mode):
-    """With the digest of each SKILL.md."""
     contents = read(INDEX_URI, mode)
     assert contents.mime_type == "application/json"
     index = json.loads(contents.text)
@@ -324,7 +319,6 @@ def test_the_index_has_all_skills(read, mode):
 
 
 def test_a_directory_lists_its_files_and_directories(ask):
-    """Whether it is the skill itself or below it."""
     result = ask("resources/directory/read", uri=TEA)
     assert {key: result[key] for key in ENVELOPE} == ENVELOPE
     license_, skill_md, assets, references, scripts = result["resources"]
@@ -376,13 +370,10 @@ def test_what_is_not_served_is_an_invalid_parameter(refusal, root, method, uri):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("params", [{}, {"uri": None}, {"uri": 7}, {"uri": ["a"]}, {"uri": {}}])
 def test_parameters_of_another_form_are_invalid(refusal, method, params):
-    """None at all, and those of other types."""
     assert refusal(method, **params).code == types.INVALID_PARAMS
 
 
 def test_a_skill_that_went_away_is_no_longer_served(server, talk, root):
-    """Between the list and the next request."""
-
     async def say(client):
         listed = (await send(client, "skills/list"))["skills"]
         (root / "cups" / "warm-cup" / "SKILL.md").unlink()
@@ -500,7 +491,6 @@ def test_a_cursor_of_another_directory_is_refused(refusal):
 
 @given(st.text(st.characters(exclude_categories=["Cs"])).map("skill://{}".format))
 def test_a_cursor_brings_its_uri_back(uri):
-    """Whatever is in it."""
     assert read_cursor(next_cursor(uri)["nextCursor"]) == uri
 
 
@@ -517,7 +507,6 @@ def test_any_text_is_a_cursor_or_refused(text):
 
 
 def test_the_last_page_has_no_cursor():
-    """And no cursor begins with the first page."""
     assert next_cursor(None) == {}
     assert read_cursor(None) is None
 

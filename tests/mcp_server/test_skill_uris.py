@@ -26,7 +26,6 @@ def test_everything_but_plain_characters_is_encoded():
 
 @given(st.lists(PLAIN, min_size=1, max_size=5).map(tuple))
 def test_taking_a_uri_apart_undoes_its_making(segments):
-    """Whatever the names of folders and files."""
     assert split_uri(make_uri(segments)) == segments
 
 
@@ -94,7 +93,6 @@ def test_aliases_that_look_the_same_stay_apart():
 
 @given(st.sets(st.text(max_size=10), max_size=8))
 def test_authorities_are_unique_names(aliases):
-    """Whatever the aliases."""
     found = authorities(aliases)
     assert found.keys() == aliases
     assert len(set(found.values())) == len(aliases)
@@ -112,5 +110,4 @@ def test_authorities_are_unique_names(aliases):
     ],
 )
 def test_the_path_of_a_skill_ends_in_its_name(folder, name, path, is_renamed):
-    """Whatever its folder is called."""
     assert skill_path("skills", folder, name) == (path, is_renamed)

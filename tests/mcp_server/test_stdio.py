@@ -41,7 +41,6 @@ def started(command, variables):
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 @pytest.mark.slow
 def test_the_official_client_uses_every_tool(started, talk, drinks, mode, version):
-    """In both eras of the protocol, over a pipe."""
     (drinks / "steep-tea" / "notes.md").write_text("Oolong: 90 C.\n", encoding="utf-8")
 
     async def say(client):
@@ -91,7 +90,6 @@ def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
 
 @pytest.mark.slow
 def test_the_end_of_stdin_ends_it(wire, drinks):
-    """With exit code 0, and nothing on stderr."""
     with wire(drinks) as host:
         host.process.stdin.close()
         assert host.process.wait(120) == 0

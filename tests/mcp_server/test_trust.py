@@ -28,7 +28,6 @@ def ask(make_server, talk, drinks, variables, monkeypatch):
 
 
 def test_a_search_tells_trust_before_what_a_skill_says(ask):
-    """As text and as structured content."""
     text, record = ask("search_skills", query=QUERY)
     (hit,) = record["skills"]
     assert hit["trust"] == "project"
@@ -37,7 +36,6 @@ def test_a_search_tells_trust_before_what_a_skill_says(ask):
 
 
 def test_a_list_tells_trust(ask):
-    """In each line."""
     text, record = ask("list_skills")
     assert text.splitlines()[2] == "steep-tea [project]: Steep green tea at the right temperature."
     assert {skill["trust"] for skill in record["skills"]} == {"project"}

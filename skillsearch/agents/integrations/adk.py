@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 
-from skillsearch.agents.default_tools import load_note
+from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.errors import SkillError, importing
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
@@ -98,7 +98,7 @@ class SkillSearchRegistry(SkillRegistry):
             frontmatter = Frontmatter.model_validate(fields | extra)
         except ValueError:  # metadata that ADK does not understand
             frontmatter = Frontmatter.model_validate(fields)
-        body = load_note(self.library, loaded.skill) + visible(loaded.skill.body)
+        body = SkillCatalog(self.library).note(loaded.skill) + visible(loaded.skill.body)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:
@@ -114,7 +114,7 @@ class SkillSearchRegistry(SkillRegistry):
     def _resources(self, doc_id: str, files: tuple[str, ...]) -> Resources:
         """Read the files in the three folders that ADK knows."""
         left = self.max_bytes
-        found: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
+        resources: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
         for path in files:
             folder, _, rest = path.partition("/")
             if folder not in _FOLDERS:
@@ -128,7 +128,8 @@ class SkillSearchRegistry(SkillRegistry):
             left -= file.size
             is_text = file.encoding == "text"
             if folder != "scripts":
-                found[folder][rest] = file.content if is_text else base64.b64decode(file.content)
+                data = file.content if is_text else base64.b64decode(file.content)
+                resources[folder][rest] = data
             elif is_text:
-                found[folder][rest] = Script(src=file.content)
-        return Resources(**found)
+                resources[folder][rest] = Script(src=file.content)
+        return Resources(**resources)

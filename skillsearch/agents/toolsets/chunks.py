@@ -13,8 +13,7 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import LibraryOptions, load_note
-from skillsearch.agents.failures import DiagnosticLog
+from skillsearch.agents.catalog import LibraryOptions, SkillCatalog
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
@@ -82,7 +81,7 @@ class SkillManager:
         self._documents: Sequence[Document] = ()
         self._parsed: dict[tuple[str, str], Skill] = {}
         self._skills: dict[str, Skill] = {}
-        self._log = DiagnosticLog(logger, _warning)
+        self._catalog = SkillCatalog(self.library, describe=_warning, logger=logger)
         self.get_skills_prompt()
 
     @property
@@ -157,8 +156,7 @@ class SkillManager:
 
     def _look(self) -> None:
         """Bring the skills up to date with the disk, and forget chunks whose text has changed."""
-        self.library.refresh()
-        self._log.update(self.library.diagnostics)
+        self._catalog.refresh()
         documents = self.library.list(include_hidden=True)
         if documents is self._documents:
             return
@@ -182,10 +180,10 @@ class SkillManager:
 
         A warning comes before its core if nobody vouches for it.
         """
-        skill = skill_of(document)
+        skill = skill_of(document, self._catalog.roots)
         body = parse_chunks(skill.body)
         chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
-        return Skill(skill.metadata, load_note(self.library, document) + body.core, chunks)
+        return Skill(skill.metadata, self._catalog.note(document) + body.core, chunks)
 
     def _as_active(self) -> dict[str, Skill]:
         skills = {}
@@ -223,11 +221,12 @@ class LoadSkillChunkTool:
 
     def execute(self, args: LoadSkillChunkArgs | Mapping[str, JsonValue]) -> str:
         """Return the content of a chunk, or as text for the model why there is none."""
-        given = dict(args) if isinstance(args, LoadSkillChunkArgs) else args
-        answer = self.toolset().call(self.name, given)
-        error = answer.get("error", {})
-        told = [error.get("message", ""), *error.get("problems", ()), error.get("next_step", "")]
-        return "\n".join(told) if error else str(answer["result"])
+        arguments = dict(args) if isinstance(args, LoadSkillChunkArgs) else args
+        answer = self.toolset().call(self.name, arguments)
+        if "error" not in answer:
+            return str(answer["result"])
+        error = answer["error"]
+        return "\n".join([error["message"], *error.get("problems", ()), error["next_step"]])
 
     def toolset(self) -> Toolset:
         """Return the tool for a host: errors have a code and details."""
@@ -271,9 +270,8 @@ def _folded(title: str) -> str:
     return one_line(title).strip("#*_`~ ").casefold()
 
 
-def _warning(found: Diagnostic) -> str | None:
+def _warning(new: Diagnostic) -> str | None:
     """Return what to log of a diagnostic: errors, and warnings about roots and chunks."""
-    is_ours = found.code.startswith(("root-", "chunk-")) and found.severity == "warning"
-    line = f" line {found.line}:" if found.line else ""
-    text = f"{found.path}:{line} {found.message}"
-    return text if is_ours or found.severity == "error" else None
+    is_ours = new.code.startswith(("root-", "chunk-")) and new.severity == "warning"
+    line = f" line {new.line}:" if new.line else ""
+    return f"{new.path}:{line} {new.message}" if is_ours or new.severity == "error" else None

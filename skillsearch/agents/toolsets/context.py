@@ -5,21 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillsearch.agents.default_tools import (
-    LibraryOptions,
-    find_skill,
-    load_note,
-    overview,
-    overview_line,
-)
-from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
-from skillsearch.agents.prompt import CONCISE_CHARS, fit_lines
+from skillsearch.agents.catalog import LibraryOptions, SkillCatalog
+from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of
+from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
@@ -30,7 +23,7 @@ from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Hit, JsonValue, SearchResult, State
+from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult, State
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -54,8 +47,6 @@ The following skills are available to assist with specific tasks:
 When a task matches a skill's description, you can use the `get_skill` tool to retrieve the full \
 skill content and follow its instructions."""
 
-_LEFT_OUT = "(not listed: {hidden:,} of {total:,} skills; find them with search_skills)"
-
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
@@ -71,15 +62,15 @@ class SkillMetadata(BaseModel):
     path: Path = Field(..., description="Path of the skill's file")
 
     @classmethod
-    def of(cls, library: SkillLibrary, found: Document | Hit) -> SkillMetadata:
+    def of(cls, library: SkillLibrary, skill: Document | Hit) -> SkillMetadata:
         """Return what a list says of a skill, by a name that loads this skill alone."""
-        handle = library.handle(found)
-        name = found.name if handle == one_line(found.name) else handle
-        return _metadata_of(found).model_copy(update={"name": name})
+        handle = library.handle(skill)
+        name = skill.name if handle == one_line(skill.name) else handle
+        return _metadata_of(skill).model_copy(update={"name": name})
 
 
-def _metadata_of(found: Document | Hit) -> SkillMetadata:
-    return SkillMetadata(name=found.name, description=found.description, path=Path(found.path))
+def _metadata_of(skill: Document | Hit) -> SkillMetadata:
+    return SkillMetadata(name=skill.name, description=skill.description, path=Path(skill.path))
 
 
 class SkillMatch(SkillMetadata):
@@ -99,6 +90,10 @@ class Skill(BaseModel):
     content: str = Field(..., description="The whole Markdown of the skill's file")
     path: Path = Field(..., description="Path of the skill's file")
     loaded_at: datetime = Field(default_factory=datetime.now, description="When it was read")
+
+
+def _warning(new: Diagnostic) -> str | None:
+    return f"Skipped {new.path}: {new.message}" if new.severity == "error" else None
 
 
 class SkillsLoader:
@@ -125,16 +120,11 @@ class SkillsLoader:
         self.library = SkillLibrary.from_roots(roots, **options) if library is None else library
         self._kept: dict[str, tuple[str, Skill]] = {}
         self._room = kept
-        self._log = DiagnosticLog(
-            logger, lambda d: f"Skipped {d.path}: {d.message}" if d.severity == "error" else None
-        )
-        self._log.update(self.library.diagnostics)
+        self.catalog = SkillCatalog(self.library, describe=_warning, logger=logger)
 
     def reload(self) -> Changes:
         """Look at the disk, and read the metadata of what changed."""
-        changes = self.library.refresh()
-        self._log.update(self.library.diagnostics)
-        return changes
+        return self.catalog.refresh()
 
     def load_skill_metadata(self, skill_name: str) -> SkillMetadata | None:
         """Return the metadata of a skill, or None if there is no such skill."""
@@ -166,7 +156,7 @@ class SkillsLoader:
         """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
-            content, seen = read_skill_text(Path(document.path), (document.root,))
+            content, seen = read_skill_text(Path(document.path), self.catalog.roots)
             skill = Skill(**dict(_metadata_of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill
@@ -179,7 +169,7 @@ class SkillsLoader:
     ) -> _T | None:
         """Make something of a skill, or log why it cannot be loaded."""
         try:
-            return make(find_skill(self.library, skill_name, version or ""))
+            return make(self.catalog.find(skill_name, version or ""))
         except (SelectionError, SkillError) as exc:
             logger.warning("%s", one_line(str(exc), MAX_MESSAGE_CHARS))
             return None
@@ -202,7 +192,7 @@ class SkillsManager:
         if summary_chars < MIN_SUMMARY_CHARS:
             raise ValueError(f"summary_chars is {summary_chars}; use {MIN_SUMMARY_CHARS} or more")
         self.loader = loader
-        self.library = loader.library
+        self.library, self.catalog = loader.library, loader.catalog
         self._summary_chars = summary_chars
         self._threshold = threshold
 
@@ -220,8 +210,9 @@ class SkillsManager:
 
         Those with near-copies, and those that only may fit, which come last, are a `SkillMatch`.
         """
-        found = self.hits(query, limit)
-        return [self._match(hit, "fits" if hit in found.hits else "perhaps") for hit in found.shown]
+        result = self.hits(query, limit)
+        fits = [self._match(hit, "fits") for hit in result]
+        return [*fits, *(self._match(hit, "perhaps") for hit in result.perhaps)]
 
     def _match(self, hit: Hit, state: State) -> SkillMetadata:
         metadata, also = SkillMetadata.of(self.library, hit), family_of(hit)
@@ -244,15 +235,7 @@ class SkillsManager:
         """
         self.reload()
         limit = MAX_DESCRIPTION_CHARS if room else CONCISE_CHARS
-        return self.lines_of(self.library.list(), room or self._summary_chars, limit)
-
-    def lines_of(
-        self, found: Sequence[Document | Hit], room: int, limit: int = MAX_DESCRIPTION_CHARS
-    ) -> str:
-        """Return such lines of some skills, which have room for so many characters."""
-        overviews = (overview(self.library, each, limit) for each in found)
-        lines = (f"- {overview_line(each)}" for each in overviews)
-        return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
+        return self.catalog.lines(self.library.list(), room or self._summary_chars, limit)
 
 
 def calculate_match_score(query: str, metadata: SkillMetadata) -> float:
@@ -317,9 +300,9 @@ def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
     """Find the skills that fit a request, best first; `IndexingError` if a host should wait."""
 
     def search(manager: SkillsManager) -> str:
-        found = manager.hits(args.query, args.limit)
-        fits = manager.lines_of(found, MAX_LIST_CHARS)
-        perhaps = manager.lines_of(found.perhaps, MAX_LIST_CHARS - len(fits))
+        result = manager.hits(args.query, args.limit)
+        fits = manager.catalog.lines(result, MAX_LIST_CHARS)
+        perhaps = manager.catalog.lines(result.perhaps, MAX_LIST_CHARS - len(fits))
         note = note_for_model(fits=bool(fits), perhaps=bool(perhaps))
         return "\n".join(filter(None, [fits, note, perhaps]))
 
@@ -334,9 +317,9 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
 
     def get(manager: SkillsManager) -> str:
         manager.reload()
-        document = find_skill(manager.library, args.name)
+        document = manager.catalog.find(args.name)
         text = visible(manager.loader.read(document).content)
-        content = load_note(manager.library, document) + text
+        content = manager.catalog.note(document) + text
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)
         ctx.active_skills[:] = [*(other for other in ctx.active_skills if other != name), name]
@@ -354,14 +337,14 @@ def skills_prompt(manager: SkillsManager | None) -> str:
 def toolset(ctx: ToolContext) -> Toolset:
     """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
 
-    def answer(function: Callable[[ToolContext, Any], ToolResult], args: Any) -> JsonValue:
-        return function(ctx, args).model_dump(exclude_none=True)
+    def answer(function: Callable[[ToolContext, Any], ToolResult]) -> Callable[[Any], JsonValue]:
+        return lambda args: function(ctx, args).model_dump(exclude_none=True)
 
     return Toolset(
         [
-            Tool.of("list_skills", ListSkillsArgs, partial(answer, list_skills)),
-            Tool.of("search_skills", SearchSkillsArgs, partial(answer, search_skills)),
-            Tool.of("get_skill", GetSkillArgs, partial(answer, get_skill)),
+            Tool.of("list_skills", ListSkillsArgs, answer(list_skills)),
+            Tool.of("search_skills", SearchSkillsArgs, answer(search_skills), searches=True),
+            Tool.of("get_skill", GetSkillArgs, answer(get_skill)),
         ]
     )
 
@@ -376,21 +359,21 @@ def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResul
     except IndexingError:
         raise
     except SkillSearchError as exc:
-        told = failure_of(exc)["error"]
-        next_step = _USE_A_NAME if isinstance(exc, LookupError) else told["next_step"]
-        return ToolResult(success=False, error=f"{told['message']}\n{next_step}")
+        error = failure_of(exc)["error"]
+        next_step = _USE_A_NAME if isinstance(exc, LookupError) else error["next_step"]
+        return ToolResult(success=False, error=f"{error['message']}\n{next_step}")
 
 
 def _needs(library: SkillLibrary, document: Document, active: Sequence[str]) -> list[str]:
     """Return lines on which skills to get before one, and what is wrong with them."""
     if not document.requires:
         return []
-    found = library.load_order([library.handle(document)])
-    first = [library.handle(other) for other in found.order if other.doc_id != document.doc_id]
-    circles = [" -> ".join([*cycle, cycle[0]]) for cycle in found.cycles]
+    order = library.load_order([library.handle(document)])
+    first = [library.handle(other) for other in order.order if other.doc_id != document.doc_id]
+    circles = [" -> ".join([*cycle, cycle[0]]) for cycle in order.cycles]
     parts = {
         "Get these skills first, in this order": [name for name in first if name not in active],
-        "Needed, but missing": [f"{m.requirement} (for {m.needed_by})" for m in found.missing],
+        "Needed, but missing": [f"{m.requirement} (for {m.needed_by})" for m in order.missing],
         "These need each other, so any order will do": circles,
     }
     return [

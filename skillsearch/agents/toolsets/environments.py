@@ -9,21 +9,16 @@ import difflib
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import (
-    LibraryOptions,
-    SearchSkillsArgs,
-    as_list,
-    load_note,
-    record_of,
-)
-from skillsearch.agents.failures import DiagnosticLog, message_of
+from skillsearch.agents.catalog import LibraryOptions, SkillCatalog, as_list, record_of
+from skillsearch.agents.default_tools import SearchSkillsArgs
+from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
@@ -38,7 +33,14 @@ from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import STRICT_METADATA, Diagnostic, Hit, JsonValue, SearchResult
+from skillsearch.types import (
+    STRICT_METADATA,
+    WITH_FRONTMATTER,
+    Diagnostic,
+    Hit,
+    JsonValue,
+    SearchResult,
+)
 
 DEFAULT_ENVIRONMENT = "default"
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -57,7 +59,7 @@ _CUT = "(showing {shown} of {total} skills; find the others with search_skills)"
 _NEAREST = 5
 _MAX_ASKED_CHARS = 200
 _LISTING_CODES = frozenset({"folder-unreadable", "too-many-folders"})
-_NOT_LOADED = "frontmatter-missing"
+(_NOT_LOADED,) = WITH_FRONTMATTER
 _WARNINGS = {  # by what the code begins with
     _NOT_LOADED: "No frontmatter found in",
     "description-missing": "Missing name or description in",
@@ -72,7 +74,7 @@ logger = logging.getLogger(__name__)
 class SkillInfo:
     """A skill of an environment; its id is its folder, relative to the folder of all skills.
 
-    The `note` comes before its instructions.
+    The `note` comes before its instructions; its file may link to a text in one of the `roots`.
     """
 
     id: str
@@ -80,12 +82,13 @@ class SkillInfo:
     description: str
     path: str
     note: str = ""
+    roots: tuple[Path, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, found: Document | Hit, note: str = "") -> SkillInfo:
-        """Describe a skill that a library found; its id there is ``root:folder``."""
-        folder = found.doc_id.partition(":")[2]
-        return cls(folder, found.name, found.description, found.path, note)
+    def of(cls, skill: Document | Hit, note: str = "", roots: tuple[Path, ...] = ()) -> SkillInfo:
+        """Describe a skill of a library; its id there is ``root:folder``."""
+        folder = skill.doc_id.partition(":")[2]
+        return cls(folder, skill.name, skill.description, skill.path, note, roots)
 
     def shown(self) -> dict[str, str]:
         """Return id, name and description for a model, each on one safe line."""
@@ -108,15 +111,14 @@ class SkillLoader:
         self.skills_dir = Path(skills_dir).expanduser().absolute()
         self._options = options
         self._skills: list[SkillInfo] | None = None
-        self._log = DiagnosticLog(logger, self._warning)
 
     def load_all(self) -> list[SkillInfo]:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
-        library = self.library
-        if self._skills is None or library.refresh():
-            found = (SkillInfo.of(one, load_note(library, one)) for one in library.list())
-            self._skills = sorted(found, key=lambda info: info.id)
-        self._log.update(library.diagnostics)
+        catalog = self._catalog
+        if self._skills is None or catalog.refresh():
+            roots, documents = catalog.roots, self.library.list()
+            skills = (SkillInfo.of(skill, catalog.note(skill), roots) for skill in documents)
+            self._skills = sorted(skills, key=lambda info: info.id)
         return list(self._skills)
 
     @cached_property
@@ -124,21 +126,27 @@ class SkillLoader:
         """The library of the skills that were last loaded."""
         library = SkillLibrary.from_roots(self.skills_dir, **self._options)
         # A name is free here, since the folder is the id.
-        codes = STRICT_METADATA if self._options.get("strict") else (_NOT_LOADED,)
+        codes = STRICT_METADATA if self._options.get("strict") else WITH_FRONTMATTER
         library.selection = (("strict", codes),)
         return library
 
-    def _warning(self, found: Diagnostic) -> str | None:
+    @cached_property
+    def _catalog(self) -> SkillCatalog:
+        return SkillCatalog(self.library, describe=self._warning, logger=logger)
+
+    def _warning(self, new: Diagnostic) -> str | None:
         """Return what to log of a diagnostic: errors, and anything about the folder itself."""
-        is_error = found.severity == "error" or found.code == _NOT_LOADED
-        if found.path == printable(self.skills_dir) or (is_error and found.code in _LISTING_CODES):
-            return f"Failed to read skills directory: {found.path}: {found.message}"
+        # With strict, the library has said that it left the skill out, and why.
+        is_left_out = new.code == _NOT_LOADED and not self._options.get("strict")
+        is_error = new.severity == "error" or is_left_out
+        if new.path == printable(self.skills_dir) or (is_error and new.code in _LISTING_CODES):
+            return f"Failed to read skills directory: {new.path}: {new.message}"
         if not is_error:
             return None
         for start, head in _WARNINGS.items():
-            if found.code.startswith(start):
-                return f"{head} {found.path}: {found.message}"
-        return f"Failed to load skill: {Path(found.path).parent.name}: {found.message}"
+            if new.code.startswith(start):
+                return f"{head} {new.path}: {new.message}"
+        return f"Failed to load skill: {Path(new.path).parent.name}: {new.message}"
 
 
 class _SkillArguments(ToolArguments):
@@ -187,28 +195,28 @@ class SkillChoice:
         if id in self._by_id:
             return self._by_id[id]
         wanted = one_line(id).casefold()
-        found = [info for info in self.skills if one_line(info.id).casefold() == wanted]
-        found = found or [info for info in self.skills if one_line(info.name).casefold() == wanted]
-        return found[0] if len(found) == 1 else None
+        by_id = [info for info in self.skills if one_line(info.id).casefold() == wanted]
+        by_name = [info for info in self.skills if one_line(info.name).casefold() == wanted]
+        matches = by_id or by_name
+        return matches[0] if len(matches) == 1 else None
 
     def execute(self, id: str) -> ToolResult:
         """Return the instructions of a skill, found as in `get`, as they are on disk now."""
         if info := self.get(id):
             try:
-                root = Path(info.path).parents[len(Path(info.id).parts)]
-                body = read_sections(read_skill_text(Path(info.path), (root,))[0])[1]
+                body = read_sections(read_skill_text(Path(info.path), info.roots)[0])[1]
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
             return ToolResult(success=True, output=info.note + visible(body).strip())
         if self._missing:
             return _failed(self._missing)
-        asked, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
+        name, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
-            near = difflib.get_close_matches(asked, self._ids, n=_NEAREST, cutoff=0.3)
+            near = difflib.get_close_matches(name, self._ids, n=_NEAREST, cutoff=0.3)
             shown = tuple(near) or self._ids[:_NEAREST]
             who = "the tool's description lists" if self.is_whole else "search_skills finds"
             others = f" ({who} others)"
-        return _failed(f"Skill not found: {asked}. Available skills: {', '.join(shown)}{others}")
+        return _failed(f"Skill not found: {name}. Available skills: {', '.join(shown)}{others}")
 
 
 def _failed(error: str) -> ToolResult:
@@ -317,7 +325,9 @@ class Environment:
             def search(args: _SearchSkillsArguments) -> JsonValue:
                 return record_of(self._search(loader, **dict(args)), _shown)
 
-            tools["search_skills"] = Tool.of("search_skills", _SearchSkillsArguments, search)
+            tools["search_skills"] = Tool.of(
+                "search_skills", _SearchSkillsArguments, search, searches=True
+            )
         return tuple(tools.values())
 
     def toolset(self) -> Toolset:

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.default_tools import (
+from skillsearch.agents.catalog import (
     LibraryOptions,
+    SkillCatalog,
     as_list,
-    find_skill,
-    load_note,
+    nearest_of,
     record_of,
 )
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
@@ -31,7 +31,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Hit
+from skillsearch.types import Hit, JsonValue
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 
 
 class SkillsManager:
-    """The skills of one folder as they are on disk, named as in `find_skill`.
+    """The skills of one folder as they are on disk, named as in `SkillCatalog.find`.
 
     Problems with a skill or a request are described in the returned text, or make a list empty and
     are logged; they are never raised. One manager belongs to one thread; the calls of its `toolset`
@@ -84,14 +84,15 @@ class SkillsManager:
         The document's folder is ``Path(DOCUMENT_ROOT) / "skills"``. The threshold is the lowest
         accepted score of a search.
         """
-        self._threshold = threshold
-        if library is not None:
+        if library is None:
+            usual = load_setting("roots") or ("skills",)
+            named = usual if skills_root is None else (skills_root,)
+            self.roots = tuple(map(place_of, named))
+            library = SkillLibrary.from_roots(named, **options)
+        else:
             self.roots = tuple(root.path for root in library.roots)
-            self.library = library
-            return
-        named = (load_setting("roots") or ("skills",)) if skills_root is None else (skills_root,)
-        self.roots = tuple(map(place_of, named))
-        self.library = SkillLibrary.from_roots(named, **options)
+        self.library = library
+        self._catalog = SkillCatalog(library, threshold=threshold)
 
     def create_root(self) -> Path:
         """Create the folder with a README, unless they exist; `RootError` if that fails."""
@@ -116,8 +117,7 @@ class SkillsManager:
         """Return the same, below a warning if nobody vouches for the skill."""
 
         def read(doc_id: str) -> str:
-            found = self.library.find(doc_id)
-            return load_note(self.library, found) + self.library.source(doc_id)
+            return self._catalog.note(self.library.find(doc_id)) + self.library.source(doc_id)
 
         return self._answer(skill_name, read)
 
@@ -128,20 +128,20 @@ class SkillsManager:
         """
         self.library.refresh()
         try:
-            found = self.library.search(query, n, self._threshold)
+            result = self._catalog.search(query, n)
         except QueryError as exc:
             logger.warning("Nothing was searched: %s", exc)
             return []
-        return as_list(record_of(found, _shown))
+        return as_list(record_of(result, _shown))
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
 
         def read(doc_id: str) -> str:
-            found = self.library.read(doc_id, relative_path, folders=ASSET_FOLDERS)
-            if found.encoding == "text":
-                return found.content
-            what = f"The file {relative_path!r} is not text ({counted(found.size, 'byte')})"
+            file = self.library.read(doc_id, relative_path, folders=ASSET_FOLDERS)
+            if file.encoding == "text":
+                return file.content
+            what = f"The file {relative_path!r} is not text ({counted(file.size, 'byte')})"
             return f"{what}; use get_skill_script_path or a tool that reads such files."
 
         return self._answer(skill_name, read)
@@ -162,16 +162,17 @@ class SkillsManager:
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
 
-        def tool(name: str, arguments: type[ToolArguments], function: Callable[..., Any]) -> Tool:
-            return Tool.of(name, arguments, lambda args: function(**dict(args)))
+        def spread(function: Callable[..., JsonValue]) -> Callable[[ToolArguments], JsonValue]:
+            return lambda args: function(**dict(args))
 
+        scripts = spread(self.get_skill_script_path)
         return Toolset(
             [
-                tool("load_skill", _LoadSkill, self._load),
-                tool("search_skills", _SearchSkills, self.search_skills),
-                tool("load_skill_asset", _LoadSkillAsset, self.get_skill_asset),
-                tool("get_skill_script_path", _GetSkillScriptPath, self.get_skill_script_path),
-                tool("list_skill_assets", _ListSkillAssets, self.list_skill_assets),
+                Tool.of("load_skill", _LoadSkill, spread(self._load)),
+                Tool.of("search_skills", _SearchSkills, spread(self.search_skills), searches=True),
+                Tool.of("load_skill_asset", _LoadSkillAsset, spread(self.get_skill_asset)),
+                Tool.of("get_skill_script_path", _GetSkillScriptPath, scripts),
+                Tool.of("list_skill_assets", _ListSkillAssets, spread(self.list_skill_assets)),
             ]
         )
 
@@ -179,15 +180,14 @@ class SkillsManager:
         """Return what a skill of a name, or of a folder's, gives, or what is wrong with it."""
         self.library.refresh()
         try:
-            return get(find_skill(self.library, name).doc_id)
+            return get(self._catalog.find(name).doc_id)
         except SkillNotFoundError as exc:
             for diagnostic in self.library.diagnostics:
                 folder = Path(diagnostic.path).parent.name
                 is_why = diagnostic.severity == "error" or diagnostic.code == "strict-skipped"
                 if is_why and folder.casefold() == name.casefold():
                     return f"{folder}/SKILL.md cannot be read as a skill: {diagnostic.message}"
-            near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
-            return NOT_FOUND.format(name=one_line(name, 200)) + near
+            return NOT_FOUND.format(name=one_line(name, 200)) + nearest_of(exc)
         except (SkillError, SelectionError) as exc:
             return str(exc)
 

@@ -19,7 +19,8 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
-from skillsearch.agents.default_tools import LibraryTools, SearchSkillsArgs, load_note
+from skillsearch.agents.catalog import SkillCatalog, nearest_of
+from skillsearch.agents.default_tools import RUNNER, LibraryTools, SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
@@ -205,16 +206,16 @@ class WorkspaceToolset:
             self._refresh()  # beyond that, no definition names a skill
         names = all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
-        load = Tool.of("skill_load", with_names(LoadArgs, names), self._load)
+        needs = (("skill_run", RUNNER),)
+        load = Tool.of("skill_load", with_names(LoadArgs, names), self._load, needs=needs)
         yield replace(load, description=load.description + find)
         yield Tool.of("skill_select_docs", with_names(SelectDocsArgs, names), self._select_docs)
         yield Tool.of("skill_list_docs", with_names(ListDocsArgs, names), self._list_docs)
         if self._runs:
-            run = Tool.of("skill_run", with_names(RunArgs, names), self._run)
-            yield replace(run, read_only=False)
+            yield Tool.of("skill_run", with_names(RunArgs, names), self._run, read_only=False)
         if names is None:
             search = LibraryTools(lambda: self.library, None).search
-            yield Tool.of("search_skills", SearchAllArgs, search)
+            yield Tool.of("search_skills", SearchAllArgs, search, searches=True)
 
     def _load(self, args: LoadArgs) -> JsonValue:
         name = self._find(args.skill)
@@ -271,16 +272,16 @@ class WorkspaceToolset:
         weakref.finalize(self, runner.close)
         return runner
 
-    def _find(self, asked: str) -> str:
+    def _find(self, name: str) -> str:
         """Return the session's name for a skill that a call names."""
-        if not asked.strip():
+        if not name.strip():
             raise errors.QueryError("skill is required")
         try:
-            document = self.library.find(asked)
+            document = self.library.find(name)
         except errors.SkillNotFoundError as exc:
-            near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
             if not isinstance(exc, errors.VersionNotFoundError):
-                exc.args = (f"unknown skill: {one_line(asked, _MAX_SHOWN_CHARS)}{near}",)
+                shown = one_line(name, _MAX_SHOWN_CHARS)
+                exc.args = (f"unknown skill: {shown}{nearest_of(exc)}",)
             raise
         return self.library.handle(document)
 
@@ -306,17 +307,17 @@ class WorkspaceToolset:
         if on_event is None:
             return tool
 
-        def told(args: Any, part: Callable[[Any], JsonValue | Deferred], given: Any) -> Any:
+        def observed(args: Any, part: Callable[[Any], JsonValue | Deferred], value: Any) -> Any:
             """Do a part of a call; if it is the last one, tell the result."""
             self._in_call = StateDelta()
-            result = part(given)
+            result = part(value)
             if isinstance(result, Deferred):
-                return replace(result, finish=partial(told, args, result.finish))
+                return replace(result, finish=partial(observed, args, result.finish))
             skill = getattr(args, "skill", "")
             on_event(ToolEvent("tool.response", tool.name, skill, result, self._in_call))
             return result
 
-        return replace(tool, function=lambda args: told(args, tool.function, args))
+        return replace(tool, function=lambda args: observed(args, tool.function, args))
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -346,8 +347,8 @@ def describe_skills(library: SkillLibrary, query: str | None = None, n: int | No
     shown: Sequence[Document | Hit] = listed[:n] if names is None else listed
     perhaps: Sequence[Hit] = ()
     if request:
-        shown = found = library.search(request, n, face="prompt")
-        perhaps = found.perhaps
+        shown = result = library.search(request, n, face="prompt")
+        perhaps = result.perhaps
     fits, may_fit = (
         [replace(offered(library, skill), location="") for skill in some]
         for some in (shown, perhaps)
@@ -378,7 +379,7 @@ def read_loaded(
     """
     try:
         skill = library.get(entry.name)
-        body = load_note(library, skill) + skill.body
+        body = SkillCatalog(library).note(skill) + skill.body
         there = doc_paths(library, entry.name)
     except errors.SkillNotFoundError:
         raise
@@ -395,7 +396,7 @@ def read_loaded(
         content, used = _content(library, entry.name, there[path], min(room, MAX_DOC_BYTES))
         room -= used
         docs.append((path, content))
-    return LoadedPrompt(entry.name, body, docs)
+    return LoadedPrompt(entry.name, body, tuple(docs))
 
 
 def _content(library: SkillLibrary, name: str, path: str, limit: int) -> tuple[str, int]:

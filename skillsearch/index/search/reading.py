@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,9 +49,17 @@ class Reading:
         return cls(when, lambda: readers.get(reader_spec(choice)))
 
     def read(
-        self, corpus: Corpus, query: QueryForm, ranked: Ranked, judged: Sequence[Judged]
+        self,
+        corpus: Corpus,
+        query: QueryForm,
+        ranked: Ranked,
+        judged: Sequence[Judged],
+        roots: Sequence[Path] = (),
     ) -> dict[int, float]:
-        """Return the logits of the first hits by row, without those that cannot be read."""
+        """Return the logits of the first hits by row, without those that cannot be read.
+
+        The SKILL.md of a hit may link to a text in one of the `roots`.
+        """
         best = max((one.own_score for one in judged), default=0.0)
         is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         reader = self.load() if is_due and judged else None
@@ -59,7 +68,7 @@ class Reading:
         shown = {}
         for one in judged[:READ_MOST]:
             document = corpus.documents[int(ranked.documents[one.row])]
-            if (text := shown_of(document, query, reader.scripts)) is not None:
+            if (text := shown_of(document, query, reader.scripts, roots)) is not None:
                 shown[one.row] = text
         if not shown:
             return {}
@@ -84,7 +93,12 @@ def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
     return own and knows and is_legible(query.text, scripts)
 
 
-def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | None) -> str | None:
+def shown_of(
+    document: Document,
+    query: QueryForm,
+    scripts: frozenset[str] | None,
+    roots: Sequence[Path] = (),
+) -> str | None:
     """Return what a reader of some scripts, or all (None), is shown of a skill beside a query.
 
     None if it cannot read the metadata.
@@ -92,20 +106,20 @@ def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | Non
     if not is_legible(f"{document.name} {document.description}", scripts):
         return None
     weights = query.weights[-1].known_idf()
-    passage = best_passage(body_of(document), weights, document.language)
+    passage = best_passage(body_of(document, roots), weights, document.language)
     example = heaviest((one.text for one in document.examples), weights, document.language)
     # Before the description, which is cut; behind it, the reader makes less of it.
     about = " ".join(filter(None, (example, document.description)))
     return passage_text(document.name, about, passage)
 
 
-def body_of(document: Document) -> str:
+def body_of(document: Document, roots: Sequence[Path] = ()) -> str:
     """Return the body of a skill as it is on disk now, a stub with its continuation.
 
-    Empty if it cannot be read any more.
+    Empty if it cannot be read any more. Its SKILL.md may link to a text in one of the `roots`.
     """
     try:
-        skill = skill_of(document)
+        skill = skill_of(document, roots)
     except ParseError:
         return ""
     if document.continuation_hash:

@@ -144,6 +144,7 @@ class Search:
     """The state that the queries of a batch share.
 
     The `doubted` documents, ascending, are of roots that nobody vouched for, beside others.
+    A SKILL.md may link to a text in any of the `roots`.
     """
 
     request: SearchRequest
@@ -151,6 +152,7 @@ class Search:
     calibration: Calibration
     reading: Reading = NOT_READ
     doubted: NDArray[np.int64] = field(default_factory=lambda: NOTHING)
+    roots: tuple[Path, ...] = ()
 
     def hits(
         self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
@@ -235,7 +237,7 @@ class Search:
         for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
             evidence[row][UNVETTED] = 1.0
         judged = judge(list(evidence.values()), rows, calibration)
-        read = self.reading.read(self.corpus, form, ranked, judged)
+        read = self.reading.read(self.corpus, form, ranked, judged, self.roots)
         for row, logit in read.items():
             evidence[row][READER] = logit
         rows = reordered(ranked, rows, read, calibration.reader)
@@ -249,7 +251,7 @@ class Search:
         corpus, why = self.corpus, None
         document = corpus.documents[number]
         if self.request.explain:
-            body = body_of(corpus.documents[int(ranked.documents[judged.row])])
+            body = body_of(corpus.documents[int(ranked.documents[judged.row])], self.roots)
             why = explain(corpus, form, ranked, judged, self.calibration, body)
         return Hit(
             rank=place,
@@ -344,7 +346,8 @@ def answer(
     unvetted = [root.alias for root in roots if root.trust != "vetted"]
     # If nobody vouched for any root, none is worse than another.
     doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])
-    search = Search(first, corpus, calibration, reading, doubted)
+    paths = tuple(root.path for root in roots)
+    search = Search(first, corpus, calibration, reading, doubted, paths)
     if first.vetted_only:
         results = vetted_results(search, requests, forms, roots)
     else:

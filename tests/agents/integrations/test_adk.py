@@ -44,7 +44,6 @@ def test_a_search_gives_frontmatter_best_first(registry):
 
 
 def test_nothing_fits_is_an_empty_list(registry):
-    """With the library's own threshold."""
     assert found(registry(threshold=None), "assemble a bookshelf") == []
 
 

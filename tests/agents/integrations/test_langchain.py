@@ -61,7 +61,6 @@ def test_a_bad_argument_is_content_not_an_exception(tools):
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_host_can_tell_which_tools_change_something(read_only):
-    """From the metadata, which no model is shown."""
     from skillsearch.agents.integrations.langchain import as_tools
 
     toy = Tool("repeat", "Repeat a word.", CountArgs, lambda args: None, read_only=read_only)

@@ -193,7 +193,6 @@ def test_activating_twice_returns_the_content_twice(manager, variables):
 
 
 def test_deactivating_lists_a_chunk_again(manager, variables):
-    """In its place; twice is once."""
     manager.activate_chunk("data-analyzer", "cleaning")
     manager.deactivate_chunk("DATA-ANALYZER", "cleaning")
     assert variables["skill_docs"] == PROMPT
@@ -307,7 +306,6 @@ def test_a_registered_skill_needs_no_file(manager, variables):
 
 
 def test_registering_again_replaces_and_deactivates(manager):
-    """Even the same text: the author begins anew."""
     text = skill_md("memo", chunk("form") + chunk("tone"))
     manager.register_skill(text)
     manager.activate_chunk("memo", "form")
@@ -445,7 +443,6 @@ def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skil
 
 
 def test_a_skill_that_breaks_is_logged_and_leaves_the_prompt(manager, skills, caplog):
-    """Until it is mended."""
     text = (skills / "tea" / "SKILL.md").read_text()
     (skills / "tea" / "SKILL.md").write_text("")
     assert "## tea" not in manager.get_skills_prompt()
@@ -597,7 +594,6 @@ def test_the_sections_of_a_prompt_can_be_told_apart(lines):
 
 
 def test_a_hit_names_the_chunk(manager):
-    """Then one call loads it."""
     hit = manager.search("analyze data and draw charts", n=1)[0]
     assert (hit.name, hit.chunk) == ("data-analyzer", "charts")
     assert manager.activate_chunk(hit.name, hit.chunk) == "Bars before pies."

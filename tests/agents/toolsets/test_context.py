@@ -138,7 +138,6 @@ def test_the_models_have_the_fields_of_the_document():
 
 
 def test_a_skill_knows_when_it_was_loaded():
-    """By default now."""
     before = datetime.now()
     skill = Skill(name="a", description="b", content="c", path=Path("d"))
     assert before <= skill.loaded_at <= datetime.now()
@@ -148,14 +147,12 @@ def test_a_skill_knows_when_it_was_loaded():
 
 
 def test_the_metadata_of_a_skill_is_name_description_and_path(manager, root):
-    """Whatever the case of the name."""
     assert manager.loader.load_skill_metadata("Steep-Tea") == SkillMetadata(
         name="steep-tea", description=TEA, path=root / "steep-tea" / "SKILL.md"
     )
 
 
 def test_all_metadata_comes_by_name(manager):
-    """And no content with it."""
     loaded = manager.loader.load_all_metadata()
     assert names(loaded) == ["add-uint-support", "steep-tea"]
     assert "dispatch macro" not in repr(loaded)
@@ -191,7 +188,6 @@ def test_a_skill_is_found_by_its_folder_too(manager, root):
 
 @pytest.mark.parametrize("name", ["coffee", "", "../steep-tea", "a\0b", "\ud800", "x" * 100_000])
 def test_what_cannot_be_loaded_is_none(manager, caplog, name):
-    """And the log says why, in a line."""
     assert manager.loader.load_skill_metadata(name) is None
     assert manager.loader.load_skill_content(name) is None
     assert manager.loader.load_skill(name) is None
@@ -210,7 +206,6 @@ def test_a_file_that_goes_before_it_is_read_stops_no_other(manager, vanishing, c
 
 
 def test_the_root_is_dot_skills_by_default(tmp_path, root, monkeypatch):
-    """Of the working folder."""
     monkeypatch.chdir(tmp_path)
     assert names(SkillsLoader().load_all_metadata()) == ["add-uint-support", "steep-tea"]
 
@@ -252,7 +247,6 @@ def test_a_broken_skill_is_skipped_and_logged_once(root, make_manager, caplog, d
 
 
 def test_what_breaks_later_is_logged_then(manager, root, caplog):
-    """And goes from the list."""
     (root / "steep-tea" / "SKILL.md").write_text("# Empty")
     assert names(manager.metadata_list) == ["add-uint-support"]
     assert "Skipped" in caplog.text
@@ -308,7 +302,6 @@ def versions(tmp_path, make_skill):
 def test_a_constraint_picks_a_version_and_the_newest_is_the_default(
     versions, make_manager, constraint, version
 ):
-    """By the order of versions, not of letters."""
     loader = make_manager(versions).loader
     skill = loader.load_skill("pdf", constraint)
     assert (skill.name, skill.description) == ("pdf", f"Fills forms, {version}.")
@@ -316,7 +309,6 @@ def test_a_constraint_picks_a_version_and_the_newest_is_the_default(
 
 
 def test_a_name_may_hold_the_constraint(versions, make_manager):
-    """So that a model can ask for a version."""
     manager = make_manager(versions)
     assert "Fills forms, 1.9." in manager.get_skill_content("PDF@>=1,<1.10")
     assert manager.loader.load_skill_metadata("pdf@1.0").description == "Fills forms, 1.0."
@@ -324,7 +316,6 @@ def test_a_name_may_hold_the_constraint(versions, make_manager):
 
 @pytest.mark.parametrize("constraint", [">2", "nonsense"])
 def test_a_version_that_is_not_there_is_none(versions, make_manager, constraint):
-    """As any skill that is not there."""
     assert make_manager(versions).loader.load_skill("pdf", constraint) is None
 
 
@@ -364,7 +355,6 @@ def test_a_changed_skill_is_read_again(manager, root):
 
 
 def test_a_skill_that_changes_while_it_is_read_is_not_kept(manager, root):
-    """Else what was there for a moment would stay."""
     path = root / "steep-tea" / "SKILL.md"
     text = path.read_text()
     document = manager.library.find("steep-tea")
@@ -433,7 +423,6 @@ def test_the_list_follows_the_disk(manager, root, make_skill):
 
 
 def test_a_reload_tells_what_changed(manager, root, make_skill):
-    """By id; then nothing more."""
     make_skill(root, "water-plants")
     make_skill(root, "steep-tea", "Steep black tea.")
     (root / "add-uint-support" / "SKILL.md").unlink()
@@ -446,7 +435,6 @@ def test_a_reload_tells_what_changed(manager, root, make_skill):
 
 
 def test_search_gives_metadata_best_first(manager, root):
-    """As the list has it."""
     found = manager.search_skills("steep green tea at the right temperature")
     assert found == [
         SkillMetadata(name="steep-tea", description=TEA, path=root / "steep-tea" / "SKILL.md")
@@ -516,7 +504,6 @@ def test_a_line_of_the_summary_hides_nothing(root, make_manager, make_skill):
 
 
 def test_skills_of_one_name_are_told_apart_in_the_summary(root, make_manager, make_skill):
-    """By ids, which find them."""
     make_skill(root / "a", "water-plants", "Water them.")
     make_skill(root / "b", "water-plants", "Soak them.")
     manager = make_manager(root)
@@ -554,7 +541,6 @@ def test_a_summary_keeps_its_budget_and_says_what_is_left_out(
 
 
 def test_a_summary_has_8000_characters_by_default(tmp_path, make_manager, make_skill):
-    """With one character more, a skill is left out."""
     for letter in "abcdefghijklmnopqrst":
         make_skill(tmp_path / "r", letter, "x" * 394)  # "- a: " and an end of line make 400
     manager = make_manager(tmp_path / "r")
@@ -573,7 +559,6 @@ def test_a_summary_too_short_to_say_anything_is_refused(root, make_manager):
 
 
 def test_skills_are_ordered_by_what_they_need(manager, root, make_skill):
-    """With what is missing and what needs itself."""
     make_skill(root, "serve-tea", requires={"skills": ["steep-tea", "find-cups"]})
     make_skill(root, "a", requires={"skills": ["b"]})
     make_skill(root, "b", requires={"skills": ["a"]})
@@ -659,13 +644,11 @@ def test_the_arguments_are_those_of_the_document():
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(args, values):
-    """Before anything is done."""
     with pytest.raises(ValidationError):
         args(**values)
 
 
 def test_the_tools_bear_the_names_of_the_functions(ctx):
-    """As the document registers them."""
     assert {tool.name: tool.arguments for tool in toolset(ctx).tools()} == {
         "list_skills": ListSkillsArgs,
         "search_skills": SearchSkillsArgs,
@@ -695,7 +678,6 @@ def test_no_skills_are_told_as_such(tmp_path, make_manager):
 
 
 def test_a_search_gives_lines_best_first(ctx):
-    """And says where nothing fits."""
     assert search_skills(ctx, SearchSkillsArgs(query="steep green tea")) == ToolResult(
         success=True, output=f"- steep-tea: {TEA}"
     )
@@ -717,7 +699,6 @@ def test_a_search_lists_what_may_fit_below_a_line(root, make_manager, tmp_path, 
 
 
 def test_below_the_threshold_of_a_manager_nothing_is_found(root, make_manager, tmp_path):
-    """By its tool neither."""
     manager = make_manager(root, threshold=1.0)
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=manager)
     assert search_skills(ctx, SearchSkillsArgs(query="steep green tea")).output == NO_HIT
@@ -735,7 +716,6 @@ def test_a_search_gives_limit_lines(tmp_path, make_manager, make_skill):
 
 
 def test_a_query_that_cannot_be_searched_is_an_error(ctx):
-    """With the next step; nothing is raised."""
     result = search_skills(ctx, SearchSkillsArgs(query="  "))
     assert not result.success
     assert result.error.startswith("The query is empty; say in words what is to be done.\n")
@@ -748,7 +728,6 @@ def test_a_skill_is_got_whole_and_becomes_active(ctx, root):
 
 
 def test_active_skills_are_noted_once_the_latest_last(ctx):
-    """In the list that the context was made with."""
     noted = ctx.active_skills
     for name in ("steep-tea", "add-uint-support", "Steep-Tea"):
         get(ctx, name)
@@ -781,7 +760,6 @@ def test_an_unknown_version_is_an_error_with_those_there_are(versions, make_mana
 
 
 def test_an_error_does_not_tell_where_the_skills_lie(ctx, root, vanishing):
-    """But what to do."""
     result = get_skill(ctx, GetSkillArgs(name="steep-tea"))
     assert not result.success
     assert result.error.endswith("\nUse another skill, or tell the user that it is broken.")
@@ -872,7 +850,6 @@ def test_a_long_circle_is_cut(ctx, root, make_skill):
     ],
 )
 def test_without_a_manager_every_tool_says_so(tmp_path, function, args):
-    """With the next step."""
     result = function(ToolContext(workspace_root=tmp_path), args)
     assert result == ToolResult(success=False, error=NO_SKILLS)
 
@@ -903,7 +880,6 @@ def test_braces_in_a_description_stay_as_they_are(root, make_manager, make_skill
 
 
 def test_without_skills_there_is_no_prompt(tmp_path, make_manager):
-    """Nor without a manager."""
     assert skills_prompt(make_manager(tmp_path / "none")) == ""
     assert skills_prompt(None) == ""
 

@@ -92,7 +92,6 @@ def test_the_usual_spelling_of_the_file_is_loaded_too(tmp_path, make_skill):
 
 
 def test_a_nested_skill_has_its_relative_folder_as_id(skills):
-    """So two folders of one name are told apart."""
     write_skill(skills, "office/test-skill")
     ids = [info.id for info in SkillLoader(skills).load_all()]
     assert ids == ["another-skill", "office/test-skill", "test-skill"]
@@ -164,7 +163,6 @@ def test_what_is_broken_is_logged_once(skills, caplog):
 
 
 def test_a_log_line_is_one_line(skills, caplog):
-    """Whatever the name of a folder holds."""
     write_skill(skills, "x\nFailed: \u202e", "no frontmatter")
     SkillLoader(skills).load_all()
     assert "\n" not in caplog.records[0].getMessage()
@@ -204,7 +202,6 @@ def test_the_description_lists_the_skills(environment):
 
 
 def test_the_argument_has_an_enum_of_the_ids(environment):
-    """Beside the document's words."""
     schema = arguments_schema(tool(environment).arguments)["properties"]["skill"]
     assert schema == {
         "type": "string",
@@ -231,7 +228,6 @@ def test_ids_longer_than_the_description_may_be_make_no_enum():
 
 @pytest.mark.parametrize(("chars", "has_enum"), [(200, True), (199, False)])
 def test_an_enum_has_the_budget_of_the_description(chars, has_enum):
-    """To the character."""
     made = create_skill_tool_with_description(
         [SkillInfo("x" * 200, "X", "Does it.", "")], description_chars=chars
     )
@@ -246,7 +242,6 @@ def test_without_skills_the_definition_is_the_base_one():
 
 
 def test_300_skills_are_listed_while_there_is_room():
-    """But they have no enum."""
     made = create_skill_tool_with_description(many(300, "X."))
     assert enum(made) is None
     assert made.description.count("\n- ") == 300
@@ -264,7 +259,6 @@ def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
 
 
 def test_the_budget_is_8000_characters_by_default():
-    """As hosts list skills; one character more is cut."""
     room = 8000 - len("Execute a skill. Available skills:\n")
     full = [SkillInfo("a", "A", "x" * 995, "")] * 7 + [SkillInfo("b", "B", "", "")]
     left = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
@@ -301,13 +295,11 @@ def test_what_a_skill_says_stays_on_its_line():
 
 
 def test_the_body_is_given_trimmed(environment):
-    """Without frontmatter and blanks around it."""
     result = execute(tool(environment), "test-skill")
     assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
 
 
 def test_a_result_has_an_error_only_where_there_is_one(environment):
-    """As JSON: the document's two forms."""
     toolset = environment.toolset()
     assert toolset.call("skill", {"skill": "test-skill"}) == {
         "result": {"success": True, "output": "# Test\n\nGo."}
@@ -434,7 +426,6 @@ def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
 
 
 def test_loading_tells_how_many(skills, caplog):
-    """In the log, for who runs the host."""
     caplog.set_level(logging.INFO)
     Environment("test-env", skills).load_skills()
     assert "Loaded 2 skills" in caplog.messages
@@ -464,7 +455,6 @@ def test_a_missing_folder_stops_no_start(tmp_path):
 
 
 def test_a_skill_is_got_by_id(environment, skills):
-    """None where there is none."""
     info = environment.get_skill("test-skill")
     assert info == SkillInfo(
         "test-skill", "Test Skill", TEST, str(skills / "test-skill" / "skill.md")
@@ -479,7 +469,6 @@ def test_the_info_for_the_description_is_that_of_the_document(environment):
 
 
 def test_the_folder_is_told(environment, skills):
-    """As an absolute path."""
     assert environment.get_skills_directory() == skills
 
 
@@ -636,3 +625,13 @@ def test_a_subclass_decides_where_the_skills_are(tmp_path):
         assert host.search_skills("steep tea", threshold=0)[0]["name"] == name
     host.folder = None
     assert (host.list_skills(), host.search_skills("steep tea")) == ([], [])
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_file_without_frontmatter_is_logged_once(tmp_path, caplog, strict):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "SKILL.md").write_text("just text")
+    environment = Environment("test", tmp_path, strict=strict, model="hashing")
+    for _ in range(2):
+        assert environment.list_skills() == []
+    assert [str(tmp_path / "broken") in text for text in caplog.messages] == [True]

@@ -144,7 +144,6 @@ def test_an_error_is_no_endless_list(tmp_path):
 
 
 def test_at_most_five_names_are_suggested(tmp_path):
-    """As for skills."""
     for number in range(9):
         (tmp_path / f"e{number}" / "skills").mkdir(parents=True)
     with pytest.raises(EnvironmentNotFoundError) as caught:
@@ -153,7 +152,6 @@ def test_at_most_five_names_are_suggested(tmp_path):
 
 
 def test_new_skills_are_seen_without_reloading(server, folder):
-    """Without any request of a host."""
     write_skill(folder, "work", "report")
     assert ids(server) == ["invoice", "report"]
     server.reload()
@@ -176,7 +174,6 @@ def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
 
 
 def test_variables_name_folder_and_environment(folder, monkeypatch):
-    """As any other setting."""
     monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(folder))
     monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "home")
     server = ServerEnvironment()
@@ -185,7 +182,6 @@ def test_variables_name_folder_and_environment(folder, monkeypatch):
 
 
 def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
-    """Unless another folder is named."""
     monkeypatch.chdir(tmp_path)
     write_skill(config.user_file().parent / "environments", "default", "greet")
     server = ServerEnvironment()

@@ -75,7 +75,6 @@ def test_an_unknown_name_is_told_with_the_nearest(manager):
 
 
 def test_a_skill_is_found_by_its_folder_too(manager, root):
-    """If name and folder differ, both work."""
     (root / "file-diff").rename(root / "Differ")
     assert manager.get_skill_content("differ").startswith("---\nname: file-diff\n")
 
@@ -141,7 +140,6 @@ def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_
 
 
 def test_search_finds_nothing_where_nothing_fits(manager):
-    """Then the agent plans for itself."""
     assert manager.search_skills("who won the world cup") == []
 
 
@@ -154,7 +152,6 @@ def test_search_finds_nothing_where_nothing_fits(manager):
     ],
 )
 def test_an_asset_is_read_from_each_of_the_three_folders(manager, path, text):
-    """As it is on disk."""
     assert manager.get_skill_asset("file-diff", path) == text
 
 
@@ -206,7 +203,6 @@ def test_no_other_script_has_a_path(manager, root, script):
 
 
 def test_assets_are_listed_by_folder(manager):
-    """Only the paths that the other tools take."""
     assert manager.list_skill_assets("File-Diff") == [
         "assets/logo.png",
         "assets/template.md",
@@ -223,7 +219,6 @@ def test_a_skill_added_later_is_there(manager, root, make_skill):
 
 
 def test_the_root_is_that_of_the_settings_or_skills(tmp_path, monkeypatch, make_skill):
-    """Without an argument."""
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "skills", "here")
     make_skill(tmp_path / "other", "there")

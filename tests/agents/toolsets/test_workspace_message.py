@@ -108,7 +108,6 @@ def test_very_long_names_are_too_many(library):
     ],
 )
 def test_an_overview_says_what_it_leaves_out(library, query, most, text):
-    """And how to get at it."""
     assert describe_skills(library, query, most) == text
 
 
@@ -126,8 +125,6 @@ def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skil
 
 
 def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_skill):
-    """And five that a search finds."""
-
     class Generous(SkillLibrary):
         """A library in which all that is found fits."""
 
@@ -162,7 +159,6 @@ def test_no_request_is_too_odd_to_be_searched(library, query):
 
 
 def test_nothing_left_out_is_not_said(library, drinks):
-    """If all skills fit a request."""
     for name in ("brew-coffee", "steep-tea"):
         shutil.rmtree(drinks / name)
     library.refresh()
@@ -178,7 +174,7 @@ def test_what_is_loaded_is_read_from_disk(library, tea):
     assert read_loaded(library, entry("b.txt", "c.md", "a.md")) == LoadedPrompt(
         "steep-tea",
         "# Tea\n\nUse 80 C.",
-        [("b.txt", "about b.txt"), ("a.md", "about a.md")],
+        (("b.txt", "about b.txt"), ("a.md", "about a.md")),
     )
 
 
@@ -191,7 +187,6 @@ def test_a_skill_that_is_gone_is_an_error(library, drinks):
 
 
 def test_a_skill_that_cannot_be_read_is_told_in_its_place(library, tea, drinks):
-    """Without where on the host it lies."""
     (tea / "SKILL.md").write_text("# Empty")
     loaded = read_loaded(library, entry("a.md"))
     assert loaded.body.startswith("[not shown: The file does not start with frontmatter and")
@@ -212,7 +207,6 @@ def test_a_name_that_has_become_ambiguous_is_told_in_its_place(library, drinks, 
 
 
 def test_a_long_document_is_cut_and_says_so(library, tea):
-    """Between characters."""
     (tea / "long.md").write_text("é" * MAX_DOC_BYTES)
     (tea / "fits.md").write_text("x" * MAX_DOC_BYTES)
     (tea / "odd.md").write_text("x" + "é" * MAX_DOC_BYTES)
@@ -265,7 +259,6 @@ def test_notes_take_room_too(library, tea):
 
 
 def test_links_are_no_documents(library, tea, tmp_path):
-    """Neither listed nor read, wherever they lead."""
     (tmp_path / "secret.md").write_text("secret")
     (tea / "link.md").symlink_to(tmp_path / "secret.md")
     (tea / "folder").symlink_to(tmp_path)

@@ -1,0 +1,138 @@
+"""The skills of a library as every toolset offers them: found, described, searched and read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from skillsearch.agents.failures import MAX_MESSAGE_CHARS
+from skillsearch.agents.prompt import fit_lines, overview_line
+from skillsearch.errors import SkillNotFoundError
+from skillsearch.index.documents import Document
+from skillsearch.index.indexing.changes import Changes
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
+from skillsearch.skills.versions import satisfies
+from skillsearch.text.provenance import body_warning, record_of_source
+from skillsearch.text.safe_text import one_line
+from skillsearch.text.states import note_for_model
+from skillsearch.types import Diagnostic, Hit, JsonValue, Languages, SearchResult, Skill
+
+Record = dict[str, JsonValue]
+Describe = Callable[[Diagnostic], str | None]
+"""Returns what to log of a diagnostic, if anything."""
+
+_LEFT_OUT = "(not listed: {hidden:,} of {total:,} skills; find them with search_skills)"
+
+logger = logging.getLogger(__name__)
+
+
+class LibraryOptions(TypedDict, total=False):
+    """Options of `SkillLibrary.from_roots`, for all that make a library of folders themselves."""
+
+    index_dir: str | Path | None
+    model: str | None
+    languages: Languages | None
+    trust: str | Sequence[str]
+    reader: str | None
+    strict: bool
+
+
+class SkillCatalog:
+    """The skills of a library for one toolset, with its threshold and its words in the log."""
+
+    def __init__(
+        self,
+        library: SkillLibrary,
+        *,
+        threshold: float | None = None,
+        describe: Describe | None = None,
+        logger: logging.Logger = logger,
+    ) -> None:
+        """Take a library, the lowest accepted score, and what to log of its diagnostics."""
+        self.library = library
+        self._threshold = threshold
+        self._describe, self._logger = describe, logger
+        self._logged: frozenset[Diagnostic] = frozenset()
+        self._log()
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The roots; a SKILL.md of one may link to a text in another."""
+        return tuple(root.path for root in self.library.roots)
+
+    def refresh(self) -> Changes:
+        """Look at the disk, and log each diagnostic when it first appears."""
+        changes = self.library.refresh()
+        self._log()
+        return changes
+
+    def find(self, name: str, constraint: str = "") -> Document:
+        """Find a skill by its name or its folder's, in any case, perhaps of some versions."""
+        try:
+            return self.library.find(f"{name}@{constraint}" if constraint else name)
+        except SkillNotFoundError:
+            document = self.library.in_folder(name)
+            if document is None or not satisfies(document.version, constraint):
+                raise
+            return document
+
+    def search(self, query: str, n: int, threshold: float | None = None) -> SearchResult:
+        """Find the skills for a request, above a threshold, by default the one of the catalog."""
+        return self.library.search(query, n, self._threshold if threshold is None else threshold)
+
+    def note(self, skill: Document | Skill) -> str:
+        """Return what stands before the body of a skill that nobody vouches for, else nothing."""
+        root = self.library.root_of(skill)
+        note = body_warning(root.trust, root.origin)
+        return f"{note}\n\n" if note else ""
+
+    def overview(
+        self, skill: Document | Hit | Skill, limit: int = MAX_DESCRIPTION_CHARS
+    ) -> dict[str, str]:
+        """Return name and description of a skill as a model sees them, each on one line.
+
+        Trust and origin are there unless its root is vetted; ``also`` if it is a hit with
+        near-copies.
+        """
+        description = one_line(skill.description, limit)
+        source = record_of_source(skill if isinstance(skill, Hit) else self.library.root_of(skill))
+        return {"name": self.library.handle(skill), "description": description, **source}
+
+    def lines(
+        self, skills: Sequence[Document | Hit], room: int, limit: int = MAX_DESCRIPTION_CHARS
+    ) -> str:
+        """Return a line for each skill; the last one says how many do not fit, and what to do."""
+        lines = (f"- {overview_line(self.overview(skill, limit))}" for skill in skills)
+        return fit_lines(lines, len(skills), room, _LEFT_OUT)[0]
+
+    def _log(self) -> None:
+        if self._describe is None:
+            return
+        diagnostics = frozenset(self.library.diagnostics)
+        for new in sorted(diagnostics - self._logged, key=lambda new: (new.path, new.line or 0)):
+            if text := self._describe(new):
+                self._logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
+        self._logged = diagnostics
+
+
+def record_of(result: SearchResult, row: Callable[[Hit], Record]) -> Record:
+    """Return an answer for a model: the skills that fit, those that may, and a note if needed."""
+    record: Record = {
+        "skills": [row(hit) for hit in result],
+        "perhaps": [row(hit) for hit in result.perhaps],
+    }
+    note = note_for_model(fits=bool(result), perhaps=bool(result.perhaps))
+    return record | ({"note": note} if note else {})
+
+
+def as_list(record: Record) -> list[Record]:
+    """Return what fits of such an answer, then what may, which has the ``state`` *perhaps*."""
+    return [*record["skills"], *({**row, "state": "perhaps"} for row in record["perhaps"])]
+
+
+def nearest_of(error: SkillNotFoundError) -> str:
+    """Return the nearest names in brackets, for an answer that is one text."""
+    return f" (nearest: {', '.join(error.nearest)})" if error.nearest else ""
