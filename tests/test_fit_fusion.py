@@ -14,21 +14,20 @@ from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.calibration import (
-    AGAINST,
-    EVIDENCE,
-    FEATURES,
     LANGUAGE_FEATURES,
     NAMED,
-    READER,
-    SUPPORTING,
     Calibration,
-    load_calibration,
     probability,
 )
+from skillsearch.index.search.calibration_file import load_calibration
+from skillsearch.index.search.candidates import Candidates
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Candidates
 from skillsearch.index.search.reading import DOUBT
 
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
@@ -83,16 +82,18 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
     samples = []
     for _ in range(60):
         features = random.random((20, len(FEATURES)))
-        features[:, FEATURES.index("bm25_full")] = 0.1 * random.random(20)
-        features[7, FEATURES.index("bm25_full")] = 0.9
+        features[:, list(FEATURES).index("bm25_full")] = 0.1 * random.random(20)
+        features[7, list(FEATURES).index("bm25_full")] = 0.9
         samples.append(make_sample(features, [7]))
     data = [fusion.RankingData(samples)]
     start = np.array([fusion.START[name] for name in FEATURES])
     weights = fusion.fit_ranking(data)
     assert data[0].ndcg(weights) > max(data[0].ndcg(start), 0.95)
-    assert {FEATURES[place] for place in np.flatnonzero(weights < 0)} == {*AGAINST}
+    assert {name for name, weight in zip(FEATURES, weights, strict=True) if weight < 0} == {
+        *AGAINST
+    }
     without = fusion.fit_ranking(data, ("bm25_full",))
-    assert without[FEATURES.index("bm25_full")] == 0
+    assert without[list(FEATURES).index("bm25_full")] == 0
 
 
 def outcomes_of(rows, truth, intercept, random):
@@ -161,7 +162,7 @@ def make_answers(fusion):
         for row in range(size):
             hits = len(names[row])
             evidence[row, :hits] = 0.0
-            evidence[row, :hits, EVIDENCE.index("name")] = names[row]
+            evidence[row, :hits, list(EVIDENCE).index("name")] = names[row]
             found.sums[row, :hits] = sums[row]
             found.relevant[row, :hits] = relevant[row]
             if logits is not None:
@@ -252,7 +253,9 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     names, logits = random.random((size, 2)), random.normal(0, 2, (size, 2))
     relevant = random.random((size, 2)) < 1 / (1 + np.exp(-(3 * names - 1.5 + logits)))
     answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
-    answers.evidence[:, :2, EVIDENCE.index("lead")] = relevant + random.normal(0, 2, (size, 2))
+    answers.evidence[:, :2, list(EVIDENCE).index("lead")] = relevant + random.normal(
+        0, 2, (size, 2)
+    )
     known = np.ones(size, bool)
     found = fusion.fit_confidence([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
@@ -439,7 +442,7 @@ def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_s
     samples = []
     for _ in range(40):
         features = 0.1 * random.random((20, len(FEATURES)))
-        features[5, FEATURES.index("cosine_body_multilingual")] = 0.5
+        features[5, list(FEATURES).index("cosine_body_multilingual")] = 0.5
         samples.append(make_sample(features, [5]))
     weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST)
     by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
@@ -452,7 +455,7 @@ def test_the_confidence_of_the_second_channel_leaves_that_of_the_first(
 ):
     """Its evidence has one coefficient, for hits that were read too."""
     random = np.random.default_rng(11)
-    place = EVIDENCE.index("cosine_metadata_multilingual")
+    place = list(EVIDENCE).index("cosine_metadata_multilingual")
     answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
     answers.evidence[:, 0, place] = random.random(4_000)
     odds = answers.evidence[:, 0] @ np.ones(len(EVIDENCE)) + 5 * answers.evidence[:, 0, place] - 4

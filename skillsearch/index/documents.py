@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 VERSION = 14
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
-# Features of each dense channel: the cosine of the metadata, and of what else it may embed:
-# example requests, or the heads of bodies.
-DENSE_CHANNELS = (
-    ("cosine_metadata", "cosine_examples"),
-    ("cosine_metadata_multilingual", "cosine_body_multilingual"),
-)
+# The dense channel that embeds the heads of bodies beside the metadata.
+_BODY_CHANNEL = 1
 # Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
 NAME_WEIGHT = 3
 # Repeats of description, tags and triggers in the full field, so that no long body drowns them.
@@ -211,7 +207,7 @@ class FieldTexts:
 
 def embeds_body(channel: int, *, with_body: bool) -> bool:
     """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
-    return with_body and any("body" in name for name in DENSE_CHANNELS[channel])
+    return with_body and channel == _BODY_CHANNEL
 
 
 def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:

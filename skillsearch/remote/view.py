@@ -22,6 +22,7 @@ from skillsearch.index.documents import ANALYSIS, Document
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
+from skillsearch.index.search.candidates import count_candidates
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
@@ -33,7 +34,6 @@ from skillsearch.text.tokenizer import term_hash
 
 _MAX_CANDIDATES = 1_000
 """Documents that each channel is asked for; the messages of Milvus are limited."""
-_MIN_CANDIDATES = 50
 QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
 _NAMED = 1_000  # skills of one name that are read
 _PAGE = 1_000
@@ -122,7 +122,7 @@ class View:
 
     def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[Row]:
         """Read the candidates of a query for n hits, with `fields`, each once."""
-        k = min(max(_MIN_CANDIDATES, 4 * n), _MAX_CANDIDATES)
+        k = min(count_candidates(n), _MAX_CANDIDATES)
         visible = f"{self.head.condition} and shadowed == false"
         if condition:
             visible += f" and {condition}"

@@ -6,17 +6,17 @@ import math
 import pytest
 
 from skillsearch.errors import ConfigError
-from skillsearch.index.search.calibration import (
-    AGAINST,
-    EVIDENCE,
-    FEATURES,
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration_file import (
     PACKAGED,
-    READER,
-    SUPPORTING,
-    Calibration,
     default_calibration,
     load_calibration,
 )
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
+
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
 
 CURE = "python scripts/fit_fusion.py"
 

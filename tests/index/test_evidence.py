@@ -11,19 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.search.calibration import (
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import (
     BACKGROUND,
     EVIDENCE,
-    FEATURES,
     LEADS,
     NO_COSINE,
     READER,
-    default_calibration,
-    probability,
+    find_evidence,
+    leads,
+    stand_outs,
 )
-from skillsearch.index.search.confidence import find_evidence, judge, leads, stand_outs
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 
@@ -212,7 +215,7 @@ def test_lead_and_background_are_those_of_the_ranking(corpus):
         evidence = find_evidence(corpus, query, ranked, rows)
         expected = leads(ranked.scores[rows]).tolist()
         assert [one["lead"] for one in evidence] == pytest.approx(expected)
-        cosines = ranked.features[:, FEATURES.index("cosine_metadata")]
+        cosines = ranked.feature("cosine_metadata")
         expected = stand_outs(cosines[rows], cosines).tolist()
         assert [one["stand_out"] for one in evidence] == pytest.approx(expected)
         assert max(expected) > 0

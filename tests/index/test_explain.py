@@ -11,16 +11,13 @@ import pytest
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.calibration import (
-    EVIDENCE,
-    FEATURES,
-    READER,
-    default_calibration,
-    probability,
-)
-from skillsearch.index.search.confidence import find_evidence, judge
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Candidates, Judged
+from skillsearch.index.search.evidence import EVIDENCE, READER, find_evidence
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import Candidates, Judged, best_section, explain, rank
+from skillsearch.index.search.ranker import best_section, explain, judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 

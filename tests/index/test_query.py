@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import EmbeddedText, HashingEmbedder, embed
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.search.calibration import LANGUAGE_FEATURES, default_calibration
-from skillsearch.index.search.query import (
-    QueryForm,
-    QueryView,
-    analyse_queries,
-    language_features,
-    shares_of_trust,
-    trusts,
-)
+from skillsearch.index.search.analysis import analyse_queries, language_features, trusts
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, QueryView, shares_of_trust
 from skillsearch.text.tokenizer import terms
 
 SHARE = st.floats(0, 1)

@@ -9,17 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.documents import DENSE_CHANNELS
-from skillsearch.index.search.calibration import FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Candidates, find_candidates
+from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import (
-    RRF_K,
-    Candidates,
-    best_first,
-    find_candidates,
-    rank,
-    reciprocal_rank_fusion,
-)
+from skillsearch.index.search.ranker import RRF_K, best_first, rank, reciprocal_rank_fusion
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
@@ -160,7 +154,8 @@ def test_systems_score_by_the_same_calibration(index, candidates):
     corpus, calibration = index.opened.corpus, default_calibration()
     weights = [calibration.weights[name] for name in ("bm25_metadata", "bm25_full", "name")]
     lexical = np.average(candidates.lexical, axis=1, weights=weights)
-    dense = sum(calibration.channel_scores(candidates.features, c) for c in DENSE_CHANNELS)
+    names = features_of("first"), features_of("second")
+    dense = sum(calibration.channel_scores(candidates.features, some) for some in names)
     expected = {
         "hybrid": calibration.contributions(candidates.features).sum(axis=1),
         "bm25": lexical,

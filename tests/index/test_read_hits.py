@@ -7,15 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from skillsearch.index.search.calibration import (
-    EVIDENCE,
-    FEATURES,
-    READER,
-    default_calibration,
-    probability,
-)
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Ranked
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryView
-from skillsearch.index.search.ranker import Ranked
 from skillsearch.index.search.reading import (
     DOUBT,
     NOT_READ,

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import QueryError
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import EVIDENCE
+from skillsearch.index.search.features import FEATURES
 from skillsearch.text import states
 from skillsearch.types import FACES, SYSTEMS
 

@@ -15,10 +15,12 @@ from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import FEATURES, default_calibration
-from skillsearch.index.search.confidence import find_evidence, stand_outs
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import find_evidence, stand_outs
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.ranker import rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.numbering import NOTHING
@@ -452,7 +454,7 @@ def test_a_channel_without_a_say_gives_no_candidate(tmp_path, build, add_skill, 
     assert find(corpus, silent, 5).documents.tolist() == []
     found = find(corpus, replace(asked, views=(none[0], asked.views[1])), 5)
     assert len(found.documents) >= 50
-    column = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    column = found.feature("cosine_metadata_multilingual")
     assert found.documents[column.argmax()] == wanted
 
 
@@ -482,7 +484,7 @@ def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
     assert named["bm25_full_multilingual"] == pytest.approx(0.6 * first["bm25_full"])
     cosine = named["cosine_metadata_multilingual"]
     assert evidence["cosine_metadata_multilingual"] == cosine > 0
-    cosines = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    cosines = found.feature("cosine_metadata_multilingual")
     (expected,) = stand_outs(np.array([cosine]), cosines).tolist()
     assert evidence["stand_out_multilingual"] == pytest.approx(expected)
     assert first["stand_out_multilingual"] == 0 < expected

@@ -9,7 +9,7 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.index.root_change import EXAMPLES
-from skillsearch.index.search.calibration import READER
+from skillsearch.index.search.evidence import READER
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, load_reader

@@ -12,8 +12,9 @@ from skillsearch.errors import ParseError
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document, is_english
 from skillsearch.index.names import skill_of
+from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Judged, Ranked, best_first
+from skillsearch.index.search.ranker import best_first
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.setting_values import READING
 from skillsearch.skills.stubs import continuation_in

@@ -16,18 +16,12 @@ from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
 from skillsearch.index.scope import from_folders
-from skillsearch.index.search.calibration import FEATURES, READER, UNVETTED, Calibration
-from skillsearch.index.search.confidence import find_evidence, judge
-from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
-from skillsearch.index.search.ranker import (
-    Candidates,
-    Judged,
-    Ranked,
-    explain,
-    find_candidates,
-    heads,
-    rank,
-)
+from skillsearch.index.search.analysis import channel_votes
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.candidates import Candidates, Judged, Ranked, find_candidates
+from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
+from skillsearch.index.search.query import QueryForm, shares_of_trust
+from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
@@ -180,7 +174,7 @@ class Search:
         judged, bound = [one for one in judged if one.score > 0], None
         if form.is_part and request.has_states and request.face != "prompt":
             # Whatever has a word that begins so may fit, however little that says.
-            begun, bound = ranked.features[:, FEATURES.index("bm25_metadata")] > 0, 0.0
+            begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
             cut = request.cut(calibration)
             judged = [one for one in judged if begun[one.row] or one.score >= cut]
         kept = judged[: request.count_shown([one.score for one in judged], calibration, bound)]
