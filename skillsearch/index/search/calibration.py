@@ -13,6 +13,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -161,7 +162,7 @@ def _numbers(
         raise ValueError(f"{key!r} is not a table of numbers")
     numbers = {}
     for name, sign in signs.items():
-        value = table.get(name)
+        value: Any = table.get(name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and abs(value) <= _LARGEST):
             text = reprlib.repr(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.exclusion import exclusion_shares
 from skillsearch.index.search.query import QueryForm, is_asked, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import Numbers, Values
+from skillsearch.index.storage.numbering import Floats, Numbers, Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Less similar examples say nothing.
 LEAST_OF_EXAMPLES = 0.4
@@ -42,8 +45,8 @@ class Measured:
     query: QueryForm
     documents: Numbers
     named: Numbers
-    metadata: Values
-    full: Values
+    metadata: NDArray[np.floating]
+    full: NDArray[np.floating]
     _values: dict[str, Values] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Values:
@@ -58,7 +61,7 @@ class Measured:
         return shares_of_trust(self.corpus, self.query, self.documents)
 
     @cached_property
-    def _cosines(self) -> list[list[Values]]:
+    def _cosines(self) -> list[list[Floats]]:
         return [
             channel.cosines(self.query.views[number].vector, self.documents)
             if is_asked(self.query, number)
@@ -134,8 +137,9 @@ def _example_excess(measured: Measured) -> Values:
     The cosine is that to the mean of a skill's example requests, whose words count in BM25 too.
     """
     least = np.maximum(measured["cosine_metadata"], LEAST_OF_EXAMPLES)
-    excess: Values = np.maximum(measured.cosine(0, 1) - least, 0.0)
-    return excess * _store(measured).exampled[measured.documents]
+    more = np.maximum(measured.cosine(0, 1) - least, 0.0)
+    excess: Values = more * _store(measured).exampled[measured.documents]
+    return excess
 
 
 def _exclusion(measured: Measured) -> Values:
