@@ -333,7 +333,7 @@ def test_only_config_reads_the_environment():
 
 
 def test_the_middle_is_pure():
-    """Pure modules import nothing that touches files, processes or the network, and open no file."""
+    """Pure modules open no file, and import nothing that touches processes or the network."""
 
     def touching(name):
         opened = {called.rpartition(".")[2] for called, _ in calls(name)} & OPENING

@@ -87,7 +87,7 @@ def find_families(
 class Likeness:
     """What tells near-copies among the documents of a corpus, which numbers them.
 
-    `limits` are the `ChannelSettings.likeness` of each dense channel. The first one judges what it
+    `limits` are what `copies_from` says of each dense channel. The first one judges what it
     knows; the last one, if there is a second, all pairs beside. `aliases` are those of the roots in
     order of precedence.
     """

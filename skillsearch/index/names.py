@@ -21,14 +21,14 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import MAX_NAME_CHARS, SHOWN_NAME_CHARS, listed, one_line
 from skillsearch.types import Diagnostic, Family, Hit, Relative, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
 """Least similarity (difflib's ratio) of a name that is worth suggesting."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
-_MAX_NAME_CHARS, _NAME_CHARS, _MOST_LISTED = 256, 64, 5
+_MOST_LISTED = 5
 # Namesakes of one root that another is compared with.
 _MOST_COMPARED = 32
 # Names whose meaning is remembered.
@@ -240,13 +240,13 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
         for one in namesakes.values():
             around = projects.get(one.root, ()), projects.get(best[0].root, ())
             if one.doc_id not in gone and around[0] != around[1] and not all(around):
-                name = one_line(one.name, _NAME_CHARS)
+                name = one_line(one.name, SHOWN_NAME_CHARS)
                 said = f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
                 more = f"this one is loaded as {one_line(handle_of(one, documents, paths))}."
                 yield Diagnostic("name-of-project", "note", f"{said} {more}", one.path)
         same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
-            name = one_line(same[0].name, _NAME_CHARS)
+            name = one_line(same[0].name, SHOWN_NAME_CHARS)
             meant = {document.doc_id for document in best}
             same.sort(key=lambda each: each.doc_id not in meant)
             ids = listed((one_line(each.doc_id) for each in same), _MOST_LISTED)
@@ -271,7 +271,7 @@ def handle_of(
     found: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
 ) -> str:
     """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
-    name, alias = one_line(found.name, _MAX_NAME_CHARS), found.doc_id.partition(":")[0]
+    name, alias = one_line(found.name, MAX_NAME_CHARS), found.doc_id.partition(":")[0]
     handles = (name, f"{alias}:{name}")
     means = (known for known in handles if _id_meant(known, documents, roots) == found.doc_id)
     return next(means, one_line(found.doc_id))

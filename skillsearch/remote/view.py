@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.dense.likeness import copies_from
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import ANALYSIS, Document
 from skillsearch.index.families import Likeness, find_families
@@ -108,7 +109,7 @@ class View:
             vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
             dense.append(DenseChannel((DenseFields(vectors),)))
         store = _CandidateStore(documents, self.head, [row["shadowed"] for row in rows])
-        limits = [one.likeness for one in settings.channels]
+        limits = [copies_from(channel.model) for channel in settings.channels]
         likeness = Likeness(store, dense, limits, settings.aliases)
         store.families = find_families(likeness, store.shadowed)
         corpus = Corpus(

@@ -14,6 +14,7 @@ import numpy as np
 from skillsearch.embedders.embedder import PACKAGED, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import SkillError
+from skillsearch.index.dense.likeness import LIKE_BODY
 from skillsearch.index.documents import KNOWN, Document, name_hash
 from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
@@ -24,14 +25,13 @@ from skillsearch.text.languages import language_of
 from skillsearch.text.markdown import sections
 from skillsearch.text.prose import prose
 from skillsearch.text.requests import blocks, requests
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import SHOWN_NAME_CHARS, listed, one_line
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Diagnostic, Progress, Skill
 
-# Shares of the words of a description that the body has, and cosines with the body: both are
-# lower in 98 % of mismatched pairs, and in 0.4 % of real skills; AUC of the cosine .999.
+# Share of the words of a description that the body has: lower, as is its cosine, in 98 % of
+# mismatched pairs, and in 0.4 % of real skills.
 SHARED_WORDS = 0.65
-LIKE_BODY = 0.45
 # A shorter body is a stub, which says too little to judge by.
 _LEAST_WORDS = 100
 _HEAD_CHARS = 1_000
@@ -57,7 +57,6 @@ _HUB = (
     "It is made of what people ask for in general, so it is near any request and ranks lower; say "
     "what it does instead of how people ask."
 )
-_NAME_CHARS = 64
 _RANK = {"error": 0, "warning": 1, "note": 2}
 _Doubt: TypeAlias = tuple[Document, float, tuple[str, str]]
 """A skill that may be off topic, the share of its words that the body has, and parts of that."""
@@ -143,7 +142,7 @@ def _find_copies(index: SkillIndex) -> Iterator[Diagnostic]:
     for first, *others in index.families():
         for other in others:
             if name_hash(other.name) != name_hash(first.name):
-                said = f"A near-copy of {one_line(first.name, _NAME_CHARS)!r} ({first.path})"
+                said = f"A near-copy of {one_line(first.name, SHOWN_NAME_CHARS)!r} ({first.path})"
                 message = f"{said} under another name; keep one of them, or say what differs."
                 yield Diagnostic("near-copy", "warning", message, other.path)
 
@@ -178,7 +177,7 @@ def _find_heads(
             for hit, cosine in zip(answer, cosines, strict=True):
                 is_known = documents[hit.doc_id].fluency >= KNOWN
                 if cosine < _UNRELATED and is_known and hit.doc_id != source.doc_id:
-                    headed[hit.doc_id].append(repr(one_line(source.name, _NAME_CHARS)))
+                    headed[hit.doc_id].append(repr(one_line(source.name, SHOWN_NAME_CHARS)))
     mean = sum(map(len, headed.values())) / max(len(index), 1)
     for doc_id, names in headed.items():
         if len(names) >= max(HEADED, _TIMES_MEAN * mean):

@@ -57,6 +57,9 @@ _FLAG_TAGS = frozenset(
 )
 _CUT = "…"
 
+SHOWN_NAME_CHARS, MAX_NAME_CHARS = 64, 256
+"""The longest name of a skill that a message shows, and that a call or a handle may have."""
+
 
 def visible(text: str) -> str:
     """Return a text without what a terminal would obey or a reader would not see; its lines stay.
