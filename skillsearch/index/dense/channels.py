@@ -56,8 +56,8 @@ class ChannelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
         scripts = values["scripts"]
         model, identity = str(values["model"]), str(values["model_identity"])
-        known = None if scripts is None else frozenset(map(str, scripts))
-        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), known)
+        readable = None if scripts is None else frozenset(map(str, scripts))
+        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), readable)
 
 
 def possible_models(

@@ -60,13 +60,13 @@ def analyse_queries(
     for number in range(usable):
         each = [(form.views[number], form.alone if number == 0 else None) for form in forms]
         views = [view for some in each for view in some if view and view.text]
-        asked = list(dict.fromkeys(view.text for view in views))
-        if asked:
+        distinct = list(dict.fromkeys(view.text for view in views))
+        if distinct:
             embedder = embedders.matching(channels, number)
             if embedder is None:
                 # Without its vote the other channel is trusted differently.
                 return analyse_queries(texts, index, calibration, embedders)
-            vectors = dict(zip(asked, embed(embedder, asked, role="query"), strict=True))
+            vectors = dict(zip(distinct, embed(embedder, distinct, role="query"), strict=True))
             for view in views:
                 view.vector[:] = vectors[view.text]
     return forms
@@ -75,28 +75,28 @@ def analyse_queries(
 def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
     """Do all of the analysis that needs no embedder, for the first channels of an index."""
     language = language_of(text)
-    asked, counts, excluded = split_terms(text, language)
+    wanted, counts, excluded = split_terms(text, language)
     weights = weigh_terms(index.corpus, counts)
     channels = index.settings.channels[:usable]
 
     def view(channel: ChannelSettings, share: float) -> QueryView:
-        seen = readable(asked, channel.scripts) if share else ""
+        seen = readable(wanted, channel.scripts) if share else ""
         return QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
 
-    alone = view(channels[0], trust(asked, channels[0].scripts))
+    alone = view(channels[0], trust(wanted, channels[0].scripts))
     if usable == 1:
         return QueryForm(text, language, counts, (alone,), weights, excluded)
     features = language_features(text, language, weights[-1].overlap)
-    found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
-    views = tuple(map(view, channels, found))
-    return QueryForm(text, language, counts, views, weights, excluded, alone if found[1] else None)
+    both = trusts(calibration.p_english(features), index.corpus.documents.other_share)
+    views = tuple(map(view, channels, both))
+    return QueryForm(text, language, counts, views, weights, excluded, alone if both[1] else None)
 
 
 def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:
     """Say how far each channel is trusted with a query, and why; BM25 first, missing ones last."""
     channels = index.settings.channels
     overlap = query.weights[-1].overlap
-    known = f"{overlap * 100:.0f} % of its terms are in the index"
+    in_index = f"{overlap * 100:.0f} % of its terms are in the index"
     first = query.views[0].trust
     if len(query.views) == 1:
         reasons = [_why_alone(channels[0].scripts, first)]
@@ -107,8 +107,8 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
         elif first == 1.0:
             share = index.corpus.documents.other_share
             other = f"{share * 100:.0f} % of the skills are in other languages, so both are asked"
-        reasons = [f"{'' if first else 'not asked: '}{_seen(query, overlap)}; {known}", other]
-    votes = [ChannelVote("bm25", 1.0, f"always asked; {known}")]
+        reasons = [f"{'' if first else 'not asked: '}{_seen(query, overlap)}; {in_index}", other]
+    votes = [ChannelVote("bm25", 1.0, f"always asked; {in_index}")]
     for channel, view, reason in zip(channels, query.views, reasons, strict=False):
         votes.append(ChannelVote(channel.model, view.trust, reason))
     missing = "not asked: it cannot be used here; skillsearch doctor says why"
@@ -116,14 +116,13 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
     return tuple(votes)
 
 
-def _why_alone(known: frozenset[str] | None, trust: float) -> str:
-    if known is None:
+def _why_alone(scripts: frozenset[str] | None, trust: float) -> str:
+    if scripts is None:
         return "it reads every script"
-    scripts = ", ".join(sorted(known))
+    letters = f"it reads {', '.join(sorted(scripts))} letters"
     if trust == 0.0:
-        return f"not asked: it reads {scripts} letters, and the query has none"
-    few = ", and less than half of the query's are" if trust < 1.0 else ""
-    return f"it reads {scripts} letters{few}"
+        return f"not asked: {letters}, and the query has none"
+    return f"{letters}, and less than half of the query's are" if trust < 1.0 else letters
 
 
 def _seen(query: QueryForm, overlap: float) -> str:

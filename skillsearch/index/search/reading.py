@@ -39,12 +39,12 @@ class Reading:
     load: Callable[[], Reader | None]
 
     @classmethod
-    def of(cls, asked: str | None, readers: Readers) -> Reading:
-        """Return the reading that was asked for, or else that of the settings.
+    def of(cls, choice: str | None, readers: Readers) -> Reading:
+        """Return the reading of a request, or else of the settings.
 
         A named model, which somebody has chosen, reads always.
         """
-        choice = readers.choice(asked)
+        choice = readers.choice(choice)
         when = choice if choice in READING else "always"
         return cls(when, lambda: readers.get(reader_spec(choice)))
 
@@ -52,16 +52,16 @@ class Reading:
         self, corpus: Corpus, query: QueryForm, ranked: Ranked, judged: Sequence[Judged]
     ) -> dict[int, float]:
         """Return the logits of the first hits by row, without those that cannot be read."""
-        best = max((one.own_score for one in judged), default=0.0)
+        best = max((hit.own_score for hit in judged), default=0.0)
         is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         reader = self.load() if is_due and judged else None
         if reader is None or not can_read(query, reader.scripts):
             return {}
         shown = {}
-        for one in judged[:READ_MOST]:
-            document = corpus.documents[int(ranked.documents[one.row])]
+        for hit in judged[:READ_MOST]:
+            document = corpus.documents[int(ranked.documents[hit.row])]
             if (text := shown_of(document, query, reader.scripts)) is not None:
-                shown[one.row] = text
+                shown[hit.row] = text
         if not shown:
             return {}
         logits = reader.read(query.text, list(shown.values())).tolist()
@@ -74,9 +74,9 @@ NOT_READ = Reading("off", lambda: None)
 def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
     """Return whether a reader of some scripts, or all (None), knows the language of a query.
 
-    One of Latin script knows English, as the first channel does: it does not read what is known to
-    be in another language. Nor does any but one of all scripts read what a second channel judges
-    more than the first.
+    A reader of Latin script knows English, as the first channel does: it reads no query in another
+    language. And only a reader of all scripts reads what a second channel judges more than the
+    first.
     """
     if scripts is None:
         return True
@@ -94,7 +94,7 @@ def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | Non
         return None
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document), weights, document.language)
-    example = heaviest((one.text for one in document.examples), weights, document.language)
+    example = heaviest((example.text for example in document.examples), weights, document.language)
     # Before the description, which is cut; behind it, the reader makes less of it.
     about = " ".join(filter(None, (example, document.description)))
     return passage_text(document.name, about, passage)
@@ -117,14 +117,8 @@ def body_of(document: Document) -> str:
 def reordered(
     ranked: Ranked, rows: Sequence[int], read: Mapping[int, float], weight: float
 ) -> list[int]:
-    """Return rows in the order that the reader gives to those it has read, in their places.
-
-    Where it makes no difference, they stay in order.
-    """
-    places = [place for place, row in enumerate(rows) if row in read]
-    found = [rows[place] for place in places]
-    sums = ranked.scores[found] + weight * np.array([read[row] for row in found])
-    order = list(rows)
-    for place, best in zip(places, best_first(sums, np.arange(len(found))).tolist(), strict=True):
-        order[place] = found[best]
-    return order
+    """Return rows with those that were read sorted by the reader; the others keep their ranks."""
+    were_read = [row for row in rows if row in read]
+    sums = ranked.scores[were_read] + weight * np.array([read[row] for row in were_read])
+    best = iter(best_first(sums, np.arange(len(were_read))).tolist())
+    return [were_read[next(best)] if row in read else row for row in rows]
