@@ -591,3 +591,38 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first
+
+
+@pytest.mark.parametrize("argv", [[], ["collection", "--packaged"]])
+def test_either_collections_or_the_packaged_ones_are_fitted_on(fusion, argv, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", *argv])
+    with pytest.raises(SystemExit):
+        fusion.parsed_arguments()
+    assert "give collections, or --packaged and none" in capsys.readouterr().err
+
+
+def test_the_packaged_collections_hold_the_numbers_of_the_second_channel(fusion, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", "--packaged"])
+    args = fusion.parsed_arguments()
+    assert [path.name for path in args.collections] == ["example", "written"]
+    assert all((path / "qrels.tsv").is_file() for path in args.collections)
+    assert (args.keep_second, args.keep_first, args.examples_alone) == (True, False, False)
+
+
+def test_only_what_is_free_is_fitted(fusion, make_sample, make_answers):
+    random = np.random.default_rng(14)
+    samples = []
+    for _ in range(40):
+        features = 0.1 * random.random((20, len(FEATURES)))
+        features[5, list(FEATURES).index("name")] = 0.5
+        samples.append(make_sample(features, [5]))
+    weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST, ["name"])
+    moved = {name for name, w in zip(FEATURES, weights, strict=True) if w != FIRST.weights[name]}
+    assert moved == {"name"}
+    answers = make_answers(random.random((400, 1)), [[1.0]] * 400, [[True], [False]] * 200)
+    samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 400
+    every = np.ones(400, bool)
+    fitted = fusion.fit_confidence(samples, answers, every, (), FIRST, ["name"])
+    held = {name: value for name, value in FIRST.alone.items() if name != "name"}
+    assert {name: fitted.alone[name] for name in held} == pytest.approx(held)
+    assert fitted.read == {**FIRST.read, "name": fitted.alone["name"]}

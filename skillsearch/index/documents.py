@@ -101,12 +101,10 @@ class Document:
     paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
-        object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
-        object.__setattr__(self, "requires", tuple(self.requires))
-        object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
-        object.__setattr__(self, "tags", tuple(self.tags))
-        object.__setattr__(self, "lapses", tuple(self.lapses))
-        object.__setattr__(self, "paths", tuple(self.paths))
+        for name in ("requires", "tags", "lapses", "paths"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("keys", "chunks"):
+            object.__setattr__(self, name, tuple(map(tuple, getattr(self, name))))
         object.__setattr__(self, "examples", tuple(Example(*example) for example in self.examples))
 
     @classmethod

@@ -90,10 +90,9 @@ class SearchRequest:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
         if not all(isinstance(test, list | tuple) and len(test) > 1 for test in self.selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
-        if self.system not in SYSTEMS:
-            raise QueryError(f"system is {self.system!r}; use one of: {', '.join(SYSTEMS)}.")
-        if self.face not in FACES:
-            raise QueryError(f"face is {self.face!r}; use one of: {', '.join(FACES)}.")
+        for name, values in (("system", SYSTEMS), ("face", FACES)):
+            if (value := getattr(self, name)) not in values:
+                raise QueryError(f"{name} is {value!r}; use one of: {', '.join(values)}.")
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
         if self.reader is not None:
@@ -180,14 +179,15 @@ class Search:
         judged = judged[: request.count_shown([hit.score for hit in judged], calibration, bound)]
         shown = self._shown(ranked.documents[[hit.row for hit in judged]], excluded)
         chunks = self._chunks(form, shown)
-        ranks = {number: rank for rank, number in enumerate(every.documents[every.best].tolist())}
-        hits = []
+        order = every.documents[every.best].tolist()
+        ranks = dict(zip(order, range(len(order)), strict=True))
         triples = zip(judged, shown.tolist(), chunks, strict=True)
-        for rank_shown, (hit, number, chunk) in enumerate(triples, start=1):
-            family = family_of(self.corpus.documents, number, excluded, ranks)
-            shown_hit = self._hit(rank_shown, form, ranked, hit, number, chunk)
-            hits.append(shown_hit.with_family(family))
-        return tuple(hits)
+        return tuple(
+            self._hit(rank_shown, form, ranked, hit, number, chunk).with_family(
+                family_of(self.corpus.documents, number, excluded, ranks)
+            )
+            for rank_shown, (hit, number, chunk) in enumerate(triples, start=1)
+        )
 
     def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what stands for the family of each document, or itself if that is left out."""
