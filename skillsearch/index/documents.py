@@ -67,7 +67,7 @@ class Document:
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
         outline: The same of the description.
         hubness: How far it is near whatever is asked, mostly 0.
-        continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
+        continuation_hash: Digest of the text that its body, a stub, points to; empty if not a stub.
         examples: Requests that it is for: text and source of each.
         evals_hash: Digest of the eval files that some examples may come from; empty without any.
         tags: Those of its metadata, by which a `Selection` may ask for it.
@@ -282,7 +282,7 @@ def _sketch(terms: Sequence[str]) -> str:
 
 
 def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:
-    """Return the terms of the examples of a skill, in some language; or of those of one source."""
+    """Return the terms of the examples of a skill, all or from one source."""
     texts = (example.text for example in skill.examples if source in ("", example.source))
     return [term for text in texts for term in document_terms(text, language)]
 

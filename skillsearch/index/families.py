@@ -52,8 +52,8 @@ _BLOCK = 512
 _CELL_SIZE, _CELLS_OF_ONE = 1_000, 3
 # Neighbours that are looked at for one document among more than `EXACT`.
 _NEAREST = 100
-# If more than one in so many documents is new, all families are formed anew: that is faster.
-_FEW = 8
+# If more than this share of documents is new, forming all families anew is faster.
+_REGROUPED_SHARE = 1 / 8
 _NONE = -1
 _NO_END = np.uint32(0xFFFFFFFF)
 
@@ -223,7 +223,7 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     these are compared, and what they draw after them.
     """
     is_new = before[order] < 0
-    if len(order) <= EXACT and np.count_nonzero(is_new) * _FEW > len(order):
+    if len(order) <= EXACT and np.count_nonzero(is_new) > _REGROUPED_SHARE * len(order):
         return group(likeness, order)
     ranks, leaders, among = _ranks(likeness, order), before.copy(), np.sort(order)
     # All that could change a document's leader comes before it, so each is looked at once.

@@ -135,7 +135,7 @@ def freely(name: str) -> tuple[str, tuple[str, ...], str]:
 def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
     """Return what a name means that is written `freely`; nothing if that may be several skills.
 
-    Another root than the named one is not meant, nor another folder; a plugin need not be known.
+    A root or folder in the name must match; a plugin need not.
     """
     plugin, folders, last = freely(name)
     if plugin and documents.of_roots([plugin]).size:
@@ -262,7 +262,7 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
 def _namesakes(
     documents: DocumentStore, numbers: NDArray[np.int64]
 ) -> Iterator[dict[int, Document]]:
-    """Yield those of some documents whose name several have, by number; no others are read."""
+    """Yield documents that share a name, by number; only these are read."""
     for places in repeats(documents.names[numbers]):
         yield {number: documents[number] for number in numbers[places].tolist()}
 
@@ -315,7 +315,7 @@ def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray
 def shadowed_without(
     documents: DocumentStore, left: DocumentStore, roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return `shadowed_numbers` of what is left of some documents, whose shadowed ones are known.
+    """Return `shadowed_numbers` of a part of the documents, given those of all.
 
     Only those are compared again that had a namesake among the documents that were left out.
     """

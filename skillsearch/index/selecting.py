@@ -63,7 +63,7 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
 def _out_of_scope(
     store: DocumentStore, views: Sequence[View], roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return the numbers of the documents that are not seen, of some roots or by their paths."""
+    """Return the documents of hidden roots, and others whose paths do not match, by number."""
     hidden = store.of_roots(root.alias for root in roots)
     bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
     places = [view.parts for view in views]

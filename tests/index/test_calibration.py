@@ -136,7 +136,6 @@ def test_the_exact_name_says_enough_by_itself():
 
 
 def test_a_hit_that_was_read_has_the_confidence_of_those_read():
-    """With what the reader says of it, which may speak against it."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     found = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
@@ -173,7 +172,6 @@ def test_more_support_never_lowers_a_score(calibration, evidence, name, more):
 
 
 def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
-    """In the calibration in use, whether a reader agrees or was not asked."""
     calibration = default_calibration()
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     for said in ({}, {READER: -6.0}):
@@ -234,7 +232,6 @@ def test_the_probability_of_english_by_hand(clues, log_odds):
 
 @given(CALIBRATIONS, table(LANGUAGE_FEATURES, st.floats(0, 1)))
 def test_the_probability_of_english_is_one(calibration, clues):
-    """Whatever was fitted, and however many clues there are."""
     assert 0 <= calibration.p_english(clues) <= 1
 
 
@@ -250,7 +247,6 @@ def test_the_most_extreme_clues_give_a_number():
 
 @given(CALIBRATIONS)
 def test_a_calibration_comes_back_from_json(calibration):
-    """With every digit, and whatever else stands beside it."""
     values = json.loads(json.dumps(calibration.to_dict() | {"provenance": {"date": "2026-11"}}))
     assert Calibration.from_dict(values) == calibration
 
@@ -349,7 +345,6 @@ def test_the_threshold_is_a_probability():
 @pytest.mark.parametrize("name", ["weights", "alone", "read", "clues"])
 @pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
 def test_a_table_that_is_none_is_refused_by_name(name, value):
-    """Whatever stands in its place."""
     with pytest.raises(ValueError, match=f"'{name}' is not a table"):
         Calibration.from_dict(changed(name, value=value))
 

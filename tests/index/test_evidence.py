@@ -73,7 +73,6 @@ def test_every_piece_is_there_and_a_share(corpus, trust):
 
 @pytest.mark.parametrize("name", ["bm25_full", "name", "cosine_metadata"])
 def test_some_pieces_are_ranking_features(corpus, name):
-    """As they are."""
     evidence, features = gather(corpus, form("pdf-forms"), "pdf-forms")
     assert evidence[name] == features[name] > 0
 
@@ -96,7 +95,6 @@ def test_the_rarest_term_by_hand(corpus, query, skill, metadata, full):
 
 
 def test_of_several_terms_the_rarest_counts(root, build, add_skill):
-    """Not the first, and not one that another skill has."""
     add_skill(root / "tea-timer", "tea-timer", "Time tea and cut clips.", "Two minutes.")
     corpus = build(root).opened.corpus
     for query, expected in (("cut", TWO_OF_FIVE), ("cut join", ONE_OF_FIVE), ("cut tea", None)):
@@ -148,7 +146,6 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
 
 
 def test_a_query_of_unknown_terms_alone_has_no_known_part(corpus):
-    """And nothing is divided by it."""
     assert gather(corpus, form("zzz", trust=0.0), "pdf-forms")[0]["bm25_known_alone"] == 0
 
 
@@ -304,7 +301,6 @@ def test_no_score_is_raised(values):
 
 @given(LOG_ODDS)
 def test_scores_that_fall_stay_as_they_are(values):
-    """And an answer that is judged again is the same."""
     falling = sorted(values, reverse=True)
     found = judge(leading(*falling), list(range(len(falling))), BY_LEAD)
     assert [(one.row, one.cut_by) for one in found] == [(row, None) for row in range(len(falling))]

@@ -62,7 +62,6 @@ def test_a_second_channel_that_is_not_asked_has_no_share(index):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(SHARE, min_size=1, max_size=2), SHARE, SHARE)
 def test_the_shares_sum_to_one(index, trusts, trust, fluency):
-    """And none is negative."""
     found = shares(index, form(*trusts), trust=[trust], fluency=[fluency])
     parts = [part for (part,) in found]
     assert sum(parts) == pytest.approx(1)

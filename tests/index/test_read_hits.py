@@ -112,7 +112,6 @@ def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
 
 @pytest.mark.parametrize("when", ["auto", "always"])
 def test_a_reader_that_cannot_be_had_changes_nothing(tools, when):
-    """Nor does none at all."""
     expected = ask(tools, NOT_READ, calibrated(0.4)).hits
     assert ask(tools, Reading(when, lambda: None), calibrated(0.4)).hits == expected
     assert len(expected) == len(TOOLS)

@@ -1,7 +1,7 @@
 """The cosines from which texts are alike, measured on real skills for each embedder.
 
 The packaged model spreads its vectors, and the multilingual one less. Other models crowd theirs,
-but for hashing, whose cosine is that of words.
+except hashing, whose cosine counts common words.
 """
 
 from __future__ import annotations

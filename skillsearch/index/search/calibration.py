@@ -80,9 +80,9 @@ class Calibration:
     def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
         """Return the log-odds that each piece of evidence adds, and the ``intercept``.
 
-        The evidence is that of a hit, with `READER` if it was read, and `UNVETTED` if it is. A
-        reader that speaks for a hit, with log-odds above 0, never takes from what it has `alone`:
-        `read` knows nothing of hits that the first channel cannot judge.
+        The evidence of a hit includes `READER` if it was read, and `UNVETTED` if its root is. A
+        reader that speaks for a hit, with log-odds above 0, never lowers what `alone` gives it:
+        `read` was fitted without hits that the first channel cannot judge.
         """
         alone = _parts(self.alone, evidence)
         if READER not in evidence:

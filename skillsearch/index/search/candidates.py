@@ -58,7 +58,7 @@ class Ranked(Candidates):
 class Judged(NamedTuple):
     """A hit in a row of a ranking: evidence, score, and the score that it has of its own.
 
-    If the score is less, it was cut down to that of a hit before it, in another row.
+    If the score is less, it was cut down to the score of the hit in the row `cut_by`.
     """
 
     row: int
@@ -102,7 +102,7 @@ def find_candidates(
 
 
 def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) -> Numbers:
-    """Return what stands for some documents, and the members that may lead instead, ascending."""
+    """Return the leaders of documents, and the members that may lead instead, ascending."""
     families = store.families
     leaders = union(families.leaders_of(documents))
     candidates = [leaders]
@@ -122,7 +122,7 @@ def _candidates(
     unseen: Numbers,
     nearest: list[Numbers],
 ) -> Candidates:
-    """Join the pools of all channels; `nearest` are those of the dense ones."""
+    """Join the pools of all channels; `nearest` are the pools of the dense ones."""
     store = corpus.documents
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, unseen) for field, weights in weighed]

@@ -31,8 +31,8 @@ NO_COSINE = 0.15
 class Hits:
     """Some documents of a ranking, and what all evidence is computed from.
 
-    `features` are theirs by name, `ranking` those of all families that compete, without the copies
-    that stand behind others; `sums` are the sums that rank.
+    `features` are their ranking features by name, `sums` their ranking sums; `ranking` has the
+    features of all families that compete, one document of each.
     """
 
     corpus: Corpus
@@ -87,9 +87,9 @@ def _known_alone(hits: Hits) -> Values:
 
 
 def _rarest_term(hits: Hits) -> Values:
-    """Return the idf of the rarest term of the query in each over that of a term in no document.
+    """Return the idf of the rarest query term in each hit, as a share of the idf of unknown terms.
 
-    It is the mean of metadata and full text, times the trust in the first channel.
+    The mean of metadata and full text, times the trust in the first channel.
     """
     fields = list(zip(hits.corpus.lexical, hits.query.weights, strict=True))
     metadata, full = (

@@ -56,9 +56,9 @@ class QueryForm:
 
 
 def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
-    """Return what a query asks for, its terms, and those of what it says not to use.
+    """Return what a query asks for, the terms of this, and the terms of what it excludes.
 
-    What it says about a text that is pasted into it comes first, and once more in its place.
+    An instruction about a pasted text is put first, and stays where it was.
     """
     wanted, unwanted = split_request(text)
     if order := instruction(wanted):
@@ -73,8 +73,8 @@ def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[st
 def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
     """Weigh the terms of a query in each lexical field.
 
-    A term that no document has stands half for the words of metadata that it begins, if the query
-    is no text.
+    In a short query, a term that no document has counts half for the words of metadata that it
+    begins.
     """
     weights = tuple(field.weigh(counts) for field in corpus.lexical)
     if len(counts) > PARTIAL_TERMS or weights[-1].unknown_score == 0:

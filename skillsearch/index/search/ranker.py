@@ -75,9 +75,9 @@ def judge(
 ) -> list[Judged]:
     """Return the hits in some rows of a ranking in the order of an answer, each with its score.
 
-    The order is that of the rows, but those that fit by their own score come first, the likeliest
-    before the others and what the query names before all. A score above the one before it is cut
-    down to it; none is raised. A threshold of the caller's has no say, so it only cuts answers off.
+    Hits that fit by their own score come first, the likeliest first and what the query names before
+    all; the others keep the order of the rows. A score above the one before it is cut down to it;
+    none is raised. The threshold of a request orders nothing: it only cuts answers off.
     """
     own = [probability(calibration.log_odds(values)) for values in evidence]
     fitting = [

@@ -72,7 +72,7 @@ NOT_READ = Reading("off", lambda: None)
 
 
 def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
-    """Return whether a reader of some scripts, or all (None), knows the language of a query.
+    """Return whether a reader of these scripts (None: all) knows the language of a query.
 
     A reader of Latin script knows English, as the first channel does: it reads no query in another
     language. And only a reader of all scripts reads what a second channel judges more than the
@@ -86,7 +86,7 @@ def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
 
 
 def shown_of(document: Document, query: QueryForm, scripts: frozenset[str] | None) -> str | None:
-    """Return what a reader of some scripts, or all (None), is shown of a skill beside a query.
+    """Return the text of a skill that a reader of these scripts (None: all) reads with a query.
 
     None if it cannot read the metadata.
     """

@@ -120,7 +120,7 @@ class SearchRequest:
     def count_shown(
         self, scores: Sequence[float], calibration: Calibration, bound: float | None = None
     ) -> int:
-        """Return how many hits with some scores, best first, are shown by a bound."""
+        """Return how many hits are shown by a bound, given their scores, best first."""
         cut, bound = self.cut(calibration), BOUNDS[self.face] if bound is None else bound
         return min(count_shown(scores, cut, bound if self.has_states else cut)[1], self.n)
 
@@ -306,7 +306,7 @@ def _results(
 
 
 def _count_new(search: Search, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
-    """Count the hits that are no copies of vetted ones."""
+    """Count the hits that are not copies of vetted ones."""
     store = search.corpus.documents
     numbers = [store.number_of(hit.doc_id) for hit in (*vetted, *hits)]
     families = store.families.leaders_of(np.array([-1 if n is None else n for n in numbers]))
@@ -336,7 +336,7 @@ def answer(
     calibration: Calibration,
     reading: Reading = NOT_READ,
 ) -> list[SearchResult]:
-    """Answer requests that differ in their query alone; without skills there are no forms."""
+    """Answer requests that differ only in their query; an index without skills has no forms."""
     if not forms:
         return [request.result(calibration) for request in requests]
     first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
