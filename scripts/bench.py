@@ -55,10 +55,11 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.documents import field_texts
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.confidence import find_evidence, judge
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import find_evidence
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots

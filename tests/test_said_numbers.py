@@ -15,7 +15,7 @@ from skillsearch.hosts.table import hosts, with_key
 from skillsearch.index import opening
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.root_change import EXAMPLES
-from skillsearch.index.search.calibration import FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -58,7 +58,6 @@ def mb(*names):
 SERVED = len(with_key("servers"))
 SAID = {
     "README.md": [
-        f"{WORDS[len(FEATURES)]} features order them",
         f"[{len(hosts())} hosts]",
         f"ours for {lines_of(PACKAGED):,} public skills",
         f"At the default threshold of {CUT}",
@@ -69,7 +68,6 @@ SAID = {
         f"{mb('reader.onnx', 'reader.onnx_data')} MB to read",
     ],
     "skillsearch/index/README.md": [
-        f"sum of {WORDS[len(FEATURES)]} features",
         f"fewer than {_STUB_WORDS} words",
         f"more than {_LEAST_WORDS})",
         f"{lines_of(PACKAGED):,} skills of",

@@ -191,7 +191,6 @@ def test_every_door_sees_the_user_s_and_its_own_and_never_the_neighbour_s(
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_outside_of_projects_the_user_s_are_seen_alone(indexed, cli, door, tmp_path):
-    """And no folder is taken up that the question does not come from."""
     with chdir(indexed / "blog"):
         cli("query", "anything")
     nowhere = tmp_path / "nowhere"
@@ -291,7 +290,6 @@ def test_a_server_sees_the_skills_of_the_project_that_its_client_works_in(indexe
 
 
 def test_a_client_that_works_in_two_projects_sees_the_skills_of_both(indexed):
-    """As an editor does with two folders."""
     seen = served(indexed.parent, [indexed / "blog", indexed / "shop"])
     assert {whose: found[0] for whose, found in seen.items()} == {
         whose: name for whose, (name, _) in SKILLS.items()
@@ -354,7 +352,6 @@ def test_a_folder_of_more_skills_than_a_question_waits_for_says_how(
 def test_what_stays_open_indexes_a_large_folder_in_the_background(
     indexed, home, make_skill, monkeypatch
 ):
-    """And finds it once that is done."""
     monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
     for number in range(2):
         make_skill(home / ".codex" / "skills", f"more-{number}", "One of two skills.")
@@ -368,7 +365,6 @@ def test_what_stays_open_indexes_a_large_folder_in_the_background(
 
 
 def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli):
-    """As on another branch."""
     blog, trust = indexed / "blog", f"{indexed / 'blog'}=vetted"
     with chdir(blog):
         assert cli("index", "--trust", trust).exit_code == 0
@@ -517,7 +513,6 @@ def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
 def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
     indexed, cli, home, make_skill
 ):
-    """From all others it is."""
     make_skill(registered(home, "kit"), "turn-page", "Turn the pages.")
     blog, shop = indexed / "blog", indexed / "shop"
     enable(blog, kit=False)
@@ -532,7 +527,6 @@ def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
 
 
 def test_an_index_that_follows_hosts_becomes_empty_and_fills_again(world, cli, home, make_skill):
-    """Without a warning, as the last plugin is disabled and enabled again."""
     (home / ".claude" / "skills").rename(home / "away")
     make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
     asked = "turn the pages of a score"
@@ -562,7 +556,6 @@ def test_the_first_index_in_a_repository_with_roots_of_its_own_follows_hosts(wor
 
 
 def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
-    """Until the user names it again."""
     folder = home / ".claude" / "skills"
     make_skill(home / ".codex" / "skills", "tune-piano", "Tune a grand piano by ear.")
     by_query(cli, None, "anything")
@@ -575,7 +568,6 @@ def test_what_the_user_takes_out_stays_out(indexed, cli, home, make_skill):
 
 
 def test_what_was_taken_out_stays_out_of_an_index_that_is_empty(indexed, cli, home, make_skill):
-    """As the plugin that was left is disabled."""
     make_skill(registered(home, "kit"), "turn-page", "Turn the pages of a score.")
     assert set(by_list(cli, None, "")) == {SKILLS["user"][0], "turn-page"}
     assert cli("index", "--remove", str(home / ".claude" / "skills")).exit_code == 0
@@ -597,7 +589,6 @@ def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(ind
 
 
 def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, cli, make_skill):
-    """In another project it means what that has."""
     blog, shop = indexed / "blog", indexed / "shop"
     for folder, text in ((blog, "blog"), (shop, "shop")):
         make_skill(folder / ".claude" / "skills", "fill-form", f"Fill in the forms of the {text}.")
@@ -675,7 +666,6 @@ def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
 
 
 def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_project(indexed):
-    """Not to change options that leave skills out."""
     library = SkillLibrary.open(load_settings().index_dir)
     for name in ("shop", "blog"):
         library.selection = from_folders((), [indexed / name])
@@ -708,7 +698,6 @@ def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
 
 
 def test_the_root_of_another_project_is_named_as_that(indexed, cli):
-    """With the way to see it."""
     for name in ("shop", "blog"):
         with chdir(indexed / name):
             cli("query", "anything")
@@ -761,7 +750,6 @@ def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_s
 def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_project(
     indexed, cli, make_skill, tmp_path
 ):
-    """Unless the user says otherwise."""
     mine = tmp_path / "mine"
     make_skill(mine, "mine", "A skill in a folder of the user.")
     place = indexed / "blog" / ".claude" / "skills"
@@ -786,7 +774,6 @@ def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_proje
     ],
 )
 def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp_path, words, said):
-    """And nothing is changed."""
     make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
     before = SkillIndex.open().generation
     given = [word.replace("MINE", str(tmp_path / "mine")) for word in words]
@@ -797,7 +784,6 @@ def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp
 
 
 def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, make_skill):
-    """Whoever names the folder and the roots means exactly these."""
     make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
     option = ("--index-dir", str(tmp_path / "index"))
     assert cli("index", str(tmp_path / "mine"), *option).exit_code == 0
@@ -807,7 +793,6 @@ def test_an_index_in_a_folder_of_its_own_takes_up_nothing(world, cli, tmp_path, 
 
 
 def test_a_link_out_of_the_project_is_named_and_not_followed(indexed, cli, make_skill, tmp_path):
-    """Until the user indexes what it leads to."""
     make_skill(tmp_path / "ext", "of-ext", "A skill beside the project.")
     link = indexed / "blog" / ".agents" / "skills"
     link.parent.mkdir()
@@ -855,7 +840,6 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
     ],
 )
 def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
-    """Or from everywhere, without one."""
     root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View(folder, "/")]) is is_seen
     assert is_in_scope(root, [View("/other", "/"), View(folder, "/")]) is is_seen
@@ -866,7 +850,6 @@ def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
     [("/w", "/w/", True), ("/w/a", "/w/", True), ("/w", "/w/a/", False), ("", "/w/a/", True)],
 )
 def test_a_project_within_another_does_not_see_it(project, top, is_seen):
-    """As a submodule, or a worktree below the repository."""
     root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View("/w/a/b", top)]) is is_seen
 

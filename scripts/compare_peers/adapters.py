@@ -34,7 +34,7 @@ def plain(hits):
 def skillsearch(skills, fresh, languages="english"):
     """Ranked without a threshold; what fits reaches the default one, `perhaps` that of lists."""
     from skillsearch import SkillIndex
-    from skillsearch.index.search.calibration import default_calibration
+    from skillsearch.index.search.calibration_file import default_calibration
     from skillsearch.skills.example_requests import ExampleBook
     from skillsearch.text.states import BOUNDS
 

@@ -25,13 +25,12 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Hit, JsonValue
+from skillsearch.types import LOADED_NAME_CHARS, Hit, JsonValue
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
 MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
-_MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
 
 RUNNER = Need(
@@ -60,16 +59,16 @@ class LoadSkillArgs(ToolArguments):
     Follow them, and read only what they send you to.
     """
 
-    name: str = Field(max_length=_MAX_NAME_CHARS)
+    name: str = Field(max_length=LOADED_NAME_CHARS)
     chunk: str | None = Field(
-        None, max_length=_MAX_NAME_CHARS, description="Id of one chunk, to read it."
+        None, max_length=LOADED_NAME_CHARS, description="Id of one chunk, to read it."
     )
 
 
 class ReadSkillFileArgs(ToolArguments):
     """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
-    name: str = Field(max_length=_MAX_NAME_CHARS)
+    name: str = Field(max_length=LOADED_NAME_CHARS)
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
     offset: int = Field(0, ge=0, description="A next_offset.")
     limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES)
@@ -165,7 +164,7 @@ class LibraryTools:
         cursors = [None, *(document.doc_id for document in documents)]
         if args.cursor not in cursors:
             raise QueryError(
-                f"cursor is {str(args.cursor)[:_MAX_NAME_CHARS]!r}; use the next_cursor of the"
+                f"cursor is {str(args.cursor)[:LOADED_NAME_CHARS]!r}; use the next_cursor of the"
                 " previous page, or start again without one."
             )
         start = cursors.index(args.cursor)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import Hit, JsonValue
+from skillsearch.types import SHOWN_NAME_CHARS, Hit, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -27,7 +27,6 @@ OverviewFormat = Literal["xml", "markdown", "json"]
 """Formats of an overview. xml is what the Agent Skills specification's own library writes."""
 OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
 
-MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 4096
 MAX_SHOWN_FILES = 50
 """Lines for the files below a body; where there are more, the fullest folders take one each."""
@@ -259,7 +258,7 @@ def _safe(skill: PromptSkill) -> PromptSkill:
 
 
 def _name(name: str) -> str:
-    return one_line(name, MAX_NAME_CHARS)
+    return one_line(name, SHOWN_NAME_CHARS)
 
 
 def _path(path: str) -> str:

@@ -22,7 +22,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError, SkillSearchError, StorageError, machine_problem
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import MAX_NAME_CHARS, JsonValue
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
@@ -42,7 +42,6 @@ _SCHEMAS = frozenset(
 )
 _NULL = {"type": "null"}
 
-_MAX_NAME_CHARS = 64
 _NEAREST_NAMES = 5
 
 _T = TypeVar("_T")
@@ -314,7 +313,7 @@ def _answer(result: JsonValue) -> Answer:
 
 
 def _unknown_tool(name: object, tools: Sequence[Tool]) -> Answer:
-    shown = one_line(str(name)[:_MAX_NAME_CHARS])
+    shown = one_line(str(name)[:MAX_NAME_CHARS])
     if need := dict(chain.from_iterable(tool.needs for tool in tools)).get(shown):
         return failure(need.code, need.message.format(tool=shown), need.next_step)
     names = [tool.name for tool in tools]

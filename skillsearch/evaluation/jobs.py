@@ -36,7 +36,8 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemSpec,
 )
-from skillsearch.index.search.calibration import PACKAGED, Calibration, load_calibration
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
 from skillsearch.setting_values import parse_reader
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System

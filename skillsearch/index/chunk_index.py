@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.files.arrays import ArrayWriter, save_array
+from skillsearch.index.dense.likeness import LEAST_OF_CHUNK
 from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
 from skillsearch.text.tokenizer import term_hash
 
 TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]
-# A chunk without any term of the query needs this trusted similarity to be named.
-LEAST_COSINE = 0.3
 # Products of equal vectors can differ in their last bits; round so that ties stay ties.
 _SCORE_DIGITS = 6
 
@@ -60,7 +59,7 @@ class ChunkIndex(ArrayTable):
         rows = find_sorted(hashes, self.terms[starts[0] : starts[-1]])
         chunks = np.repeat(np.arange(end - begin), np.diff(starts))[rows >= 0]
         held = np.bincount(chunks, weights[rows[rows >= 0]], minlength=end - begin)
-        can_be_named = (held > 0) | (cosines >= LEAST_COSINE)
+        can_be_named = (held > 0) | (cosines >= LEAST_OF_CHUNK)
         if not can_be_named.any():
             return None
         scores = np.round(cosines + held, _SCORE_DIGITS)

@@ -81,17 +81,17 @@ class IndexSettings:
         """Return a request for an index of these settings; a trust that is usual was not given."""
         roots, model = tuple(root.path for root in self.roots), self.channels[0].model
         usual = {True: "fetched", False: "vetted"}
-        given = (root for root in self.roots if root.trust != usual[bool(root.origin)])
-        trust = {str(root.path): root.trust for root in given}
+        unusual = (root for root in self.roots if root.trust != usual[bool(root.origin)])
+        trust = {str(root.path): root.trust for root in unusual}
         named = tuple(source_behind(root) or str(root) for root in roots)
         sources = named if any(map(is_bundle, named)) else ()
         projects = {str(root.path): root.projects for root in self.roots if root.projects}
-        known = (sources, self.languages, trust)
-        return IndexRequest(roots, model, self.with_body, *known, projects=projects)
+        how = (sources, self.languages, trust)
+        return IndexRequest(roots, model, self.with_body, *how, projects=projects)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
-        roots = [[str(one.path), *astuple(one)[1:]] for one in self.roots]
+        roots = [[str(root.path), *astuple(root)[1:]] for root in self.roots]
         channels = [channel.to_dict() for channel in self.channels]
         return asdict(self) | {"roots": roots, "channels": channels}
 
@@ -137,7 +137,7 @@ class Corpus:
         segments = [load_segment(folder, prefix, channels, with_body) for prefix in prefixes]
         documents, lexical, dense, chunks = zip(*segments, strict=True)
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
-            families = FamilyTable(*(_read(folder, *one) for one in _FAMILIES.items()))
+            families = FamilyTable(*(_read(folder, *part) for part in _FAMILIES.items()))
             deleted, places, shadowed = (_read(folder, name) for name in _NUMBERS)
             store = DocumentStore(documents, deleted, places, shadowed, families, guard)
             names, fields = lexical_names(with_body=with_body), []
@@ -159,8 +159,8 @@ class Corpus:
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
-        at, place = locate(self.documents.segments, number)
-        return self.chunks[at], place
+        at, local = locate(self.documents.segments, number)
+        return self.chunks[at], local
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +187,11 @@ class OpenedIndex:
         settings = IndexSettings.from_dict(generation.settings)
         with generation.guard:
             count, with_body = len(settings.channels), settings.with_body
-            place, guard = generation.folder, generation.guard
-            corpus = Corpus.load(place, channels=count, with_body=with_body, guard=guard)
+            folder, guard = generation.folder, generation.guard
+            corpus = Corpus.load(folder, channels=count, with_body=with_body, guard=guard)
         for channel, described in zip(corpus.dense, settings.channels, strict=True):
-            if any(one.fields[0].shape[1] != described.dimensions for one in channel.segments):
+            widths = {segment.fields[0].shape[1] for segment in channel.segments}
+            if widths != {described.dimensions}:
                 raise CacheError(f"the vectors of {described.model!r} do not have its dimensions")
         return cls(generation, settings, corpus)
 

@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 VERSION = 14
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
-# Features of each dense channel: the cosine of the metadata, and of what else it may embed:
-# example requests, or the heads of bodies.
-DENSE_CHANNELS = (
-    ("cosine_metadata", "cosine_examples"),
-    ("cosine_metadata_multilingual", "cosine_body_multilingual"),
-)
+# The dense channel that embeds the heads of bodies beside the metadata.
+_BODY_CHANNEL = 1
 # Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
 NAME_WEIGHT = 3
 # Repeats of description, tags and triggers in the full field, so that no long body drowns them.
@@ -71,7 +67,7 @@ class Document:
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
         outline: The same of the description.
         hubness: How far it is near whatever is asked, mostly 0.
-        continuation_hash: Digest of what its body, a stub, was read on into; empty if it is none.
+        continuation_hash: Digest of the text that its body, a stub, points to; empty if not a stub.
         examples: Requests that it is for: text and source of each.
         evals_hash: Digest of the eval files that some examples may come from; empty without any.
         tags: Those of its metadata, by which a `Selection` may ask for it.
@@ -105,13 +101,11 @@ class Document:
     paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:  # JSON gave lists.
-        object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
-        object.__setattr__(self, "requires", tuple(self.requires))
-        object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
-        object.__setattr__(self, "tags", tuple(self.tags))
-        object.__setattr__(self, "lapses", tuple(self.lapses))
-        object.__setattr__(self, "paths", tuple(self.paths))
-        object.__setattr__(self, "examples", tuple(Example(*one) for one in self.examples))
+        for name in ("requires", "tags", "lapses", "paths"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("keys", "chunks"):
+            object.__setattr__(self, name, tuple(map(tuple, getattr(self, name))))
+        object.__setattr__(self, "examples", tuple(Example(*example) for example in self.examples))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
@@ -155,7 +149,7 @@ class Document:
         """The hashes of its `sketch` and its `outline`, each filled up with 0."""
         sketches = self.sketch, self.outline
         return np.frombuffer(
-            bytes.fromhex("".join(one.ljust(8 * SKETCH_SIZE, "0") for one in sketches)), "<u4"
+            bytes.fromhex("".join(sketch.ljust(8 * SKETCH_SIZE, "0") for sketch in sketches)), "<u4"
         )
 
     @property
@@ -200,8 +194,8 @@ class FieldTexts:
         texts = dict(zip(self.document.keys[channel], embedded[:2], strict=True))
         if channel == 0:
             texts |= {chunk.record[2]: chunk.head for chunk in self.chunks}
-        found = {bytes.fromhex(key): text for key, text in texts.items() if key}
-        return found | {text_key(text): text for text in embedded.examples}
+        by_key = {bytes.fromhex(key): text for key, text in texts.items() if key}
+        return by_key | {text_key(text): text for text in embedded.examples}
 
     @property
     def example_keys(self) -> list[bytes]:
@@ -211,7 +205,7 @@ class FieldTexts:
 
 def embeds_body(channel: int, *, with_body: bool) -> bool:
     """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
-    return with_body and any("body" in name for name in DENSE_CHANNELS[channel])
+    return with_body and channel == _BODY_CHANNEL
 
 
 def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
@@ -231,9 +225,9 @@ def field_texts(
     body_terms = document_terms(skill.text[:_BODY_CHARS], language)
     said = name_terms + about_terms
     body = body_terms if with_body else []
-    asked, own = example_terms(skill, language), example_terms(skill, language, "skill")
-    metadata_terms = said + asked
-    full_terms = _weighed(said, about_terms, asked, body)
+    examples, own = example_terms(skill, language), example_terms(skill, language, "skill")
+    metadata_terms = said + examples
+    full_terms = _weighed(said, about_terms, examples, body)
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     trusted = trust(metadata, scripts[0])
     if is_english(language) and trusted >= KNOWN:
@@ -242,11 +236,11 @@ def field_texts(
         head = metadata
     embedded = tuple(
         EmbeddedTexts(
-            readable(metadata, known),
-            readable(head, known) if has else "",
-            _readable_examples(skill, known) if channel == 0 else (),
+            readable(metadata, readables),
+            readable(head, readables) if has else "",
+            _readable_examples(skill, readables) if channel == 0 else (),
         )
-        for channel, (known, has) in enumerate(zip(scripts, has_body, strict=True))
+        for channel, (readables, has) in enumerate(zip(scripts, has_body, strict=True))
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     # White space does not count.
@@ -281,21 +275,21 @@ def _sketch(terms: Sequence[str]) -> str:
     if count < 1:
         return ""
     mixed = np.zeros(count, np.uint64)
-    for place in range(_SHINGLE):
-        mixed = (mixed ^ hashes[place : place + count]) * _MIXER
-    found = np.unique((mixed >> np.uint64(32)).astype("<u4"))
-    return found[found > 0][:SKETCH_SIZE].tobytes().hex()
+    for shift in range(_SHINGLE):
+        mixed = (mixed ^ hashes[shift : shift + count]) * _MIXER
+    lowest = np.unique((mixed >> np.uint64(32)).astype("<u4"))
+    return lowest[lowest > 0][:SKETCH_SIZE].tobytes().hex()
 
 
 def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:
-    """Return the terms of the examples of a skill, in some language; or of those of one source."""
-    texts = (one.text for one in skill.examples if source in ("", one.source))
+    """Return the terms of the examples of a skill, all or from one source."""
+    texts = (example.text for example in skill.examples if source in ("", example.source))
     return [term for text in texts for term in document_terms(text, language)]
 
 
 def _readable_examples(skill: Skill, scripts: frozenset[str] | None) -> tuple[str, ...]:
     """Return what a channel of some scripts can read of each example, if it can read most of it."""
-    texts = (one.text for one in skill.examples if trust(one.text, scripts) >= KNOWN)
+    texts = (example.text for example in skill.examples if trust(example.text, scripts) >= KNOWN)
     return tuple(filter(None, (readable(text, scripts) for text in texts)))
 
 
@@ -328,13 +322,13 @@ def _chunk_texts(
     # As with the parser: a run that reads no skill does without it.
     from skillsearch.skills.chunks import parse_chunks
 
-    found = []
+    chunks = []
     for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
         head = readable(text[:_BODY_HEAD_CHARS], scripts)
         record = (chunk.id, chunk.description, text_key(head).hex())
-        found.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
-    return tuple(found)
+        chunks.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
+    return tuple(chunks)
 
 
 def is_english(language: str) -> bool:

@@ -52,8 +52,8 @@ _BLOCK = 512
 _CELL_SIZE, _CELLS_OF_ONE = 1_000, 3
 # Neighbours that are looked at for one document among more than `EXACT`.
 _NEAREST = 100
-# If more than one in so many documents is new, all families are formed anew: that is faster.
-_FEW = 8
+# If more than this share of documents is new, forming all families anew is faster.
+_REGROUPED_SHARE = 1 / 8
 _NONE = -1
 _NO_END = np.uint32(0xFFFFFFFF)
 
@@ -75,10 +75,10 @@ def find_families(
     came = np.zeros(len(living), np.int64) if arrivals is None else arrivals
     remote, is_shadowed = likeness.documents.remoteness[living], np.isin(living, shadowed)
     order = living[np.lexsort((np.arange(len(living)), came, remote, roots[living], is_shadowed))]
-    found = group(likeness, order) if before is None else regroup(likeness, order, before)
-    follows = found != order
+    leading = group(likeness, order) if before is None else regroup(likeness, order, before)
+    follows = leading != order
     by_number = np.argsort(order[follows])
-    members, leaders = order[follows][by_number], found[follows][by_number]
+    members, leaders = order[follows][by_number], leading[follows][by_number]
     peers = (roots[members] == roots[leaders]) & ~np.isin(members, shadowed)
     return FamilyTable(members, leaders, peers)
 
@@ -87,7 +87,7 @@ def find_families(
 class Likeness:
     """What tells near-copies among the documents of a corpus, which numbers them.
 
-    `limits` are the `ChannelSettings.likeness` of each dense channel. The first one judges what it
+    `limits` are what `copies_from` says of each dense channel. The first one judges what it
     knows; the last one, if there is a second, all pairs beside. `aliases` are those of the roots in
     order of precedence.
     """
@@ -99,7 +99,7 @@ class Likeness:
 
     @cached_property
     def roots(self) -> NDArray[np.int16]:
-        """The place of each document's root."""
+        """The rank of each document's root."""
         return self.documents.root_places(self.aliases)
 
     def rows(self, numbers: Numbers) -> _Rows:
@@ -116,26 +116,26 @@ class Likeness:
         for channel, (least, lowest) in enumerate(self.limits):
             own, their = some.vectors[channel], others.vectors[channel]
             cosines = own @ their.T
-            one, other = np.nonzero(cosines >= lowest - _UNSURE)
-            are_compared = (some.is_known[one] & others.is_known[other]) == (channel == 0)
-            cosine = cosines[one, other].astype(np.float64)
+            row, column = np.nonzero(cosines >= lowest - _UNSURE)
+            are_compared = (some.is_fluent[row] & others.is_fluent[column]) == (channel == 0)
+            cosine = cosines[row, column].astype(np.float64)
             unsure = np.flatnonzero(np.minimum(abs(cosine - least), abs(cosine - lowest)) < _UNSURE)
-            pairs = own[one[unsure]].astype(np.float64), their[other[unsure]].astype(np.float64)
+            pairs = own[row[unsure]].astype(np.float64), their[column[unsure]].astype(np.float64)
             cosine[unsure] = np.einsum("ij,ij->i", *pairs)
-            close[one, other] |= (cosine >= least) & are_compared
-            maybe[one, other] |= cosine >= lowest
-        one, other = np.nonzero(maybe)
-        found = np.zeros_like(equal)
-        for begin in range(0, len(one), _PAIRS):
-            pair = one[begin : begin + _PAIRS], other[begin : begin + _PAIRS]
+            close[row, column] |= (cosine >= least) & are_compared
+            maybe[row, column] |= cosine >= lowest
+        row, column = np.nonzero(maybe)
+        alike = np.zeros_like(equal)
+        for begin in range(0, len(row), _PAIRS):
+            pair = row[begin : begin + _PAIRS], column[begin : begin + _PAIRS]
             numbers = some.numbers[pair[0]], others.numbers[pair[1]]
-            found[pair] = self._are_copies(*numbers, close[pair], equal[pair])
-        return found
+            alike[pair] = self._are_copies(*numbers, close[pair], equal[pair])
+        return alike
 
     def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Flags:
         """Return which pairs are near-copies, given whether their metadata or names are close.
 
-        Others have maybe one description nearly all of which is in the other.
+        Of pairs that are not, one description may still have nearly all of the other.
         """
         store = self.documents
         left, right = store.sketches[some], store.sketches[others]
@@ -157,7 +157,7 @@ class Likeness:
         store, own = self.documents, self.rows(np.array([number]))
         if len(among) > EXACT:
             pairs = zip(self.dense, own.vectors, strict=True)
-            nearest = [one.nearest_to_each(rows, _NEAREST, NOTHING)[0] for one, rows in pairs]
+            nearest = [dense.nearest_to_each(rows, _NEAREST, NOTHING)[0] for dense, rows in pairs]
             equal = (store.abouts == store.abouts[number]) | (store.names == store.names[number])
             among = np.intersect1d(np.concatenate([*nearest, np.flatnonzero(equal)]), among)
         parts = (among[begin : begin + _BLOCK] for begin in range(0, len(among), _BLOCK))
@@ -167,11 +167,11 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some documents, their vectors in each channel, and whether the first one knows each."""
+    """Some documents, their vectors in each channel, and whether the first channel knows each."""
 
     numbers: Numbers
     vectors: tuple[Floats, ...]
-    is_known: Flags
+    is_fluent: Flags
 
 
 def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
@@ -181,8 +181,8 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
     lowest hashes of a set, ascending, filled up with 0 (bottom-k: Cohen and Kaplan, PODC 2007). Up
     to the lower of both ends each shows all of its set.
     """
-    ends = np.minimum(*(np.where(one[:, -1:], one[:, -1:], _NO_END) for one in (some, others)))
-    are_shown = [(one > 0) & (one <= ends) for one in (some, others)]
+    ends = np.minimum(*(np.where(each[:, -1:], each[:, -1:], _NO_END) for each in (some, others)))
+    are_shown = [(each > 0) & (each <= ends) for each in (some, others)]
     are_shared = (some[:, :, np.newaxis] == others[:, np.newaxis, :]).any(axis=2) & are_shown[0]
     smaller = np.minimum(*(shown.sum(axis=1) for shown in are_shown))
     return are_shared.sum(axis=1), smaller
@@ -202,16 +202,15 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
     """
     if len(order) <= EXACT:
         return _lead(likeness, order)
-    place, leaders = _places(likeness, order), order.copy()
+    ranks, leaders = _ranks(likeness, order), order.copy()
     for cell in _cells(likeness, order):
-        found = _lead(likeness, cell)
-        now = leaders[place[cell]]
-        leaders[place[cell]] = np.where(place[found] < place[now], found, now)
+        leading, now = _lead(likeness, cell), leaders[ranks[cell]]
+        leaders[ranks[cell]] = np.where(ranks[leading] < ranks[now], leading, now)
     # What leads in one cell may follow in another: only a leader of its own draws others after it.
-    for at in np.flatnonzero(leaders[place[leaders]] != leaders).tolist():
-        number, further = order[at : at + 1], leaders[place[leaders[at : at + 1]]]
-        while further[0] != leaders[place[further[0]]]:
-            further = leaders[place[further]]
+    for at in np.flatnonzero(leaders[ranks[leaders]] != leaders).tolist():
+        number, further = order[at : at + 1], leaders[ranks[leaders[at : at + 1]]]
+        while further[0] != leaders[ranks[further[0]]]:
+            further = leaders[ranks[further]]
         is_near = likeness.alike(likeness.rows(number), likeness.rows(further))[0, 0]
         leaders[at] = further[0] if is_near else number[0]
     return leaders
@@ -224,28 +223,28 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     these are compared, and what they draw after them.
     """
     is_new = before[order] < 0
-    if len(order) <= EXACT and np.count_nonzero(is_new) * _FEW > len(order):
+    if len(order) <= EXACT and np.count_nonzero(is_new) > _REGROUPED_SHARE * len(order):
         return group(likeness, order)
-    place, leaders, among = _places(likeness, order), before.copy(), np.sort(order)
+    ranks, leaders, among = _ranks(likeness, order), before.copy(), np.sort(order)
     # All that could change a document's leader comes before it, so each is looked at once.
     is_due = is_new
     while is_due.any():
         at = int(is_due.argmax())
         number, is_due[at] = int(order[at]), False
         near = likeness.near(number, among)
-        is_before = place[near] < at
+        is_before = ranks[near] < at
         options = near[is_before & (leaders[near] == near)]
-        leaders[number] = options[place[options].argmin()] if len(options) else number
+        leaders[number] = options[ranks[options].argmin()] if len(options) else number
         if leaders[number] != before[number]:
-            is_due[place[near[~is_before]]] = True
+            is_due[ranks[near[~is_before]]] = True
     return leaders[order]
 
 
-def _places(likeness: Likeness, order: Numbers) -> Numbers:
-    """Return the place of each document in an order of precedence, behind all if it has none."""
-    place = np.full(likeness.documents.size, len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+def _ranks(likeness: Likeness, order: Numbers) -> Numbers:
+    """Return the rank of each document in an order of precedence, behind all if it has none."""
+    ranks = np.full(likeness.documents.size, len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 
 def _lead(likeness: Likeness, order: Numbers) -> Numbers:
@@ -254,19 +253,19 @@ def _lead(likeness: Likeness, order: Numbers) -> Numbers:
     leaders = order.copy()
     for begin in range(0, len(order), _BLOCK):
         numbers = order[begin : begin + _BLOCK]
-        rows, found = likeness.rows(numbers), np.full(len(numbers), _NONE)
+        rows, leader = likeness.rows(numbers), np.full(len(numbers), _NONE)
         for some in leading:
             alike = likeness.alike(rows, some)
-            is_new = (found == _NONE) & alike.any(axis=1)
-            found[is_new] = some.numbers[alike[is_new].argmax(axis=1)]
+            is_new = (leader == _NONE) & alike.any(axis=1)
+            leader[is_new] = some.numbers[alike[is_new].argmax(axis=1)]
         inside = np.tril(likeness.alike(rows, rows), -1)
-        inside[:, found != _NONE] = False
+        inside[:, leader != _NONE] = False
         for at in np.flatnonzero(inside.any(axis=1)).tolist():
-            if found[at] == _NONE and inside[at].any():
-                found[at] = numbers[inside[at].argmax()]
+            if leader[at] == _NONE and inside[at].any():
+                leader[at] = numbers[inside[at].argmax()]
                 inside[:, at] = False
-        leads = found == _NONE
-        leaders[begin : begin + _BLOCK] = np.where(leads, numbers, found)
+        leads = leader == _NONE
+        leaders[begin : begin + _BLOCK] = np.where(leads, numbers, leader)
         if leads.any():
             leading.append(likeness.rows(numbers[leads]))
     return leaders
@@ -286,9 +285,9 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
         return equal
     step = _CELL_SIZE // _CELLS_OF_ONE
     middles = likeness.rows(np.sort(order)[::step]).vectors[0]
-    kept = []
+    cells = []
     for begin in range(0, len(order), _BLOCK):
         cosines = likeness.rows(order[begin : begin + _BLOCK]).vectors[0] @ middles.T
-        kept.append(np.argpartition(-cosines, _CELLS_OF_ONE - 1, axis=1)[:, :_CELLS_OF_ONE])
-    near = [order[part // _CELLS_OF_ONE] for part in repeats(np.concatenate(kept).ravel())]
+        cells.append(np.argpartition(-cosines, _CELLS_OF_ONE - 1, axis=1)[:, :_CELLS_OF_ONE])
+    near = [order[part // _CELLS_OF_ONE] for part in repeats(np.concatenate(cells).ravel())]
     return [*equal, *near]

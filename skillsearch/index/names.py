@@ -68,7 +68,7 @@ def find_by_name(
     if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
         if named and not fitting:
-            versions = (one_line(one.version, _SHOWN_VERSION_CHARS) for one in named)
+            versions = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in named)
             raise VersionNotFoundError(name, tuple(dict.fromkeys(versions))[:_SHOWN_VERSIONS])
         named = fitting
     if not named:
@@ -94,7 +94,7 @@ def _preferred(
 
     That is kin which lies nearer to the live skills, or as near and is newer.
     """
-    order = {root: place for place, root in enumerate(roots)}
+    order = {root: rank for rank, root in enumerate(roots)}
     first = min(order.get(document.root, len(order)) for document in documents)
     best = [document for document in documents if order.get(document.root, len(order)) == first]
     if len(best) == 1:
@@ -144,7 +144,7 @@ def freely(name: str) -> tuple[str, tuple[str, ...], str]:
 def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
     """Return what a name means that is written `freely`; nothing if that may be several skills.
 
-    Another root than the named one is not meant, nor another folder; a plugin need not be known.
+    A root or folder in the name must match; a plugin need not.
     """
     plugin, folders, last = freely(name)
     if plugin and documents.of_roots([plugin]).size:
@@ -223,10 +223,10 @@ def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[Root]) -> I
             scopes.setdefault(projects.get(document.root, ()), {})[number] = document
         for some in scopes.values():
             best, by = _preferred(list(some.values()), paths)
-            for one in best if best[0].root != first[0].root else ():
-                copies = (other for other in first[:_MOST_COMPARED] if are_alike(other, one))
+            for document in best if best[0].root != first[0].root else ():
+                copies = (other for other in first[:_MOST_COMPARED] if are_alike(other, document))
                 if copied := next(copies, None):
-                    by[one.doc_id] = copied
+                    by[document.doc_id] = copied
             meant = {document.doc_id for document in best}
             for number, document in some.items():
                 if document.doc_id in by or document.doc_id not in meant:
@@ -243,16 +243,16 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
     And each that stands for skills of the user and of a project.
     """
     paths, projects = [str(root.path) for root in roots], _projects(roots)
-    gone = {one.document.doc_id for one in find_shadowed(documents, roots)}
+    gone = {document.document.doc_id for document in find_shadowed(documents, roots)}
     for namesakes in _namesakes(documents, documents.living):
         best = preferred(list(namesakes.values()), paths)
-        for one in namesakes.values():
-            around = projects.get(one.root, ()), projects.get(best[0].root, ())
-            if one.doc_id not in gone and around[0] != around[1] and not all(around):
-                name = one_line(one.name, MAX_NAME_CHARS)
+        for document in namesakes.values():
+            around = projects.get(document.root, ()), projects.get(best[0].root, ())
+            if document.doc_id not in gone and around[0] != around[1] and not all(around):
+                name = one_line(document.name, MAX_NAME_CHARS)
                 said = f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
-                more = f"this one is loaded as {one_line(handle_of(one, documents, paths))}."
-                yield Diagnostic("name-of-project", "note", f"{said} {more}", one.path)
+                more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
+                yield Diagnostic("name-of-project", "note", f"{said} {more}", document.path)
         same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
             name = one_line(same[0].name, MAX_NAME_CHARS)
@@ -271,19 +271,19 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
 def _namesakes(
     documents: DocumentStore, numbers: NDArray[np.int64]
 ) -> Iterator[dict[int, Document]]:
-    """Yield those of some documents whose name several have, by number; no others are read."""
+    """Yield documents that share a name, by number; only these are read."""
     for places in repeats(documents.names[numbers]):
         yield {number: documents[number] for number in numbers[places].tolist()}
 
 
 def handle_of(
-    found: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
+    skill: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
 ) -> str:
     """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
-    name, alias = one_line(found.name, LOADED_NAME_CHARS), found.doc_id.partition(":")[0]
+    name, alias = one_line(skill.name, LOADED_NAME_CHARS), skill.doc_id.partition(":")[0]
     handles = (name, f"{alias}:{name}")
-    means = (known for known in handles if _id_meant(known, documents, roots) == found.doc_id)
-    return next(means, one_line(found.doc_id))
+    means = (handle for handle in handles if _id_meant(handle, documents, roots) == skill.doc_id)
+    return next(means, one_line(skill.doc_id))
 
 
 def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
@@ -302,10 +302,10 @@ def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
     return documents.meanings[key]
 
 
-def other_handle(found: Hit | Relative, documents: DocumentStore, roots: Sequence[str]) -> str:
+def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequence[str]) -> str:
     """Return the handle of a skill if its name does not mean it alone, else nothing."""
-    handle = handle_of(found, documents, roots)
-    return "" if handle == one_line(found.name) else handle
+    handle = handle_of(skill, documents, roots)
+    return "" if handle == one_line(skill.name) else handle
 
 
 def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str]) -> Family:
@@ -324,7 +324,7 @@ def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray
 def shadowed_without(
     documents: DocumentStore, left: DocumentStore, roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return `shadowed_numbers` of what is left of some documents, whose shadowed ones are known.
+    """Return `shadowed_numbers` of a part of the documents, given those of all.
 
     Only those are compared again that had a namesake among the documents that were left out.
     """

@@ -40,24 +40,24 @@ def family_of(
 
 def described(document: Document, others: Sequence[Document]) -> Family:
     """Return the family of a document, given its near-copies."""
-    roots = {document.root, *(one.root for one in others)}
+    roots = {document.root, *(other.root for other in others)}
     return Family(len(others), len(roots), _listed(document, others[:MOST_LISTED]))
 
 
 def _listed(document: Document, others: Sequence[Document]) -> tuple[Relative, ...]:
     return tuple(
-        Relative(one.name, one.path, one.root, tuple(_differences(document, one)), one.doc_id)
-        for one in others
+        Relative(each.name, each.path, each.root, tuple(_differences(document, each)), each.doc_id)
+        for each in others
     )
 
 
 def copies(store: DocumentStore, numbers: Iterable[int]) -> frozenset[int]:
     """Return documents with all of their namesakes and of the families of these."""
-    found: set[int] = set()
+    relatives: set[int] = set()
     for number in set(numbers):
-        for one in (number, *store.named(store[number].name)):
-            found.update((one, *store.families.relatives(one).tolist()))
-    return frozenset(found)
+        for namesake in (number, *store.named(store[number].name)):
+            relatives.update((namesake, *store.families.relatives(namesake).tolist()))
+    return frozenset(relatives)
 
 
 def families(store: DocumentStore) -> list[tuple[Document, ...]]:
@@ -66,31 +66,31 @@ def families(store: DocumentStore) -> list[tuple[Document, ...]]:
     leaders, sizes = np.unique(table.leaders, return_counts=True)
     order = np.lexsort((store.in_order(leaders), -sizes))
     return [
-        tuple(store[one] for one in (leader, *table.followers(leader)[0].tolist()))
+        tuple(store[number] for number in (leader, *table.followers(leader)[0].tolist()))
         for leader in leaders[order].tolist()
     ]
 
 
-def are_kin(one: Document, other: Document) -> bool:
+def are_kin(left: Document, right: Document) -> bool:
     """Return whether namesakes are copies or versions of one skill, by their texts or folders.
 
     They share most of a body, lie in one folder of that name, or have the same path but for a
     version (``1.0/pdf`` and ``2.0/pdf``) or a checkout. If no body tells anything, equal
     descriptions do.
     """
-    return bool(_lineage_of(one) & _lineage_of(other)) or are_alike(one, other)
+    return bool(_lineage_of(left) & _lineage_of(right)) or are_alike(left, right)
 
 
-def are_alike(one: Document, other: Document) -> bool:
+def are_alike(left: Document, right: Document) -> bool:
     """Return whether namesakes are copies or versions of one skill by their texts alone."""
-    if one.content_hash == other.content_hash:
+    if left.content_hash == right.content_hash:
         return True
-    if not (one.sketch or other.sketch):
-        return one.description == other.description
-    if not _hashes(one) & _hashes(other):
+    if not (left.sketch or right.sketch):
+        return left.description == right.description
+    if not _hashes(left) & _hashes(right):
         return False
-    left, right = (each.sketched[np.newaxis, :SKETCH_SIZE] for each in (one, other))
-    return bool(share_most(left, right)[0])
+    some, others = (each.sketched[np.newaxis, :SKETCH_SIZE] for each in (left, right))
+    return bool(share_most(some, others)[0])
 
 
 def _hashes(document: Document) -> set[str]:
@@ -103,7 +103,7 @@ def _lineage_of(document: Document) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _lineage(folder: str, path: str, name: str) -> frozenset[str]:
-    """Return the folders that make a skill of one lineage with others that have one of them."""
+    """Return the folders of a skill; namesakes that share one are of the same lineage."""
     around = Path(path).parent.parent
     shared = {f"in {around}"} if name_hash(around.name) == name_hash(name) else set()
     return frozenset({*shared, _VERSION.sub("*", in_checkout(folder))})

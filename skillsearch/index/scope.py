@@ -53,8 +53,8 @@ _NOWHERE = View("", "/")
 
 
 def folders_of(selection: Selection) -> tuple[str, ...]:
-    """Return the folders that a question comes from, whether or not it asks all projects."""
-    return tuple(folder for kind, given, *_ in selection if kind == SCOPE for folder in given)
+    """Return the folders that a question comes from, even if it asks all projects."""
+    return tuple(folder for kind, paths, *_ in selection if kind == SCOPE for folder in paths)
 
 
 def from_folders(selection: Selection, folders: Iterable[str | Path]) -> Selection:

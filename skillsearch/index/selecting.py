@@ -50,7 +50,7 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     if not selection or not len(store):
         return store
     # JSON gave lists.
-    key = cast(Selection, tuple((kind, tuple(given), *more) for kind, given, *more in selection))
+    key = cast(Selection, tuple((kind, tuple(values), *more) for kind, values, *more in selection))
     if unknown := [kind for kind, *_ in key if kind not in (*SELECTING, SCOPE)]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
     if key not in store.selections:
@@ -63,7 +63,7 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
 def _out_of_scope(
     store: DocumentStore, views: Sequence[View], roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return the numbers of the documents that are not seen, of some roots or by their paths."""
+    """Return the documents of hidden roots, and others whose paths do not match, by number."""
     hidden = store.of_roots(root.alias for root in roots)
     bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
     places = [view.parts for view in views]
@@ -77,7 +77,7 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
     for pattern in patterns:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         fixed = list(itertools.takewhile(lambda part: not _GLOB.search(part), parts))
-        if any(all(map(str.__eq__, fixed, place)) for place in places):
+        if any(all(map(str.__eq__, fixed, folder)) for folder in places):
             return True
     return False
 
@@ -95,14 +95,15 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     elsewhere: list[str] = []
     tests: list[_Test] = []
     strict: list[_Test] = []
-    for kind, given, *folder in selection:
-        outside = {one.alias for one in roots if folder and not one.path.is_relative_to(folder[0])}
+    for kind, values, *folder in selection:
+        inside = [root for root in roots if not folder or root.path.is_relative_to(folder[0])]
+        outside = {root.alias for root in roots if root not in inside}
         if kind != "in_roots":
-            (strict if kind == "strict" else tests).append((kind, _pattern(kind, given), outside))
+            (strict if kind == "strict" else tests).append((kind, _pattern(kind, values), outside))
             continue
-        inside = [root for root in roots if root.alias not in outside]
-        named = [_alias(name, inside, must_exist=not folder) for name in given]
-        elsewhere += [one for root in hidden if root.alias in named for one in root.projects]
+        named = [_alias(name, inside, must_exist=not folder) for name in values]
+        of_hidden = (root.projects for root in hidden if root.alias in named)
+        elsewhere += itertools.chain.from_iterable(of_hidden)
         of_roots = store.of_roots([*outside, *filter(None, named)])
         numbers = numbers[find_sorted(of_roots, numbers) >= 0]
     if tests:
@@ -132,7 +133,7 @@ def _skipped(document: Document) -> Diagnostic:
 
 
 def _warn_of(skipped: Sequence[Diagnostic]) -> None:
-    lines = [f"Skipped {one.path}: {one.message}" for one in skipped[:_MOST_WARNED]]
+    lines = [f"Skipped {skill.path}: {skill.message}" for skill in skipped[:_MOST_WARNED]]
     if more := len(skipped) - len(lines):
         lines.append(f"Skipped {more:,} more, as strict asks.")
     for line in lines:
@@ -156,11 +157,11 @@ def _alias(name: str, roots: Sequence[Root], *, must_exist: bool) -> str:
     raise SelectionError(f"There is no root {one_line(name, 200)!r}; there are: {there_are}.")
 
 
-def _pattern(kind: str, given: Sequence[str]) -> re.Pattern[str]:
+def _pattern(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
     if kind == "strict":
-        return re.compile("|".join(map(re.escape, given)))
-    folded = (_folded(one if ":" in one or kind == "tags" else f"*:{one}") for one in given)
-    return re.compile("|".join(map(translate, folded)))
+        return re.compile("|".join(map(re.escape, patterns)))
+    full = (each if ":" in each or kind == "tags" else f"*:{each}" for each in patterns)
+    return re.compile("|".join(translate(_folded(pattern)) for pattern in full))
 
 
 def _passes(tests: Sequence[_Test], label: Label) -> bool:
@@ -180,7 +181,7 @@ def _folded(text: str) -> str:
 
 
 def _nothing(documents: DocumentStore, selection: Selection, elsewhere: Sequence[str]) -> str:
-    said = "; ".join(f"{kind}: {', '.join(given)}" for kind, given, *_ in selection)
+    said = "; ".join(f"{kind}: {', '.join(values)}" for kind, values, *_ in selection)
     text = f"No skill is selected by {one_line(said, _SHOWN_CHARS)}."
     if any(kind == "tags" for kind, *_ in selection):
         there = {one_line(tag) for document in documents for tag in document.tags}

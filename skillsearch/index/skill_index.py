@@ -33,8 +33,10 @@ from skillsearch.index.names import (
 from skillsearch.index.relatives import copies, described, families
 from skillsearch.index.request import IndexRequest, how_made, trust_by_root
 from skillsearch.index.root_change import How, RootChange
-from skillsearch.index.search.calibration import Calibration, default_calibration
-from skillsearch.index.search.query import QueryForm, analyse_queries
+from skillsearch.index.search.analysis import analyse_queries
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import HowToSearch, SearchOptions, SearchRequest, answer
 from skillsearch.index.selecting import selected

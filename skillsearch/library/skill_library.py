@@ -19,7 +19,7 @@ from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handl
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest, how_made, trust_by_root
 from skillsearch.index.scope import folders_of, scope_of
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex

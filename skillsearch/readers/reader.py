@@ -103,8 +103,8 @@ class OnnxReader:
                 f"{', '.join(MODEL_FILES)}; load a CrossEncoder's folder as st:{folder}"
             )
         settings = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
-        for one in (path, file, *weight_files(path)):
-            settings.verify(one)
+        for weights in (path, file, *weight_files(path)):
+            settings.verify(weights)
         limit = settings.max_tokens
         # `_pair` cuts our own texts; this far, the tokenizer is also that of the embedder.
         tokenizer = shared_tokenizer(file, max(limit, DEFAULT_MAX_TOKENS) if is_own else limit)
@@ -112,8 +112,8 @@ class OnnxReader:
         def encode(request: str, text: str) -> Sequence[Sequence[int]]:
             """Return the rows of `KNOWN_INPUTS`, by the tokenizer's own template for another's."""
             if is_own:
-                asked = tokenizer.encode(request, add_special_tokens=False).ids
-                pair = _pair(asked, tokenizer.encode(text).ids, limit)
+                ids = tokenizer.encode(request, add_special_tokens=False).ids
+                pair = _pair(ids, tokenizer.encode(text).ids, limit)
                 return pair.ids, [1] * len(pair.ids), pair.parts
             encoding = tokenizer.encode(request, text)
             return encoding.ids, encoding.attention_mask, encoding.type_ids
@@ -122,10 +122,10 @@ class OnnxReader:
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
-        asked, _ = head_of(request, self._max_tokens)
+        head, _ = head_of(request, self._max_tokens)
 
         def read_one(_position: int, text: str) -> float:
-            return self._run(self._encode(asked, head_of(text, self._max_tokens)[0]))
+            return self._run(self._encode(head, head_of(text, self._max_tokens)[0]))
 
         return np.array(list(map_ahead(read_one, texts)), dtype=np.float64)
 
@@ -140,8 +140,8 @@ class CrossEncoderReader:
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
-        asked = head_of(request, MAX_TOKENS)[0]
-        pairs = [(asked, head_of(text, MAX_TOKENS)[0]) for text in texts]
+        head = head_of(request, MAX_TOKENS)[0]
+        pairs = [(head, head_of(text, MAX_TOKENS)[0]) for text in texts]
         logits = self._predict(pairs) if pairs else np.zeros(0)
         if logits.shape != (len(texts),) or not np.isfinite(logits).all():
             raise EmbedderError(_no_logit(self.name, logits))
@@ -156,11 +156,11 @@ class Readers:
         self._device = device
         self._setting: str | None = None
 
-    def choice(self, asked: str | None) -> str:
-        """Return what was asked for, of `setting_values.READING` or a model; else the setting."""
-        if asked is None and self._setting is None:
+    def choice(self, spec: str | None) -> str:
+        """Return a spec, or else the setting: of `setting_values.READING`, or a model."""
+        if spec is None and self._setting is None:
             self._setting = config.load_setting("reader")
-        return asked or self._setting or DEFAULT_READER
+        return spec or self._setting or DEFAULT_READER
 
     def get(self, spec: str) -> Reader | None:
         """Return a reader; None, logged once, if the packaged one cannot be loaded here."""
@@ -206,8 +206,8 @@ class Pair(NamedTuple):
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
     """Return the tokens of each pair, each text cut to fit."""
-    requests = tokenizer.encode_batch([one for one, _ in pairs], add_special_tokens=False)
-    texts = tokenizer.encode_batch([one for _, one in pairs])
+    requests = tokenizer.encode_batch([request for request, _ in pairs], add_special_tokens=False)
+    texts = tokenizer.encode_batch([text for _, text in pairs])
     return [
         _pair(request.ids, text.ids, MAX_TOKENS)
         for request, text in zip(requests, texts, strict=True)
@@ -216,11 +216,11 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> list[Pair]
 
 def _pair(request: Sequence[int], text: Sequence[int], limit: int) -> Pair:
     """Join the ids of a request and of a text, which has special tokens at both ends."""
-    asked = request[: min(REQUEST_TOKENS, limit // 2)]
+    own = request[: min(REQUEST_TOKENS, limit // 2)]
     first, *rest, last = text
-    rest = rest[: limit - len(asked) - 3]
-    parts = [NEITHER, *[REQUEST] * len(asked), NEITHER, *[SKILL] * len(rest), NEITHER]
-    return Pair([first, *asked, last, *rest, last], parts)
+    rest = rest[: limit - len(own) - 3]
+    parts = [NEITHER, *[REQUEST] * len(own), NEITHER, *[SKILL] * len(rest), NEITHER]
+    return Pair([first, *own, last, *rest, last], parts)
 
 
 def _load_session(path: Path) -> Callable[[Sequence[Sequence[int]]], float]:

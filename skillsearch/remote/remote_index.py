@@ -24,8 +24,9 @@ from skillsearch.index.relatives import MOST_LISTED, family_of
 from skillsearch.index.request import IndexRequest, trust_by_root
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import without_scope
-from skillsearch.index.search.calibration import default_calibration
-from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
+from skillsearch.index.search.analysis import analyse_queries
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import HowToSearch, SearchRequest, answer
 from skillsearch.index.storage.document_store import DocumentStore

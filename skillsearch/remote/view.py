@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.dense.likeness import copies_from
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import ANALYSIS, Document
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
+from skillsearch.index.search.candidates import count_candidates
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
@@ -33,7 +35,6 @@ from skillsearch.text.tokenizer import term_hash
 
 _MAX_CANDIDATES = 1_000
 """Documents that each channel is asked for; the messages of Milvus are limited."""
-_MIN_CANDIDATES = 50
 QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
 _NAMED = 1_000  # skills of one name that are read
 _PAGE = 1_000
@@ -108,7 +109,7 @@ class View:
             vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
             dense.append(DenseChannel((DenseFields(vectors),)))
         store = _CandidateStore(documents, self.head, [row["shadowed"] for row in rows])
-        limits = [channel.likeness for channel in settings.channels]
+        limits = [copies_from(channel.model) for channel in settings.channels]
         likeness = Likeness(store, dense, limits, settings.aliases)
         store.families = find_families(likeness, store.shadowed)
         corpus = Corpus(
@@ -122,7 +123,7 @@ class View:
 
     def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[Row]:
         """Read the candidates of a query for n hits, with `fields`, each once."""
-        k = min(max(_MIN_CANDIDATES, 4 * n), _MAX_CANDIDATES)
+        k = min(count_candidates(n), _MAX_CANDIDATES)
         visible = f"{self.head.condition} and shadowed == false"
         if condition:
             visible += f" and {condition}"

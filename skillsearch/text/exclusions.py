@@ -89,54 +89,54 @@ def split_request(text: str) -> tuple[str, str]:
 
 def split_description(text: str) -> tuple[str, str]:
     """Return what a description says that the skill is for, and what not; never the first empty."""
-    found = [
-        (*one.span(), *one.span())
+    spans = [
+        (*match.span(), *match.span())
         for rule in (_NOT_FOR, _USE_ANOTHER)
-        for one in rule.finditer(text)
+        for match in rule.finditer(text)
     ]
-    for one in _NOT_FOR_BEHIND.finditer(text):
-        first = max(0, one.start() - _SENTENCE_CHARS)
-        end = _LAST_END.search(text[first : one.start()])
+    for match in _NOT_FOR_BEHIND.finditer(text):
+        first = max(0, match.start() - _SENTENCE_CHARS)
+        end = _LAST_END.search(text[first : match.start()])
         begin = first + end.end() if end else first
-        rest = _REST.match(text, one.end())
-        found.append((begin, rest.end() if rest else one.end(), begin, one.start()))
-    return _split(text, sorted(found))
+        rest = _REST.match(text, match.end())
+        spans.append((begin, rest.end() if rest else match.end(), begin, match.start()))
+    return _split(text, sorted(spans))
 
 
 def _wanted_not(text: str) -> Iterator[_Span]:
-    for one in _SPACED.finditer(text):
-        end = _end_of_use(text, one.end()) if one["use"] else _end_of_names(text, one)
-        if end > one.end():
-            yield one.start(), end, one.end(), end
+    for match in _SPACED.finditer(text):
+        end = _end_of_use(text, match.end()) if match["use"] else _end_of_names(text, match)
+        if end > match.end():
+            yield match.start(), end, match.end(), end
 
 
 def _not_but(text: str) -> Iterator[_Span]:
     for rule in (_NOT_BUT, _NO_PLEASE):
-        for one in rule.finditer(text):
-            if _is_name(one["what"]):
-                yield one.start(), one.end("what"), *one.span("what")
+        for match in rule.finditer(text):
+            if _is_name(match["what"]):
+                yield match.start(), match.end("what"), *match.span("what")
 
 
 def _foreign(text: str) -> Iterator[_Span]:
     """Yield clauses in languages whose markers and names are not parted by blanks."""
-    for one in _UNSPACED.finditer(text):
-        yield (*one.span(), *one.span("what"))
-    for one in _BEHIND.finditer(text):
-        first = max(0, one.start() - _REACH)
-        if name := _LAST_NAME.search(text[first : one.start()]):
-            yield first + name.start(), one.end(), first + name.start(), one.start()
+    for match in _UNSPACED.finditer(text):
+        yield (*match.span(), *match.span("what"))
+    for match in _BEHIND.finditer(text):
+        first = max(0, match.start() - _REACH)
+        if name := _LAST_NAME.search(text[first : match.start()]):
+            yield first + name.start(), match.end(), first + name.start(), match.start()
 
 
 def _following(text: str, at: int) -> Iterator[tuple[str, str, int]]:
     """Yield each word of a clause as written, in lower case, and where it ends."""
     for _ in range(_MOST_WORDS):
-        found = _WORD.match(text, at)
-        if not found:
+        match = _WORD.match(text, at)
+        if not match:
             return
-        word = found["word"].rstrip(".'\u2019-/")
-        at = found.end()
-        yield word, word.casefold(), found.start("word") + len(word)
-        if word != found["word"]:
+        word = match["word"].rstrip(".'\u2019-/")
+        at = match.end()
+        yield word, word.casefold(), match.start("word") + len(word)
+        if word != match["word"]:
             return
 
 
@@ -182,15 +182,15 @@ def _is_name(word: str, *, is_strict: bool = False) -> bool:
 
 def _split(text: str, spans: Iterable[_Span]) -> tuple[str, str]:
     """Cut clauses, sorted by their begin, out of a text."""
-    kept, cut, last = [], [], 0
+    rest_parts, cut, last = [], [], 0
     for begin, end, first, stop in spans:
         if begin < last:
             continue
-        kept.append(text[last:begin])
+        rest_parts.append(text[last:begin])
         cut.append(text[first:stop].strip())
         last = end
-    kept.append(text[last:])
-    rest = " ".join(filter(None, map(str.strip, kept)))
+    rest_parts.append(text[last:])
+    rest = " ".join(filter(None, map(str.strip, rest_parts)))
     if not cut or not any(map(str.isalnum, rest)):
         return text, ""
     return rest, "\n".join(cut)

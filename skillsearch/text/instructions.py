@@ -66,15 +66,15 @@ def find_commands(text: str) -> Iterator[Command]:
     skill about such phrases needs.
     """
     seen = normalized(visible(text)).lower()
-    told: dict[Severity, Command] = {}
+    first: dict[Severity, Command] = {}
     for title, severity in _SEVERITIES.items():
-        found = [
+        commands = [
             Command(phrase[0], "note" if _is_harmless(seen, phrase, title) else severity)
             for phrase in _RULES[title].finditer(seen)
         ]
-        for command in sorted(found, key=lambda one: one.severity == "note")[:1]:
-            told.setdefault(command.severity, command)
-    yield from told.values()
+        for command in sorted(commands, key=lambda command: command.severity == "note")[:1]:
+            first.setdefault(command.severity, command)
+    yield from first.values()
 
 
 def find_commands_in_comments(body: str) -> Iterator[Command]:

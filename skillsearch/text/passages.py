@@ -31,8 +31,8 @@ def heaviest(texts: Iterable[str], weights: Mapping[str, float], language: str =
     """
     best, most = "", 0.0
     for text in texts:
-        found = set(document_terms(text, language))
-        weight = sum(weight for term, weight in weights.items() if term in found)
+        held = set(document_terms(text, language))
+        weight = sum(weight for term, weight in weights.items() if term in held)
         if weight > most:
             best, most = text, weight
     return best

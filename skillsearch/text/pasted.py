@@ -63,8 +63,8 @@ def _before(text: str) -> str:
 
 
 def _behind(text: str) -> str:
-    found = _LAST_LINE.search(text)
-    return found["last"].strip() if found else ""
+    match = _LAST_LINE.search(text)
+    return match["last"].strip() if match else ""
 
 
 def _count(text: str) -> int:

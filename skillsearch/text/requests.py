@@ -96,21 +96,21 @@ def blocks(body: str) -> Iterator[Block]:
             yield Block("lead" if _LEAD.fullmatch(text) else "text", text)
 
 
-def section_headings(found: Iterable[Block]) -> Iterator[str]:
+def section_headings(parsed: Iterable[Block]) -> Iterator[str]:
     """Yield headings of level 2 and 3 without their numbers; deeper ones are details."""
-    for block in found:
+    for block in parsed:
         if block.kind == "heading" and block.level in (2, 3):
             yield plain(_NUMBERING.sub("", plain(block.text), count=1))
 
 
-def requests(found: Iterable[Block]) -> Iterator[str]:
+def requests(parsed: Iterable[Block]) -> Iterator[str]:
     """Yield, as written, what a body gives as requests of users.
 
     These are quoted phrases and list items below a line like "When to use", and quoted phrases
     alone below one like "Examples".
     """
     takes: Literal["", "quoted", "requests"] = ""
-    for kind, text, _ in found:
+    for kind, text, _ in parsed:
         if kind in ("heading", "lead"):
             takes = _introduced(plain(text))
         phrases = list(quoted(text)) if takes and kind != "heading" else []
@@ -122,11 +122,11 @@ def requests(found: Iterable[Block]) -> Iterator[str]:
 
 def quoted(text: str) -> Iterator[str]:
     """Yield the phrases in quotation marks, without those that the text says not to use it for."""
-    masked = _QUOTED.sub(lambda found: "x" * len(found[0]), text)
-    for found in _QUOTED.finditer(text):
-        before = masked[max(0, found.start() - _CLAUSE_CHARS) : found.start()]
+    masked = _QUOTED.sub(lambda match: "x" * len(match[0]), text)
+    for match in _QUOTED.finditer(text):
+        before = masked[max(0, match.start() - _CLAUSE_CHARS) : match.start()]
         if not _NEGATED.search(_SENTENCE_END.split(before)[-1]):
-            yield next(filter(None, found.groups()))
+            yield next(filter(None, match.groups()))
 
 
 def plain(text: str) -> str:

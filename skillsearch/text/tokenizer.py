@@ -112,16 +112,16 @@ def terms(text: str, language: str = "", *, with_english: bool = False) -> list[
     word_terms: Callable[[str], tuple[str, ...]] = _english_terms
     if language not in ("", "en"):
         word_terms = partial(_word_terms, language, with_english)
-    found: list[str] = []
+    collected: list[str] = []
     for match in _TOKEN.finditer(normalized(text)):
         token = match.group()
         if match.lastgroup == "bigrams":
-            found.extend(_run_terms(token))
+            collected.extend(_run_terms(token))
         elif match.lastgroup == "symbolic":
-            found.append(token.lower())
+            collected.append(token.lower())
         else:
-            found.extend(word_terms(token[:_MAX_TERM]))
-    return found
+            collected.extend(word_terms(token[:_MAX_TERM]))
+    return collected
 
 
 def normalized(text: str) -> str:
@@ -142,14 +142,14 @@ def bigrams(run: Sequence[str]) -> list[str]:
 
 def _run_terms(run: str) -> list[str]:
     """Return the bigrams of a run, cut where Han, katakana and hiragana meet."""
-    found: list[str] = []
+    pairs: list[str] = []
     for match in _RUN_PARTS.finditer(run):
         part = match.group()
         if match.lastgroup == "stacked":
-            found.extend(bigrams(_CLUSTER.findall(part)))
+            pairs.extend(bigrams(_CLUSTER.findall(part)))
         elif match.lastgroup != "hiragana" or len(part) >= _LEAST_HIRAGANA:
-            found.extend(bigrams(part))
-    return found
+            pairs.extend(bigrams(part))
+    return pairs
 
 
 @lru_cache(maxsize=_KEPT_WORDS)
@@ -161,13 +161,13 @@ def _english_terms(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=_KEPT_WORDS)
 def _word_terms(language: str, with_english: bool, word: str) -> tuple[str, ...]:
     """Return the terms of one word: the whole, and the parts of an identifier."""
-    found: list[str] = []
+    stems: list[str] = []
     for part in (word, *_identifier_parts(word)):
         term, english = _stems(part, language)
-        found.append(term)
+        stems.append(term)
         if with_english and english != term:
-            found.append(english)
-    return tuple(filter(None, found))
+            stems.append(english)
+    return tuple(filter(None, stems))
 
 
 def _identifier_parts(word: str) -> list[str]:

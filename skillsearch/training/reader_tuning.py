@@ -23,7 +23,7 @@ from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import compare
 from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, can_read, shown_of
 from skillsearch.index.search.search import SearchRequest, answer

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.config import cache_dir
-from skillsearch.embedders.embedder import PACKAGED
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.files.private import make_private
-from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.dense.likeness import confusable_from
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import one_line
@@ -30,10 +29,6 @@ FOLDER = "maps"
 _VERSION = 1
 _ABOUT, _NAME = 200, 100  # characters
 _GRID = 65_535  # points are kept and sent as whole numbers up to this
-# The cosine from which two skills are confusable. Among 3,000 real skills of many authors, pairs of
-# .70 by the packaged model still want to do the same; of .77 by the multilingual one, too.
-# Other models crowd their vectors.
-_CONFUSABLE, _CONFUSABLE_ELSEWHERE = dict.fromkeys(PACKAGED, 0.70) | {MULTILINGUAL: 0.77}, 0.90
 
 
 def make_map(index: SkillIndex) -> bytes:
@@ -92,8 +87,7 @@ def _project(index: SkillIndex) -> Projection:
         vectors = channel.vectors_of(store.living)
         near = neighbours(channel, store.living, vectors, store.deleted)
         families = store.families.leaders_of(store.living)
-    least = _CONFUSABLE.get(settings.model, _CONFUSABLE_ELSEWHERE)
-    return project(vectors, near, families, least)
+    return project(vectors, near, families, confusable_from(settings.model))
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:

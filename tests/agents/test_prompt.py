@@ -13,7 +13,6 @@ from skills_ref.prompt import to_prompt
 
 from skillsearch.agents.prompt import (
     MAX_DESCRIPTION_CHARS,
-    MAX_NAME_CHARS,
     MAX_PATH_CHARS,
     MAX_SHOWN_FILES,
     OVERVIEW_FORMATS,
@@ -27,6 +26,7 @@ from skillsearch.agents.prompt import (
 )
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.safe_text import one_line, shorten, visible
+from skillsearch.types import SHOWN_NAME_CHARS
 
 TEA = PromptSkill("tea-timer", "Times tea. Use for brewing.", "/skills/tea-timer/SKILL.md")
 LEMON = PromptSkill("lemons", "Squeezes lemons.")
@@ -108,7 +108,7 @@ def shown(skill, keep_lines=True):
     """Return what an overview may show of a skill."""
     description = shorten(visible(skill.description), MAX_DESCRIPTION_CHARS)
     return {
-        "name": one_line(skill.name, MAX_NAME_CHARS),
+        "name": one_line(skill.name, SHOWN_NAME_CHARS),
         "description": description if keep_lines else one_line(description),
         "location": shorten(visible(skill.location).replace("\n", " "), MAX_PATH_CHARS),
         "source": one_line(skill.source, MAX_DESCRIPTION_CHARS),
@@ -434,7 +434,7 @@ def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
     assert tags(text) == ["skill_content", *listing, "/skill_content"]
     assert text.endswith("\n</skill_content>")
     head = ElementTree.fromstring(text.split("\n", 1)[0] + "</skill_content>")
-    assert head.attrib == {"name": one_line(name, MAX_NAME_CHARS)}
+    assert head.attrib == {"name": one_line(name, SHOWN_NAME_CHARS)}
     if listing:
         block = text[text.index("<skill_resources>") : text.rindex("</skill_content>")]
         found = [file.text or "" for file in ElementTree.fromstring(block)]

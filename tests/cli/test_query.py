@@ -12,7 +12,7 @@ import pytest
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.opening import MAX_REFRESHED_FILES
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, Explanation

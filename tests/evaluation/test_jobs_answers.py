@@ -29,7 +29,7 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemSpec,
 )
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 

@@ -12,7 +12,7 @@ from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.types import Collection, JudgedDocument
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.example_requests import digest_of_skill, user_file
 from skillsearch.skills.parser import parse_skill

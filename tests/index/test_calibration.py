@@ -10,22 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.documents import DENSE_CHANNELS, embeds_body
+from skillsearch.index.documents import embeds_body
 from skillsearch.index.search.calibration import (
-    AGAINST,
-    DENSE_FEATURES,
-    EVIDENCE,
-    EXCEEDING,
-    FEATURES,
     LANGUAGE_FEATURES,
-    LEXICAL_FEATURES,
     NAMED,
-    READER,
-    SUPPORTING,
     Calibration,
-    default_calibration,
     probability,
 )
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES, features_of
+
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
+LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("first", "second")
 
 BY_HAND = Calibration(
     weights={
@@ -130,7 +128,7 @@ def test_confidence_by_hand():
 def test_the_exact_name_says_enough_by_itself():
     """Its part makes up for what the others lack, but not for what opposes, and never takes."""
     nothing = dict.fromkeys(EVIDENCE, 0.0) | {"name": 1.0}
-    place = EVIDENCE.index("name") + 1
+    place = list(EVIDENCE).index("name") + 1
     assert BY_HAND.confidence(nothing)["name"] == max(NAMED + 1.5, place)
     found = BY_HAND.confidence(nothing | {"lead": -2, "excluded": 1.0})
     assert sum(found.values()) == pytest.approx(NAMED + found["excluded"])
@@ -138,7 +136,6 @@ def test_the_exact_name_says_enough_by_itself():
 
 
 def test_a_hit_that_was_read_has_the_confidence_of_those_read():
-    """With what the reader says of it, which may speak against it."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     found = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
@@ -175,7 +172,6 @@ def test_more_support_never_lowers_a_score(calibration, evidence, name, more):
 
 
 def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
-    """In the calibration in use, whether a reader agrees or was not asked."""
     calibration = default_calibration()
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     for said in ({}, {READER: -6.0}):
@@ -190,8 +186,8 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
     """By hand, for both channels; what exceeds another feature only adds, to 1 at most."""
     for channel in (LEXICAL_FEATURES, DENSE_FEATURES):
         weights = [calibration.weights[name] for name in channel]
-        values = [row[FEATURES.index(name)] for name in channel]
-        shares = [calibration.weights[name] for name in channel if name not in EXCEEDING]
+        values = [row[list(FEATURES).index(name)] for name in channel]
+        shares = [calibration.weights[name] for name in channel if not FEATURES[name].is_excess]
         expected = min(float(np.dot(weights, values)) / max(sum(shares), 1e-12), 1.0)
         found = calibration.channel_scores(np.array([row]), channel)
         assert found.tolist() == pytest.approx([expected])
@@ -199,7 +195,7 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
 
 def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
     """The second alone, and neither in an index of metadata alone."""
-    weighed = [any("body" in name for name in names) for names in DENSE_CHANNELS]
+    weighed = [any("body" in name for name in features_of(c)) for c in ("first", "second")]
     assert [embeds_body(channel, with_body=True) for channel in range(2)] == weighed
     assert weighed == [False, True]
     assert not any(embeds_body(channel, with_body=False) for channel in range(2))
@@ -236,7 +232,6 @@ def test_the_probability_of_english_by_hand(clues, log_odds):
 
 @given(CALIBRATIONS, table(LANGUAGE_FEATURES, st.floats(0, 1)))
 def test_the_probability_of_english_is_one(calibration, clues):
-    """Whatever was fitted, and however many clues there are."""
     assert 0 <= calibration.p_english(clues) <= 1
 
 
@@ -252,7 +247,6 @@ def test_the_most_extreme_clues_give_a_number():
 
 @given(CALIBRATIONS)
 def test_a_calibration_comes_back_from_json(calibration):
-    """With every digit, and whatever else stands beside it."""
     values = json.loads(json.dumps(calibration.to_dict() | {"provenance": {"date": "2026-11"}}))
     assert Calibration.from_dict(values) == calibration
 
@@ -351,7 +345,6 @@ def test_the_threshold_is_a_probability():
 @pytest.mark.parametrize("name", ["weights", "alone", "read", "clues"])
 @pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
 def test_a_table_that_is_none_is_refused_by_name(name, value):
-    """Whatever stands in its place."""
     with pytest.raises(ValueError, match=f"'{name}' is not a table"):
         Calibration.from_dict(changed(name, value=value))
 

@@ -6,17 +6,17 @@ import math
 import pytest
 
 from skillsearch.errors import ConfigError
-from skillsearch.index.search.calibration import (
-    AGAINST,
-    EVIDENCE,
-    FEATURES,
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration_file import (
     PACKAGED,
-    READER,
-    SUPPORTING,
-    Calibration,
     default_calibration,
     load_calibration,
 )
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
+
+AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
+SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
 
 CURE = "python scripts/fit_fusion.py"
 
@@ -36,14 +36,12 @@ def test_the_packaged_calibration_can_be_used():
 
 
 def test_the_packaged_calibration_is_read_once():
-    """And is what its file says."""
     assert default_calibration() is default_calibration()
     values = json.loads(PACKAGED.read_text(encoding="utf-8"))
     assert default_calibration() == Calibration.from_dict(values) == load_calibration(PACKAGED)
 
 
 def test_a_file_of_ones_own_is_read(tmp_path):
-    """With a byte order mark or without, and whatever else it says."""
     values = default_calibration().to_dict() | {"reader": 0.25, "date": "2026-11-22"}
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path = tmp_path / f"{encoding}.json"
@@ -91,7 +89,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_a_file_that_is_no_calibration_is_a_config_error(tmp_path, content):
-    """On one line that names the file and says how to make one."""
     path = tmp_path / "calibration.json"
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(ConfigError) as caught:

@@ -108,7 +108,6 @@ def test_the_models_that_an_index_may_have(install, languages, is_installed, scr
     [(0, 100, 1), (1, 101, 1), (1, 100, 2), (2, 100, 2), (1, 1, 2), (0, 0, 1)],
 )
 def test_one_skill_in_a_hundred_needs_a_second_channel(other, size, expected):
-    """If queries in English are expected."""
     found = documents(*["zh"] * other, *["en"] * (size - other))
     assert count_needed(BOTH, "auto", found, expected=False) == expected
 
@@ -137,7 +136,6 @@ def test_all_languages_need_all_channels():
 
 
 def test_where_other_queries_are_expected_both_channels_are_needed():
-    """Whatever the skills are in."""
     assert count_needed(BOTH, "auto", documents("en"), expected=True) == 2
     assert count_needed(BOTH[:1], "auto", documents("en"), expected=True) == 1
 
@@ -198,7 +196,6 @@ def test_a_channel_comes_back_from_json(channel):
 
 
 def test_a_channel_is_described_by_its_embedder():
-    """And by the name that it was loaded by."""
     embedder = HashingEmbedder(64, LATIN)
     assert ChannelSettings.of("hashing", embedder) == ChannelSettings(
         "hashing", "hashing", embedder.fingerprint, 64, LATIN

@@ -53,7 +53,6 @@ def best(index, query):
     ],
 )
 def test_a_hit_names_the_chunk_that_fits(workshop, query, chunk):
-    """If one does."""
     hit = workshop.search(query, threshold=0.0)[0]
     assert (hit.name, hit.chunk) == ("workshop", chunk)
     assert hit.to_dict().get("chunk", "") == chunk
@@ -232,7 +231,6 @@ def test_the_terms_of_a_document_are_given_back(index_of):
 
 
 def test_without_chunks_there_is_no_part(index, tmp_path):
-    """Neither in memory nor on disk."""
     folder = tmp_path / "chunks"
     folder.mkdir()
     writer = ChunkWriter(folder, 2)
@@ -267,7 +265,6 @@ def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):
     ids=["missing", "empty", "deep", "float", "long", "other"],
 )
 def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, index_of, name, damage):
-    """Whatever is wrong with them."""
     index_of([], [("a b", [1, 0])])
     path = tmp_path / "chunks" / f"chunks-{name}.npy"
     path.unlink()

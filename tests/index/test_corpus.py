@@ -88,7 +88,6 @@ def test_a_channel_that_lacks_something_is_a_cache_error(name):
     ],
 )
 def test_settings_of_another_form_are_a_cache_error(change):
-    """Whatever the type of what is there."""
     with pytest.raises(CacheError, match="unknown form"):
         IndexSettings.from_dict(SETTINGS.to_dict() | change)
 
@@ -100,7 +99,6 @@ def test_settings_that_are_no_mapping_are_a_cache_error():
 
 
 def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
-    """Neither on disk nor in memory."""
     index = build(root, with_body=False)
     assert len(index.opened.corpus.lexical) == 1
     assert len(index.opened.corpus.dense[0].segments[0].fields) == 1
@@ -127,7 +125,6 @@ def test_a_channel_whose_parts_are_missing_is_a_cache_error(index):
 
 
 def test_diagnostics_come_back(tmp_path):
-    """With line and without, odd characters included."""
     found = (
         Diagnostic("yaml-invalid", "error", "Line 3: 数据 \udcff", "/a/SKILL.md", 3),
         Diagnostic("root-empty", "warning", "Nothing", "/b"),
@@ -139,7 +136,6 @@ def test_diagnostics_come_back(tmp_path):
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[3]", b"3", b'[{"code": "x"}]', b"\xff"])
 def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
-    """Or missing altogether."""
     opened = OpenedIndex(Generation("name", tmp_path, {}, {}), SETTINGS, None)
     with pytest.raises(CacheError, match="diagnostics"):
         opened.diagnostics()
@@ -157,7 +153,6 @@ def test_open_current_opens_what_is_in_use(index):
 
 
 def test_open_current_is_none_without_a_usable_index(tmp_path):
-    """In an empty folder, and in one whose settings have another form."""
     folder = IndexFolder(tmp_path)
     assert open_current(folder) is None
     folder.write(lambda place: None, {"another": "version"})

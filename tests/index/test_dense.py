@@ -23,7 +23,6 @@ def codes(clustered):
 
 
 def test_of_coded_rows_about_the_nearest_are_found(clustered):
-    """Of the ten nearest of 4,000, at least 99 in 100 are among 200."""
     rows, queries = np.split(clustered(4100, dimensions=384), [4000])
     index = train_codes(rows)
     index.add(rows)

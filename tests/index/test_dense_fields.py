@@ -89,7 +89,6 @@ def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size, kinds):
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 100, 1000])
 def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
-    """By the metadata, and by a share of the body where there is one."""
     metadata, body = clustered(300), clustered(300, seed=8) if with_body else None
     found = fields(metadata, body)
     assert found.codes is None
@@ -138,7 +137,6 @@ def test_among_many_alike_more_are_looked_at(fields, clustered):
 @pytest.mark.parametrize("is_coded", [False, True])
 @pytest.mark.parametrize("left_out", [1, 50, 250, 300])
 def test_what_is_excluded_is_made_up_for(fields, clustered, is_coded, left_out):
-    """However much of a corpus it is, and though it is nearest."""
     metadata = clustered(300)
     found = fields(metadata, flat_limit=10 if is_coded else 5000)
     query = clustered(1, seed=4)[0]
@@ -159,7 +157,6 @@ def test_of_equal_vectors_the_first_are_found(fields, is_coded):
 
 
 def test_cosines_are_in_the_order_asked_for(fields, clustered):
-    """Of any documents, repeats included."""
     metadata, body = clustered(20), clustered(20, seed=8)
     found, query = fields(metadata, body), clustered(1, seed=4)[0]
     wanted = np.array([7, 3, 3, 19])
@@ -169,7 +166,6 @@ def test_cosines_are_in_the_order_asked_for(fields, clustered):
 
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
-    """Of more documents than are scored at a time, rounded to halves or not."""
     metadata, query = clustered(600), clustered(1, seed=4)[0]
     wanted = np.arange(599, -1, -1)
     (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)

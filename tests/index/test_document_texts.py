@@ -73,7 +73,6 @@ def test_the_second_channel_alone_embeds_the_body_of_what_the_first_does_not_kno
 
 
 def test_the_record_shows_the_skill():
-    """And the keys of what is embedded."""
     texts = field_texts(SKILL, ONE)
     document = texts.document
     assert (document.doc_id, document.name, document.hidden) == (SKILL.doc_id, "pdf-forms", True)
@@ -163,7 +162,6 @@ def test_each_channel_embeds_what_it_can_read():
 
 
 def test_another_channel_changes_no_term_and_no_text_of_the_first():
-    """Nor anything of the record but its keys."""
     one, two = field_texts(CHUNKED, [LATIN]), field_texts(CHUNKED, [LATIN, None])
     assert (two.metadata_terms, two.full_terms) == (one.metadata_terms, one.full_terms)
     assert two.embedded[:1] == one.embedded
@@ -213,7 +211,6 @@ def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
 
 
 def test_excess_is_cut():
-    """Of a name, of all else about it, of a body, of its embedded head."""
     huge = with_metadata(name="n" * 9000, description="word " * 5000, tags=("late",))
     texts = field_texts(replace(huge, body="x " * 300_000), TWO)
     assert len(texts.embedded[0].metadata) == 2 * 8192 + len(": ")

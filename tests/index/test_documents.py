@@ -104,7 +104,6 @@ def test_a_number_out_of_range_is_an_index_error(number):
 
 
 def test_the_alias_is_the_first_half_of_the_id():
-    """Up to the first colon."""
     assert DOCUMENT.alias == "team"
     assert replace(DOCUMENT, doc_id="a/b:c:d").alias == "a/b"
 
@@ -156,7 +155,6 @@ ARRAYS = [field.name for field in fields(DocumentSegment)]
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("damage", ["missing", "torn", "empty", "dtype", "ndim", "length"])
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, name, damage):
-    """Whichever it is and whatever is wrong with it."""
     DocumentSegment.build(DOCUMENTS).save(tmp_path)
     path = tmp_path / f"documents-{name}.npy"
     array = np.load(path)

@@ -11,19 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.search.calibration import (
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import (
     BACKGROUND,
     EVIDENCE,
-    FEATURES,
     LEADS,
     NO_COSINE,
     READER,
-    default_calibration,
-    probability,
+    find_evidence,
+    leads,
+    stand_outs,
 )
-from skillsearch.index.search.confidence import find_evidence, judge, leads, stand_outs
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 
@@ -70,7 +73,6 @@ def test_every_piece_is_there_and_a_share(corpus, trust):
 
 @pytest.mark.parametrize("name", ["bm25_full", "name", "cosine_metadata"])
 def test_some_pieces_are_ranking_features(corpus, name):
-    """As they are."""
     evidence, features = gather(corpus, form("pdf-forms"), "pdf-forms")
     assert evidence[name] == features[name] > 0
 
@@ -93,7 +95,6 @@ def test_the_rarest_term_by_hand(corpus, query, skill, metadata, full):
 
 
 def test_of_several_terms_the_rarest_counts(root, build, add_skill):
-    """Not the first, and not one that another skill has."""
     add_skill(root / "tea-timer", "tea-timer", "Time tea and cut clips.", "Two minutes.")
     corpus = build(root).opened.corpus
     for query, expected in (("cut", TWO_OF_FIVE), ("cut join", ONE_OF_FIVE), ("cut tea", None)):
@@ -145,7 +146,6 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
 
 
 def test_a_query_of_unknown_terms_alone_has_no_known_part(corpus):
-    """And nothing is divided by it."""
     assert gather(corpus, form("zzz", trust=0.0), "pdf-forms")[0]["bm25_known_alone"] == 0
 
 
@@ -212,7 +212,7 @@ def test_lead_and_background_are_those_of_the_ranking(corpus):
         evidence = find_evidence(corpus, query, ranked, rows)
         expected = leads(ranked.scores[rows]).tolist()
         assert [one["lead"] for one in evidence] == pytest.approx(expected)
-        cosines = ranked.features[:, FEATURES.index("cosine_metadata")]
+        cosines = ranked.feature("cosine_metadata")
         expected = stand_outs(cosines[rows], cosines).tolist()
         assert [one["stand_out"] for one in evidence] == pytest.approx(expected)
         assert max(expected) > 0
@@ -301,7 +301,6 @@ def test_no_score_is_raised(values):
 
 @given(LOG_ODDS)
 def test_scores_that_fall_stay_as_they_are(values):
-    """And an answer that is judged again is the same."""
     falling = sorted(values, reverse=True)
     found = judge(leading(*falling), list(range(len(falling))), BY_LEAD)
     assert [(one.row, one.cut_by) for one in found] == [(row, None) for row in range(len(falling))]

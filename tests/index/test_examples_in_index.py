@@ -257,7 +257,6 @@ def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
 
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
 def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
-    """And their eval files with them."""
     place.keep(3, ASKED)
     place.bring(4, "scan it")
     place.bring(5, "scan them")
@@ -293,7 +292,6 @@ def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, lim
 
 @pytest.mark.parametrize("name", ["evals.json", "evals/evals.json", "more/triggers.yaml"])
 def test_a_new_eval_file_is_found_wherever_it_may_lie(place, name):
-    """In the folder of the skill, or in a folder there."""
     index = place.build()
     path = place.root / "s04" / name
     path.parent.mkdir(exist_ok=True)
@@ -373,7 +371,6 @@ def test_nearness_to_everything_counts_what_a_skill_brings_and_not_what_the_user
 
 
 def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
-    """In the process that has the index open."""
     place.settle()
     index = place.build()
     freshness = Freshness(index)
@@ -422,7 +419,6 @@ def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, m
 
 
 def test_the_snapshot_has_the_digest_of_the_book(place):
-    """By which the next run knows of other examples without reading any skill."""
     place.keep(3, ASKED)
     index = place.build()
     assert Snapshot.load(index.folder).examples == ExampleBook().digest

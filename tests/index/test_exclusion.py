@@ -3,7 +3,8 @@
 import pytest
 
 from skillsearch.index.documents import about_text, field_texts
-from skillsearch.index.search.calibration import AGAINST, LEXICAL_FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.query import split_terms
 from skillsearch.skills.parser import read_skill
 
@@ -79,5 +80,5 @@ def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):
 
 def test_the_feature_opposes_and_belongs_to_no_channel():
     weights = default_calibration().weights
-    assert {name for name, weight in weights.items() if weight < 0} == set(AGAINST)
-    assert not set(AGAINST) & set(LEXICAL_FEATURES)
+    assert {name for name, weight in weights.items() if weight < 0} == set(features_of("skill"))
+    assert all(FEATURES[name].sign < 0 for name in features_of("skill"))

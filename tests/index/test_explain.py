@@ -11,16 +11,13 @@ import pytest
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.calibration import (
-    EVIDENCE,
-    FEATURES,
-    READER,
-    default_calibration,
-    probability,
-)
-from skillsearch.index.search.confidence import find_evidence, judge
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Candidates, Judged
+from skillsearch.index.search.evidence import EVIDENCE, READER, find_evidence
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import Candidates, Judged, best_section, explain, rank
+from skillsearch.index.search.ranker import best_section, explain, judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 
@@ -140,7 +137,6 @@ def test_an_explanation_names_features_terms_and_section(index):
 
 
 def test_each_hit_has_the_confidence_of_its_own_evidence(index):
-    """And the score by this, and the name of the hit that it was cut down to."""
     corpus, calibration = index.opened.corpus, default_calibration()
     rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
     some, query = candidates(corpus, **rows), form("plan forms")
@@ -158,7 +154,6 @@ def test_each_hit_has_the_confidence_of_its_own_evidence(index):
 
 
 def test_what_a_reader_said_is_explained(index):
-    """By what it adds to the ranking and to the confidence."""
     corpus = index.opened.corpus
     some, query = candidates(corpus, pdf_forms=all_of(0.5)), form("forms")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
@@ -205,7 +200,6 @@ def votes(build, polyglot):
 
 
 def test_a_search_that_does_not_explain_tells_no_votes(build, root, polyglot):
-    """Nor does one of an empty index, which has nothing to ask."""
     assert build(root).search("forms").channels == ()
 
 
@@ -216,7 +210,6 @@ def test_an_empty_index_asks_no_channel(build, tmp_path, polyglot):
 
 
 def test_the_only_channel_is_trusted_by_its_letters(votes, root):
-    """With all, some and none of them in its script."""
     trust, reason = votes("fill forms", root, languages="english")
     assert trust == {"bm25": 1, "hashing": 1}
     assert reason["hashing"] == "it reads Latin letters"
@@ -230,7 +223,6 @@ def test_the_only_channel_is_trusted_by_its_letters(votes, root):
 
 
 def test_a_channel_that_reads_all_says_so(root, build):
-    """Whatever the query is in."""
     (_, vote) = build(root).search("填写表单", explain=True).channels
     assert (vote.channel, vote.trust, vote.reason) == ("hashing", 1, "it reads every script")
 
@@ -244,7 +236,6 @@ def test_an_english_query_of_english_skills_asks_the_first_alone(votes, root):
 
 
 def test_a_chinese_query_asks_the_second_alone(votes, root):
-    """Of its letters none is known to the first."""
     trust, reason = votes("填写所有的表单", root, languages="all")
     assert trust == {"bm25": 1, "hashing": 0, "multilingual": 1}
     assert reason["hashing"].startswith("not asked: the words and letters are Chinese; ")
@@ -267,7 +258,6 @@ def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
 
 
 def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
-    """With where to look."""
     place = build(root, languages="all").folder
     polyglot.install(None)
     *_, last = SkillIndex.open(place).search("list forms", explain=True).channels

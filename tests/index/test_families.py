@@ -118,7 +118,6 @@ def corpora(draw, most=24):
 
 @given(corpora())
 def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus):
-    """As if all were compared one by one."""
     like, order = corpus
     assert group(like, order).tolist() == expected(like, order)
 
@@ -135,7 +134,6 @@ def test_blocks_make_no_difference(corpus):
 @settings(max_examples=200)
 @given(corpora(), st.data())
 def test_an_update_gives_the_families_of_a_new_index(corpus, data):
-    """Whatever came, changed and went."""
     like, order = corpus
     kept_before = data.draw(st.lists(st.sampled_from(order.tolist()), unique=True))
     before_order = np.array([one for one in order if one in kept_before], np.int64)
@@ -145,7 +143,7 @@ def test_an_update_gives_the_families_of_a_new_index(corpus, data):
     gone = np.setdiff1d(before_order, now)
     before[np.isin(before, before[gone])] = -1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "_FEW", 0)
+        patch.setattr(families, "_REGROUPED_SHARE", 1)
         assert regroup(like, now, before).tolist() == group(like, now).tolist()
 
 
@@ -175,7 +173,6 @@ def test_a_member_is_near_its_leader_and_chains_do_not_form():
 @settings(max_examples=200)
 @given(corpora())
 def test_all_of_a_family_are_like_what_stands_for_it(corpus):
-    """In metadata or name, and in the body."""
     like, order = corpus
     for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
         assert number == leader or are_alike(like, number, leader)
@@ -260,7 +257,6 @@ def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatc
     ],
 )
 def test_sketches_tell_how_much_of_the_smaller_body_the_larger_one_has(one, other, share):
-    """Up to where the one that ends first ends."""
     sketches = np.zeros((2, SKETCH_SIZE), np.uint32)
     for row, hashes in zip(sketches, (one, other), strict=True):
         row[: len(hashes)] = list(hashes)
@@ -383,7 +379,6 @@ def test_what_is_shown_of_a_family(corpus_of):
 
 
 def test_a_table_answers_for_leaders_members_and_others():
-    """By number."""
     table = FamilyTable(np.array([2, 5, 7]), np.array([4, 1, 4]), np.array([True, False, False]))
     assert table.leaders_of(np.array([7, 0, 5, 2])).tolist() == [4, 0, 1, 4]
     assert table.are_leading(np.array([4, 5, 1, 0])).tolist() == [True, False, True, False]

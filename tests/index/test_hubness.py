@@ -50,7 +50,6 @@ def test_the_order_of_terms_does_not_matter_and_unknown_ones_dilute():
 
 
 def test_the_table_holds_terms_of_the_tokenizer():
-    """Of another analysis it would count nothing."""
     assert list(WEIGHTS.values()) == sorted(WEIGHTS.values(), reverse=True)
     assert sum(WEIGHTS.values()) == pytest.approx(100_000, rel=0.01)
     found = set(terms("Two people want pictures of five pages; look, say, tell.", "en"))

@@ -62,7 +62,6 @@ def test_documents_are_found_among_the_postings_of_a_row(segment_of):
 
 
 def test_a_tally_gives_what_it_has():
-    """And 0 for any other term."""
     tally = TermTally(np.array([3, 7], np.uint64), np.array([-2, 5], np.int64))
     assert tally.of(np.array([7, 1, 3, 9], np.uint64)).tolist() == [5, 0, -2, 0]
     assert TermTally.empty().of(np.array([7], np.uint64)).tolist() == [0]
@@ -82,7 +81,6 @@ NAMES = [field.name for field in fields(LexicalSegment)]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_array_is_a_cache_error(tmp_path, segment_of, name):
-    """Whichever it is."""
     segment_of(split("a b", "c")).save(tmp_path, "field")
     (tmp_path / f"field-{name}.npy").unlink()
     with pytest.raises(CacheError, match=f"field-{name}.npy"):

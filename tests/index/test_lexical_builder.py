@@ -118,7 +118,6 @@ def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
 
 @pytest.mark.slow
 def test_blocks_of_any_size_give_the_same_arrays():
-    """As small as a range of hashes, or all at once."""
     texts = zipf_texts(300, 500)
     whole = written(texts)
     for block in ((3, 1_000_000), (1_000_000, 3)):
@@ -147,7 +146,6 @@ def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
 
 
 def test_a_frequency_is_cut_to_what_16_bits_hold(tmp_path):
-    """And the length of the document with it."""
     segment = write(tmp_path, [["a"] * 70_000 + ["b"], []])
     assert sorted(segment.frequencies.tolist()) == [1, 65_535]
     assert segment.lengths.tolist() == [65_536, 0]
@@ -161,7 +159,6 @@ def test_only_the_arrays_are_left_in_the_folder(tmp_path):
 
 
 def test_the_types_are_those_that_searches_rely_on(tmp_path):
-    """Of an empty segment as well."""
     for texts in ([], [["a"], ["a", "b"]]):
         segment = write(tmp_path, texts)
         types = [getattr(segment, field.name).dtype.name for field in fields(segment)]

@@ -142,7 +142,6 @@ def test_scores_are_those_of_bm25okapi_on_a_large_corpus():
     ],
 )
 def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
-    """If BM25Okapi would divide by zero or go below it, every term weighs 1."""
     scores = all_scores(index_of(texts), query.split())
     assert scores.tolist() == pytest.approx(expected)
 
@@ -167,7 +166,6 @@ def test_matches_tells_what_the_texts_hold(texts, term):
 
 @given(CORPORA, TEXTS.filter(bool))
 def test_no_document_scores_more_than_the_maximum(texts, query):
-    """Not even one that repeats the query a thousand times."""
     texts = [*texts, query * 1000]
     index, counts = index_of(texts), Counter(query)
     max_score = index.weigh(counts).max_score
@@ -250,7 +248,6 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
 @pytest.mark.parametrize("k", [1, 5, 50])
 @pytest.mark.parametrize("left_out", [0, 1, 3])
 def test_the_best_are_those_of_a_sort_of_all_scores(worth, k, left_out):
-    """However many postings are left unread, and whatever is excluded."""
     index = replace(index_of(zipf_texts(3000)), worth_pruning=worth)
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
@@ -318,7 +315,6 @@ def test_weights_are_those_of_the_query_as_it_is():
 
 
 def test_weights_are_of_the_terms_that_are_there():
-    """In the order asked for, repeats once."""
     index = index_of(split("b a", "c", "d"))
     assert list(idf_of(index, ["d", "zz", "a", "d"])) == ["d", "a"]
     assert idf_of(index, []) == {}

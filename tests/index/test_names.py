@@ -87,7 +87,6 @@ def test_the_newest_release_of_the_first_root_is_meant(pdfs):
     ],
 )
 def test_a_constraint_chooses_among_the_versions(pdfs, name, doc_id):
-    """Of those that satisfy it, the newest in the first root that has any."""
     assert find(pdfs, name) == doc_id
 
 
@@ -122,7 +121,6 @@ def test_a_name_as_hosts_and_people_write_it_means_the_one_skill(wrap, name):
 
 
 def test_a_plugin_or_a_folder_tells_namesakes_apart():
-    """Where the name alone is ambiguous."""
     with pytest.raises(AmbiguousNameError):
         find(SKILLS, "/read")
     assert find(SKILLS, "mail:read") == "mine:plugins/mail/skills/read"
@@ -184,7 +182,6 @@ def test_a_name_stays_ambiguous_where_versions_do_not_tell(versions):
 
 
 def test_a_constraint_can_settle_an_ambiguous_name():
-    """By leaving out what cannot be read."""
     store = make_store("mine:a tea 1.0", "mine:b tea one")
     assert find(store, "tea@>=1") == "mine:a"
 
@@ -218,7 +215,6 @@ def test_names_are_suggested_only_where_that_is_wanted(pdfs):
 
 @pytest.mark.parametrize("name", ["@", "@@", "pdf@@", "@>=1", "pdf@\0", "pdf@" + "9" * 9999, ":@1"])
 def test_odd_names_are_errors_of_ours(pdfs, name):
-    """Whatever stands around the sign."""
     with pytest.raises((SkillNotFoundError, VersionConstraintError)):
         find(pdfs, name)
 
@@ -293,7 +289,6 @@ def test_kin_is_not_told_through_a_third():
     ],
 )
 def test_the_live_skill_is_meant_before_copies_that_lie_aside(aside):
-    """Whatever the versions, and though the alphabet says otherwise."""
     live, copy = made("mine:pdf", version="1.0"), made(f"mine:{aside}", version="9.0")
     store = stored(live, copy)
     assert find(store, "pdf") == "mine:pdf"

@@ -17,17 +17,13 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.embedders.multilingual.source import find_weights
-from skillsearch.index.search.calibration import (
-    AGAINST,
-    EVIDENCE,
-    NAMED,
-    READER,
-    SUPPORTING,
-    UNVETTED,
-    default_calibration,
-)
-from skillsearch.index.search.confidence import judge
+from skillsearch.index.search.calibration import NAMED
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
+from skillsearch.index.search.ranker import judge
 from skillsearch.index.skill_index import SkillIndex
+
+OF_SIGN = {sign: [n for n, row in EVIDENCE.items() if row.sign == sign] for sign in (1, -1)}
 
 TABLE = json.loads(Path(__file__).with_name("mixed_languages.json").read_text(encoding="utf-8"))
 LANGUAGES, TOPICS, ENGLISH = TABLE["languages"], TABLE["topics"], TABLE["english"]
@@ -152,7 +148,6 @@ def test_a_logit_for_a_hit_takes_nothing_from_it(found, logit):
 
 @given(EVIDENT, st.lists(st.floats(-12, 12), min_size=2, max_size=2).map(sorted))
 def test_a_higher_logit_never_says_less(found, logits):
-    """Not where it begins to speak for a hit, either."""
     calibration = default_calibration()
     less, more = (calibration.log_odds(found | {READER: one}) for one in logits)
     assert less <= more + 1e-9
@@ -172,13 +167,13 @@ def test_the_name_of_a_skill_means_it(found, logit, is_unvetted):
 
 def test_an_exact_name_comes_before_what_is_likelier():
     """Not before it only, but not cut down by it; one that is nearly named has no such right."""
-    likely = evidence(**dict.fromkeys(SUPPORTING, 1.0) | {"name": 0.9})
+    likely = evidence(**dict.fromkeys(OF_SIGN[1], 1.0) | {"name": 0.9})
     named = evidence(name=1.0)
     weak = evidence()
     answer = judge([likely, weak, named], [7, 8, 9], default_calibration())
     assert [one.row for one in answer] == [9, 7, 8]
     assert answer[0].score == answer[0].own_score == answer[1].score < answer[1].own_score
-    hidden = named | dict.fromkeys(AGAINST, 1.0)
+    hidden = named | dict.fromkeys(OF_SIGN[-1], 1.0)
     assert [one.row for one in judge([likely, hidden], [0, 1], default_calibration())] == [0, 1]
 
 

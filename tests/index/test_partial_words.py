@@ -106,7 +106,6 @@ def test_half_of_a_part_stays_unknown(index):
 
 
 def test_an_update_knows_the_words_of_what_came_and_not_of_what_went(index, skills, make_skill):
-    """In a delta as in a base."""
     for path in (skills / "tune-kernels").iterdir():
         path.unlink()
     make_skill(skills, "paint-watercolours", "Paint landscapes.")
@@ -117,7 +116,6 @@ def test_an_update_knows_the_words_of_what_came_and_not_of_what_went(index, skil
 
 @given(words=st.lists(WORDS, max_size=40), prefix=WORDS)
 def test_words_are_those_that_begin_so(tmp_path_factory, words, prefix):
-    """As a list is filtered, and the same however they came."""
     folder = tmp_path_factory.mktemp("words")
     writer = LexicalWriter(folder, "x", run_terms=7, with_words=True)
     for number, word in enumerate(words):

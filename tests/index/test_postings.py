@@ -29,7 +29,6 @@ def frequencies_of(corpus):
 
 
 def test_the_parameters_are_the_defaults_of_rank_bm25():
-    """Whoever compares with BM25Okapi need not set anything."""
     theirs = BM25Okapi([["a"], ["b"]])
     assert (theirs.k1, theirs.b, theirs.epsilon) == (K1, B, EPSILON)
 
@@ -97,7 +96,6 @@ def test_saturations_are_the_formula_and_stay_below_its_limit(rows, mean_length)
 
 @given(CORPORA)
 def test_saturations_times_the_weight_are_the_scores_of_bm25okapi(corpus):
-    """For a query of one term."""
     theirs = BM25Okapi(corpus)
     assume(theirs.average_idf > NO_MEAN)
     frequencies = np.array([Counter(text)["a"] for text in corpus], np.uint16)

@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import EmbeddedText, HashingEmbedder, embed
 from skillsearch.index.dense.channels import QueryEmbedders
-from skillsearch.index.search.calibration import LANGUAGE_FEATURES, default_calibration
-from skillsearch.index.search.query import (
-    QueryForm,
-    QueryView,
-    analyse_queries,
-    language_features,
-    shares_of_trust,
-    trusts,
-)
+from skillsearch.index.search.analysis import analyse_queries, language_features, trusts
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, QueryView, shares_of_trust
 from skillsearch.text.tokenizer import terms
 
 SHARE = st.floats(0, 1)
@@ -67,7 +62,6 @@ def test_a_second_channel_that_is_not_asked_has_no_share(index):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(SHARE, min_size=1, max_size=2), SHARE, SHARE)
 def test_the_shares_sum_to_one(index, trusts, trust, fluency):
-    """And none is negative."""
     found = shares(index, form(*trusts), trust=[trust], fluency=[fluency])
     parts = [part for (part,) in found]
     assert sum(parts) == pytest.approx(1)

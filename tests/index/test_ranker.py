@@ -9,17 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.documents import DENSE_CHANNELS
-from skillsearch.index.search.calibration import FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Candidates, find_candidates
+from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import (
-    RRF_K,
-    Candidates,
-    best_first,
-    find_candidates,
-    rank,
-    reciprocal_rank_fusion,
-)
+from skillsearch.index.search.ranker import RRF_K, best_first, rank, reciprocal_rank_fusion
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
@@ -75,7 +69,6 @@ def test_lexical_features_are_shares_of_the_maximum(index):
 
 
 def test_dense_features_are_cosines_no_less_than_zero(index):
-    """To the metadata."""
     corpus = index.opened.corpus
     query = form("rotate the keys")
     for skill, values in features(corpus, query).items():
@@ -127,7 +120,6 @@ def test_a_name_matches_exactly_or_nearly(index, query, expected):
 
 
 def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
-    """Even where neither terms nor vector would find it."""
     empty = QueryForm("PDF-Forms", "", Counter(), (QueryView(np.zeros(512, np.float32), 0.0),))
     assert features(index.opened.corpus, empty) == {
         "pdf-forms": dict.fromkeys(FEATURES, 0.0) | {"name": 1.0}
@@ -141,7 +133,6 @@ def test_every_skill_of_a_small_corpus_is_a_candidate(index):
 
 
 def test_features_are_between_zero_and_one(index):
-    """For odd queries too."""
     for text in ("forms " * 500, "!?", "数据 forms", "pdf-forms", "a b c d e f g"):
         found = find(index.opened.corpus, form(text), 5)
         assert found.features.min(initial=0) >= 0
@@ -160,7 +151,8 @@ def test_systems_score_by_the_same_calibration(index, candidates):
     corpus, calibration = index.opened.corpus, default_calibration()
     weights = [calibration.weights[name] for name in ("bm25_metadata", "bm25_full", "name")]
     lexical = np.average(candidates.lexical, axis=1, weights=weights)
-    dense = sum(calibration.channel_scores(candidates.features, c) for c in DENSE_CHANNELS)
+    names = features_of("first"), features_of("second")
+    dense = sum(calibration.channel_scores(candidates.features, some) for some in names)
     expected = {
         "hybrid": calibration.contributions(candidates.features).sum(axis=1),
         "bm25": lexical,
@@ -206,7 +198,6 @@ def test_a_difference_in_the_last_bits_is_none(size):
 
 
 def test_excluded_documents_are_no_candidates(index):
-    """Whichever channel would bring them, name and small corpus included."""
     corpus = index.opened.corpus
     (number,) = corpus.documents.named("pdf-forms")
     every = find(corpus, form("pdf-forms"), 5)
@@ -222,7 +213,6 @@ def test_excluded_documents_are_no_candidates(index):
 def test_what_is_best_after_many_excluded_is_a_candidate(
     tmp_path, build, add_skill, channel, with_body
 ):
-    """However many better ones are left out, and though far more fit worse."""
     for number in range(300):
         words = "rotate keys " * 3 if number < 200 else "rotate " if number == 200 else ""
         add_skill(tmp_path / "s" / f"s{number:03}", f"s{number}", f"{words}thing {number}", words)
@@ -280,7 +270,6 @@ def test_equal_scores_share_the_better_rank():
 
 
 def test_a_smaller_constant_favours_the_first():
-    """With k = 1 the second place is worth two thirds of the first."""
     scores = reciprocal_rank_fusion([np.array([0.9, 0.1])], rrf_k=1)
     assert scores.tolist() == pytest.approx([1.0, 2 / 3])
     assert RRF_K == 60

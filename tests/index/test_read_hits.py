@@ -7,15 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from skillsearch.index.search.calibration import (
-    EVIDENCE,
-    FEATURES,
-    READER,
-    default_calibration,
-    probability,
-)
+from skillsearch.index.search.calibration import probability
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import Ranked
+from skillsearch.index.search.evidence import EVIDENCE, READER
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryView
-from skillsearch.index.search.ranker import Ranked
 from skillsearch.index.search.reading import (
     DOUBT,
     NOT_READ,
@@ -115,7 +112,6 @@ def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
 
 @pytest.mark.parametrize("when", ["auto", "always"])
 def test_a_reader_that_cannot_be_had_changes_nothing(tools, when):
-    """Nor does none at all."""
     expected = ask(tools, NOT_READ, calibrated(0.4)).hits
     assert ask(tools, Reading(when, lambda: None), calibrated(0.4)).hits == expected
     assert len(expected) == len(TOOLS)

@@ -45,7 +45,6 @@ def test_a_missing_snapshot_is_none(tmp_path):
 
 
 def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
-    """In the digest, the line end or the data."""
     SNAPSHOT.save(tmp_path)
     file = tmp_path / "snapshot.bin"
     whole = file.read_bytes()
@@ -71,7 +70,6 @@ def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
     ],
 )
 def test_a_snapshot_of_another_form_is_none(tmp_path, data):
-    """Even with a digest that fits, as another version may write it."""
     digest = xxhash.xxh3_128_hexdigest(data).encode()
     (tmp_path / "snapshot.bin").write_bytes(digest + b"\n" + data)
     assert Snapshot.load(tmp_path) is None
@@ -96,7 +94,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_is_seen_by_stat(tmp_path, change):
-    """Of a file or of the entries of its folder."""
     path = tmp_path / "a" / "SKILL.md"
     path.parent.mkdir()
     path.write_text("bytes")
@@ -132,7 +129,6 @@ def test_what_changed_just_before_the_look_is_not_trusted():
 
 
 def test_an_unknown_stat_is_never_current(tmp_path):
-    """Neither of a file nor of a folder."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     snapshot = look(path).without_racy(path.stat().st_mtime_ns)
@@ -154,7 +150,6 @@ def test_a_time_far_in_the_future_is_as_good_as_one_in_the_past(tmp_path):
 
 
 def test_a_file_that_is_gone_is_not_current(tmp_path):
-    """Even where its folder has the time that it had."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     snapshot = Snapshot("g", {}, look(path).files)

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import QueryError
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import EVIDENCE
+from skillsearch.index.search.features import FEATURES
 from skillsearch.text import states
 from skillsearch.types import FACES, SYSTEMS
 
@@ -43,7 +45,6 @@ def cut_at(monkeypatch):
 @pytest.mark.parametrize("fitting", [0, 1, 3, 5])
 @pytest.mark.parametrize("more", [0, 1, 4, 7])
 def test_what_does_not_fit_but_may_is_told_apart(garden, cut_at, fitting, more):
-    """From the bound to the threshold, near what fits, ranked on, all together n."""
     every = scored(garden.search(WATER, 100, 0.0))
     scores = [score for _, _, score in every]
     assert len(scores) == 10
@@ -126,7 +127,6 @@ def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold)
 
 
 def test_what_may_fit_is_in_the_json(garden, cut_at):
-    """As the hits are."""
     every = scored(garden.search(WATER, 100, 0.0))
     result = cut_at(garden, 1.0, every[1][2]).search(WATER)
     assert result.state == "perhaps"

@@ -160,7 +160,6 @@ def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, 
 @given(selections)
 @pytest.mark.slow
 def test_every_name_that_is_left_is_found(crowded, selection):
-    """Also where another skill of that name, which is left out, would come first."""
     expected = chosen(crowded, selection)
     if not expected:
         return
@@ -217,7 +216,6 @@ def test_a_selection_that_cannot_be_used_says_why(crowded, selection, message):
 
 
 def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
-    """In any spelling of the path."""
     home = next(root.path for root in crowded.opened.settings.roots if root.alias == "home")
     monkeypatch.chdir(home.parent)
     for name in ("home", str(home), f"{home}/../home", "./home"):

@@ -183,7 +183,6 @@ def test_skills_that_nothing_tells_apart_are_all_searched(build, tmp_path, add_s
 
 
 def test_an_index_without_shadowed_skills_keeps_no_record_of_them(build, root):
-    """And none is computed when it is opened."""
     opened = build(root).opened
     assert not [part for part in opened.generation.parts if part.startswith("delta-")]
     assert not len(opened.corpus.documents.left_out)

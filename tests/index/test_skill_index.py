@@ -31,9 +31,11 @@ from skillsearch.errors import (
 )
 from skillsearch.files.atomic_files import write_record
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import EVIDENCE, FEATURES, default_calibration
-from skillsearch.index.search.confidence import find_evidence, judge
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import EVIDENCE, find_evidence
+from skillsearch.index.search.features import FEATURES
+from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms

@@ -77,14 +77,12 @@ def test_what_the_user_says_of_a_root_counts(index, drinks, packed, trust, expec
 
 
 def test_a_trust_that_there_is_not_is_refused(drinks):
-    """With the levels that there are."""
     for trust in ("trusted", ["=vetted"], [f"{drinks}=yes"]):
         with pytest.raises(ConfigError, match="each LEVEL one of vetted, project or fetched"):
             SkillIndex.from_roots(drinks, trust=trust)
 
 
 def test_a_request_is_kept_with_its_trust(tmp_path, drinks):
-    """And one with an unknown level is none."""
     trust = trust_by_root(["project"], [drinks])
     request = IndexRequest((drinks,), "hashing", True, trust=trust, found=(key_of(drinks),))
     request.save(tmp_path)
@@ -94,7 +92,6 @@ def test_a_request_is_kept_with_its_trust(tmp_path, drinks):
 
 
 def test_the_settings_of_an_index_keep_trust_and_origin(index, drinks, packed):
-    """Also if the request is lost, and the folder in the cache as well."""
     pack = packed(oolong=TEA)
     opened = index(drinks, pack)
     settings = opened.opened.settings
@@ -196,7 +193,6 @@ def test_words_alone_tell_trust_too(drinks, packed):
 
 
 def test_settings_with_an_unknown_trust_are_a_miss(index, drinks):
-    """As in any other form that is not known."""
     values = index(drinks).opened.settings.to_dict()
     values["roots"][0][2] = "odd"
     with pytest.raises(CacheError, match="unknown form"):

@@ -15,10 +15,12 @@ from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import FEATURES, default_calibration
-from skillsearch.index.search.confidence import find_evidence, stand_outs
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import find_candidates
+from skillsearch.index.search.evidence import find_evidence, stand_outs
+from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
-from skillsearch.index.search.ranker import find_candidates, rank
+from skillsearch.index.search.ranker import rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.numbering import NOTHING
@@ -198,7 +200,6 @@ def test_other_languages_are_recorded_though_the_channels_are_the_same(
 
 
 def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, disk, tmp_path):
-    """Nor opens a file, with two channels as with one."""
     add_chinese(root)
     settle(root)
     first = run(root)
@@ -242,7 +243,6 @@ def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
 
 
 def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, monkeypatch):
-    """For English skills, as soon as the index is looked at."""
     run(root)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     assert run(root).embedded == 5
@@ -282,7 +282,6 @@ def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
 
 
 def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, polyglot, caplog):
-    """With one warning, and the same answers as where it is not installed."""
     queries = ("审查合同条款", *ENGLISH)
     polyglot.install(None)
     without = SkillIndex.open(mixed.folder)
@@ -299,7 +298,6 @@ def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, pol
 
 @pytest.mark.parametrize("part", ["dense-1-metadata.faiss", "dense-1-body.faiss"])
 def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, part, caplog):
-    """From the vectors that were kept."""
     path = mixed.opened.folder / part
     path.write_bytes(path.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
@@ -322,7 +320,6 @@ def test_an_interrupted_run_keeps_the_vectors_of_both_channels(root, run):
 
 
 def test_progress_counts_the_texts_of_both_channels(root, run):
-    """Without a break between them."""
     seen = []
     run(root, languages="all", progress=lambda *step: seen.append(step))
     assert [step for step in seen if step[0] == "embed"] == [
@@ -346,12 +343,10 @@ def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polygl
 @pytest.mark.parametrize("system", ["hybrid", "dense", "rrf"])
 @pytest.mark.parametrize(("query", "name"), [(FILL_FORMS, "pdf-forms"), ("剪辑视频", "video-trim")])
 def test_a_chinese_query_finds_the_english_skill(mixed, query, name, system):
-    """By the second channel, though Chinese skills compete."""
     assert mixed.search(query, threshold=0.0, system=system)[0].name == name
 
 
 def test_a_chinese_query_finds_the_chinese_skill(mixed):
-    """By its terms, or by both."""
     for system in SYSTEMS:
         assert mixed.search("审查合同条款", threshold=0.0, system=system)[0].name == "合同审查"
 
@@ -385,7 +380,6 @@ def test_english_results_are_the_same_with_one_channel_and_with_two(root, build,
 
 
 def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, build):
-    """Neither has bodies."""
     add_chinese(root)
     index = build(root, with_body=False)
     assert [len(one.segments[0].fields) for one in index.opened.corpus.dense] == [1, 1]
@@ -440,7 +434,6 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
 
 
 def test_a_channel_without_a_say_gives_no_candidate(tmp_path, build, add_skill, polyglot):
-    """And one with a say gives all of its best."""
     for number in range(80):
         about = "fill forms" if number == 70 else "cut clips"
         add_skill(tmp_path / "s" / f"s{number}", f"tool-{number:02}", f"{about} {number}.")
@@ -452,7 +445,7 @@ def test_a_channel_without_a_say_gives_no_candidate(tmp_path, build, add_skill, 
     assert find(corpus, silent, 5).documents.tolist() == []
     found = find(corpus, replace(asked, views=(none[0], asked.views[1])), 5)
     assert len(found.documents) >= 50
-    column = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    column = found.feature("cosine_metadata_multilingual")
     assert found.documents[column.argmax()] == wanted
 
 
@@ -482,7 +475,7 @@ def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
     assert named["bm25_full_multilingual"] == pytest.approx(0.6 * first["bm25_full"])
     cosine = named["cosine_metadata_multilingual"]
     assert evidence["cosine_metadata_multilingual"] == cosine > 0
-    cosines = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    cosines = found.feature("cosine_metadata_multilingual")
     (expected,) = stand_outs(np.array([cosine]), cosines).tolist()
     assert evidence["stand_out_multilingual"] == pytest.approx(expected)
     assert first["stand_out_multilingual"] == 0 < expected
@@ -511,7 +504,6 @@ def test_copies_say_the_same_to_a_channel_that_knows_them(
 def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
     tmp_path, add_skill, build
 ):
-    """Neither by metadata nor by body."""
     add_skill(tmp_path / "s" / "a", "合同", "整理 pdf 合同里的日期。", "先打开 pdf 文件再通读。")
     add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
     corpus = build(tmp_path / "s").opened.corpus

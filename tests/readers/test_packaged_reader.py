@@ -9,7 +9,7 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.index.root_change import EXAMPLES
-from skillsearch.index.search.calibration import READER
+from skillsearch.index.search.evidence import READER
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, load_reader
@@ -33,7 +33,6 @@ def read_by(hit):
 
 @pytest.mark.slow
 def test_right_skills_stand_above_wrong_ones_of_any_request():
-    """On English requests for the example skills, which it never saw."""
     collection, reader = load_collection(EXAMPLE), load_reader(PACKAGED_SPEC)
     shown = {
         one.doc_id: passage_text(one.name, one.description, one.body[:PASSAGE_CHARS])
@@ -76,7 +75,6 @@ def test_a_search_in_doubt_is_read_unless_it_is_off(examples):
 
 
 def test_what_is_read_scores_the_same_beside_other_skills(examples):
-    """In a batch and alone."""
     (batch,) = examples.search_many([QUERY], reader="always", threshold=0.0)
     alone = examples.search(QUERY, reader="always", threshold=0.0)
     assert [(hit.name, hit.score) for hit in batch] == [(hit.name, hit.score) for hit in alone]
@@ -92,7 +90,6 @@ def test_a_request_in_another_language_is_left_to_the_other_evidence(examples):
 
 
 def test_logits_are_finite_for_any_text():
-    """Whatever is read."""
     reader = load_reader(PACKAGED_SPEC)
     texts = ["", " ", "\udc80", "a " * 5_000, "\u4e2d\u6587", "x" * 10_000]
     for request in ("tea", "?", "word " * 4_000):

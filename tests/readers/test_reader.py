@@ -96,7 +96,6 @@ def test_a_model_that_is_no_reader_is_refused(foreign, changes, message):
 
 
 def test_a_folder_without_a_model_says_what_it_needs(tmp_path):
-    """And how to load a folder of sentence-transformers."""
     with pytest.raises(EmbedderError, match=r"needs tokenizer\.json and one of reader\.onnx.*st:"):
         load_reader(str(tmp_path))
 
@@ -117,7 +116,6 @@ def test_an_unknown_reader_is_refused_with_those_there_are(spec):
 
 
 def test_readers_are_loaded_once(foreign):
-    """And the packaged one is what all words but a model mean."""
     known, folder = Readers(), str(foreign())
     assert known.get(folder) is known.get(folder)
     assert [reader_spec(one) for one in ("auto", "always", folder)] == ["minilm", "minilm", folder]
@@ -179,7 +177,6 @@ def cross_encoder(tmp_path):
 @pytest.mark.slow
 @pytest.mark.torch
 def test_a_cross_encoder_gives_its_logits(cross_encoder):
-    """As transformers computes them, not squeezed by a sigmoid."""
     folder, texts = cross_encoder(), ["kettle", "water boils"]
     transformers = pytest.importorskip("transformers")
     model = transformers.BertForSequenceClassification.from_pretrained(folder)

@@ -38,7 +38,6 @@ def test_the_best_passage_holds_the_weightiest_terms(lines, weights, best):
 
 @pytest.mark.parametrize("body", ["", "\n", " \n\t\n"])
 def test_an_empty_body_has_no_passage(body):
-    """Nor has one of blanks."""
     assert best_passage(body, {"tea": 1.0}) == ""
 
 

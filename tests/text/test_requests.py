@@ -44,7 +44,6 @@ def test_a_body_is_parted_into_blocks():
 
 
 def test_requests_are_items_below_uses_and_quotes_below_examples():
-    """Up to where an item turns to what is done."""
     assert list(requests(blocks(BODY))) == ["Steep green tea for two", "Boil water", "warm the cup"]
 
 
@@ -73,6 +72,5 @@ def test_a_phrase_is_plain_without_its_marks(text, expected):
 
 
 def test_folded_texts_are_equal_if_their_words_are():
-    """Of words alone, or with all else but the blanks."""
     assert fold_words("Brew-Coffee,  NOW_please!") == "brew coffee now please"
     assert fold_blanks(" Brew-Coffee,\n NOW ") == "brew-coffee, now"

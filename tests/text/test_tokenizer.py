@@ -83,7 +83,6 @@ def test_symbols_count_only_where_they_name_a_language(text, expected):
     ],
 )
 def test_accents_and_wide_forms_make_no_difference(accented, plain):
-    """Whoever types without accents finds what has them, stemming included."""
     assert terms(accented) == terms(plain) != []
 
 

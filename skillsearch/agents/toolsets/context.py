@@ -23,7 +23,7 @@ from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult, State
+from skillsearch.types import LOADED_NAME_CHARS, Diagnostic, Hit, JsonValue, SearchResult, State
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -34,7 +34,6 @@ MAX_LIST_CHARS = 32_000
 """Four times the summary, some 8,000 tokens, for a tool that is called on purpose."""
 MAX_SHOWN_NEEDS = 20
 _MAX_NEED_CHARS = 1_000
-_MAX_NAME_CHARS = 256
 
 _USE_A_NAME = "Call get_skill with a name that search_skills or list_skills gives."
 _PROMPT = """\
@@ -287,7 +286,7 @@ class GetSkillArgs(ToolArguments):
     If it names skills to get first, get these before you follow it.
     """
 
-    name: str = Field(max_length=_MAX_NAME_CHARS, description="Name of the skill, in any case.")
+    name: str = Field(max_length=LOADED_NAME_CHARS, description="Name of the skill, in any case.")
 
 
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:

@@ -19,7 +19,7 @@ from pydantic import Field
 from skillsearch.agents.catalog import LibraryOptions, SkillCatalog, as_list, record_of
 from skillsearch.agents.default_tools import SearchSkillsArgs
 from skillsearch.agents.failures import message_of
-from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
+from skillsearch.agents.prompt import fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError, ParseError
@@ -34,6 +34,7 @@ from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import (
+    SHOWN_NAME_CHARS,
     STRICT_METADATA,
     WITH_FRONTMATTER,
     Diagnostic,
@@ -94,7 +95,7 @@ class SkillInfo:
         """Return id, name and description for a model, each on one safe line."""
         return {
             "id": one_line(self.id),
-            "name": one_line(self.name, MAX_NAME_CHARS),
+            "name": one_line(self.name, SHOWN_NAME_CHARS),
             "description": one_line(self.description, MAX_DESCRIPTION_CHARS),
         }
 

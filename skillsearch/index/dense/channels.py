@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.embedders.embedder import (
-    PACKAGED,
     load_embedder,
     model_identity,
     multilingual_is_installed,
@@ -24,11 +23,6 @@ MULTILINGUAL = "multilingual"
 ASKED = "asked-in-another-language"
 # Share of skills in other languages from which on ``auto`` builds the second channel.
 LEAST_SHARE = 0.01
-# Among 3,000 real skills of 66 authors that share most of a body and differ in their names, the
-# packaged model finds copies alone from .92 on, and no others below. A description with two more
-# sentences has .74 on the median, .52 at least in 95 % of cases. Other models crowd their vectors,
-# but for hashing, whose cosine is that of words.
-_LIKENESS_TO_PACKAGED, _LIKENESS_BY_WORDS, _LIKENESS = (0.92, 0.50), (0.97, 0.50), (0.97, 0.97)
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +43,6 @@ class ChannelSettings:
         vectors = (embedder.fingerprint, embedder.dimensions, embedder.scripts)
         return cls(model, model_identity(model), *vectors)
 
-    @property
-    def likeness(self) -> tuple[float, float]:
-        """The cosines from which the metadata of two skills says the same, and may do so."""
-        if self.model in PACKAGED:
-            return _LIKENESS_TO_PACKAGED
-        return _LIKENESS_BY_WORDS if self.model == "hashing" else _LIKENESS
-
     def has_changed(self) -> bool:
         """Return whether the model's files are not those that the vectors were made with."""
         return model_identity(self.model) != self.model_identity
@@ -69,8 +56,8 @@ class ChannelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
         scripts = values["scripts"]
         model, identity = str(values["model"]), str(values["model_identity"])
-        known = None if scripts is None else frozenset(map(str, scripts))
-        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), known)
+        readable = None if scripts is None else frozenset(map(str, scripts))
+        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), readable)
 
 
 def possible_models(

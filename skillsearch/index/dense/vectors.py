@@ -83,17 +83,17 @@ class DenseFields:
     def _nearest(self, query: Floats, k: int, excluded: Numbers) -> Numbers:
         share = min(self.size // self.coded_share, CODED_MOST)
         wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
-        asked, left = wanted + min(len(excluded), wanted), self.size - len(excluded)
+        count, left = wanted + min(len(excluded), wanted), self.size - len(excluded)
         if left <= _SCORED_WHOLE * wanted:
-            found, asked = without(np.arange(self.size), excluded), self.size
+            near, count = without(np.arange(self.size), excluded), self.size
         else:
-            found = without(search_codes(self.codes, query, asked), excluded)
-        while len(found) < wanted and asked < self.size:
-            asked *= 4
-            found = without(search_codes(self.codes, query, asked), excluded)
-        if len(found) <= k:
-            return found
-        return found[_highest(self.similarities(query, found), k)]
+            near = without(search_codes(self.codes, query, count), excluded)
+        while len(near) < wanted and count < self.size:
+            count *= 4
+            near = without(search_codes(self.codes, query, count), excluded)
+        if len(near) <= k:
+            return near
+        return near[_highest(self.similarities(query, near), k)]
 
     def similarities(self, query: Floats, documents: Numbers) -> Floats:
         """Return how near some documents are by both fields."""
@@ -132,24 +132,24 @@ class DenseChannel:
         ]
         if len(parts) == 1:
             return near[0]
-        found = []
+        merged = []
         for query, *nearest in zip(queries, *near, strict=True):
             pairs = list(zip(parts, nearest, strict=True))
-            documents = np.concatenate([one + first for (first, _), one in pairs])
-            similarities = [part.similarities(query, one) for (_, part), one in pairs]
+            documents = np.concatenate([rows + first for (first, _), rows in pairs])
+            similarities = [part.similarities(query, rows) for (_, part), rows in pairs]
             best = np.lexsort((documents, -np.concatenate(similarities)))[:k]
-            found.append(np.sort(documents[best]))
-        return found
+            merged.append(np.sort(documents[best]))
+        return merged
 
     def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
         """Return what `DenseFields.cosines` does, for documents in ascending order."""
-        found = [
+        parts = [
             segment.cosines(query, documents[within(documents, first, segment)] - first)
             for first, segment in numbered(self.segments)
         ]
-        count = max(map(len, found))
+        count = max(map(len, parts))
         return [
-            np.concatenate([cosines[min(field, len(cosines) - 1)] for cosines in found])
+            np.concatenate([cosines[min(field, len(cosines) - 1)] for cosines in parts])
             for field in range(count)
         ]
 
@@ -163,13 +163,13 @@ class DenseChannel:
         size = sum(segment.size for segment in self.segments)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
             raise IndexError(numbers)
-        found = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
+        vectors = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
         for first, segment in numbered(self.segments):
             is_here = (numbers >= first) & (numbers < first + segment.size)
             # Where a segment has no second field, the metadata stands for it.
             rows = segment.fields[min(field, len(segment.fields) - 1)]
-            found[is_here] = as_floats(rows[numbers[is_here] - first])
-        return found
+            vectors[is_here] = as_floats(rows[numbers[is_here] - first])
+        return vectors
 
 
 class DenseWriter:
@@ -204,8 +204,8 @@ class DenseWriter:
     def add(self, *fields: Rows) -> None:
         """Write the vectors of the next documents, a matrix for each field."""
         rounded = [rows.astype(kind) for rows, kind in zip(fields, self._types, strict=True)]
-        for writer, one in zip(self._writers, rounded, strict=True):
-            writer.append(one)
+        for writer, rows in zip(self._writers, rounded, strict=True):
+            writer.append(rows)
         if not self._has_codes:
             return
         blend = _blend(list(map(as_floats, rounded)))
@@ -256,8 +256,8 @@ def train_codes(sample: Floats) -> Any:
 
 def search_codes(codes: Any, query: Floats, k: int) -> Numbers:
     """Return about the k rows nearest to a query, ascending."""
-    _, found = codes.search(query[np.newaxis, :], min(k, codes.ntotal))
-    return np.sort(found[0][found[0] >= 0])
+    _, near = codes.search(query[np.newaxis, :], min(k, codes.ntotal))
+    return np.sort(near[0][near[0] >= 0])
 
 
 def save_codes(codes: Any, path: Path) -> None:
@@ -335,6 +335,6 @@ def _highest(scores: Floats, count: int) -> Numbers:
     if count <= 0:
         return NOTHING
     lowest = np.partition(scores, -count)[-count]
-    found = np.flatnonzero(scores >= lowest)
-    order = np.lexsort((found, -scores[found]))
-    return np.sort(found[order[:count]])
+    highest = np.flatnonzero(scores >= lowest)
+    order = np.lexsort((highest, -scores[highest]))
+    return np.sort(highest[order[:count]])

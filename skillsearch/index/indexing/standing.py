@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.index.corpus import IndexSettings, load_segment, save_tombstones
+from skillsearch.index.dense.likeness import copies_from
 from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.names import shadowed_numbers
@@ -53,7 +54,7 @@ class Standing:
         """Return the store of some segments, given their vectors by channel, with who stands."""
         store = DocumentStore(segments, deleted, places)
         shadowed = shadowed_numbers(store, self.settings.roots)
-        limits = [channel.likeness for channel in self.settings.channels]
+        limits = [copies_from(channel.model) for channel in self.settings.channels]
         likeness = Likeness(store, dense, limits, self.settings.aliases)
         before = self._carried(store.size, shadowed)
         known = None if self.before is None else self.before.ids[self.before.living]

@@ -87,9 +87,9 @@ class Run:
         documents, frequencies = table.documents[postings], table.frequencies[postings]
         if self._renumber is not None:
             documents = self._renumber[documents]
-            kept = documents >= 0
-            starts = run_starts(kept)[starts]
-            documents, frequencies = documents[kept], frequencies[kept]
+            remain = documents >= 0
+            starts = run_starts(remain)[starts]
+            documents, frequencies = documents[remain], frequencies[remain]
         return Postings(*map(np.array, (table.hashes[terms], starts, documents, frequencies)))
 
 
@@ -128,8 +128,8 @@ class LexicalWriter:
         self._runs.append(Run(lambda: segment, renumber))
         if self._words is not None:
             self._words.update(map(segment.word, range(len(segment.word_ends))))
-        kept = renumber >= 0
-        self._lengths.append((renumber[kept], np.asarray(segment.lengths)[kept]))
+        remain = renumber >= 0
+        self._lengths.append((renumber[remain], np.asarray(segment.lengths)[remain]))
 
     def finish(self, size: int) -> None:
         """Write the arrays for `size` documents; they do not depend on where runs ended."""
@@ -154,13 +154,13 @@ class LexicalWriter:
             )
             >= 0
         )
-        kept = [word.encode() for word in compress(words, is_there.tolist())]
-        save_array(self._path("words"), np.frombuffer(b"".join(kept), np.uint8))
-        save_array(self._path("word_ends"), np.cumsum([len(word) for word in kept], dtype=np.int64))
+        stored = [word.encode() for word in compress(words, is_there.tolist())]
+        save_array(self._path("words"), np.frombuffer(b"".join(stored), np.uint8))
+        save_array(self._path("word_ends"), np.cumsum([*map(len, stored)], dtype=np.int64))
 
     def _write_postings(self, lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.int64]:
         """Merge all runs into the arrays by term and posting; return each document frequency."""
-        found = [np.zeros(0, np.int64)]
+        counts = [np.zeros(0, np.int64)]
         norms = length_norms(lengths, mean_length)
         with ExitStack() as stack:
             hashes, documents, frequencies, peaks = (
@@ -176,8 +176,8 @@ class LexicalWriter:
                 documents.append(merged.documents)
                 frequencies.append(merged.frequencies)
                 peaks.append(np.maximum.reduceat(added, merged.starts[:-1]))
-                found.append(np.diff(merged.starts))
-        return np.concatenate(found)
+                counts.append(np.diff(merged.starts))
+        return np.concatenate(counts)
 
     def _start_run(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)

@@ -79,8 +79,8 @@ class TermWeights:
 
     def known_idf(self) -> dict[str, float]:
         """Return the weight of each term that some document has."""
-        known = zip(self.terms, self.idf.tolist(), self.document_frequencies.tolist(), strict=True)
-        return {term: weight for term, weight, count in known if count > 0}
+        rows = zip(self.terms, self.idf.tolist(), self.document_frequencies.tolist(), strict=True)
+        return {term: weight for term, weight, count in rows if count > 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +114,8 @@ class LexicalField:
 
     def begun_by(self, prefix: str) -> list[str]:
         """Return the first `MOST_BEGUN` words of each segment that begin with a prefix, if kept."""
-        found = (segment.words_with(prefix, MOST_BEGUN) for segment in self.segments)
-        return sorted(set().union(*found))
+        words = (segment.words_with(prefix, MOST_BEGUN) for segment in self.segments)
+        return sorted(set().union(*words))
 
     def weigh(self, query: Mapping[str, float]) -> TermWeights:
         """Look the terms of a query up and weigh them."""
@@ -133,19 +133,19 @@ class LexicalField:
             for term, times, df in zip(query, repeats.tolist(), counts, strict=True)
             if df <= 0
         )
-        known = SATURATION_LIMIT * float(weights @ repeats)
+        known_score = SATURATION_LIMIT * float(weights @ repeats)
         unknown *= SATURATION_LIMIT * self.rarest_idf
         terms = tuple(query)
-        return TermWeights(terms, hashes, repeats, frequencies, weights, rows, known, unknown)
+        return TermWeights(terms, hashes, repeats, frequencies, weights, rows, known_score, unknown)
 
     def best(self, query: TermWeights, k: int, excluded: NDArray[np.int64]) -> LexicalMatches:
         """Find the documents with the k highest scores above 0; more only if the last ones tie."""
         parts = tuple(SegmentScores(self, number, query) for number in range(len(self.segments)))
-        found = [
+        pools = [
             part.best(k, excluded[within(excluded, first, part)] - first) + first
             for first, part in numbered(parts)
         ]
-        matches = LexicalMatches(parts, np.concatenate(found))
+        matches = LexicalMatches(parts, np.concatenate(pools))
         if len(parts) == 1:
             return matches
         best = top_documents(matches.scores_of(matches.documents), k)
@@ -153,7 +153,7 @@ class LexicalField:
 
     def holding(self, terms: Collection[str]) -> Numbers:
         """Return the documents that have all of some terms; none without a term."""
-        found, hashes = [NOTHING], np.array([*map(term_hash, terms)], np.uint64)
+        documents, hashes = [NOTHING], np.array([*map(term_hash, terms)], np.uint64)
         for first, segment in numbered(self.segments):
             rows = segment.rows(hashes).tolist()
             if min(rows, default=-1) < 0:
@@ -161,22 +161,22 @@ class LexicalField:
             bounds = (segment.starts[row : row + 2].tolist() for row in rows)
             postings = [segment.documents[begin:end] for begin, end in bounds]
             held = reduce(np.intersect1d, sorted(postings, key=len))
-            found.append(held.astype(np.int64) + first)
-        return np.concatenate(found)
+            documents.append(held.astype(np.int64) + first)
+        return np.concatenate(documents)
 
     def held_terms(self, query: TermWeights, document: int) -> dict[str, float]:
         """Return the query terms that a document has, told by its postings, with their weights."""
-        number, place = locate(self.segments, document)
+        number, local = locate(self.segments, document)
         segment = self.segments[number]
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
-        return {term: weight for term, weight, row in rows if segment.has(row, place)}
+        return {term: weight for term, weight, row in rows if segment.has(row, local)}
 
     def rarest_held(self, query: TermWeights, document: int) -> float:
         """Return the weight of the rarest query term that a document has, 0 without any."""
-        number, place = locate(self.segments, document)
+        number, local = locate(self.segments, document)
         segment, rows = self.segments[number], query.rows[number].tolist()
         order = np.argsort(-query.idf, kind="stable").tolist()
-        held = (query.idf[term] for term in order if segment.has(rows[term], place))
+        held = (query.idf[term] for term in order if segment.has(rows[term], local))
         return float(next(held, 0.0))
 
 
@@ -276,8 +276,8 @@ class SegmentScores:
         """Add some terms to the scores of all documents that have them, with few calls of NumPy."""
         segment = self._segment
         postings = [slice(*segment.starts[row : row + 2].tolist()) for row in self._rows[places]]
-        documents = np.concatenate([segment.documents[one] for one in postings], dtype=np.intp)
-        frequencies = np.concatenate([segment.frequencies[one] for one in postings])
+        documents = np.concatenate([segment.documents[rows] for rows in postings], dtype=np.intp)
+        frequencies = np.concatenate([segment.frequencies[rows] for rows in postings])
         weights = self._weights[places].repeat(self._counts[places])
         # No posting is out of bounds; NumPy's check would take half as long again.
         norms = self._norms.take(documents, mode="wrap")
@@ -300,9 +300,9 @@ def lowest_of_best(scores: NDArray[np.float32], k: int) -> float:
 def top_documents(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """Return the documents with the k highest scores above 0, ascending; more only if they tie."""
     bound = lowest_of_best(scores, k)
-    found = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
-    if len(found) <= k:
-        return found
-    lowest = np.partition(scores[found], -k)[-k]
-    best: NDArray[np.int64] = found[scores[found] >= lowest]
+    documents = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
+    if len(documents) <= k:
+        return documents
+    lowest = np.partition(scores[documents], -k)[-k]
+    best: NDArray[np.int64] = documents[scores[documents] >= lowest]
     return best

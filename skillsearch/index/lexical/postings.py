@@ -88,11 +88,11 @@ class LexicalSegment(ArrayTable):
 
     def tally(self, signs: NDArray[np.int8]) -> TermTally:
         """Add up the signs (one a document, 0 if it does not count) by term."""
-        found = [
+        parts = [
             begin + np.flatnonzero(signs[self.documents[begin : begin + _BLOCK]])
             for begin in range(0, len(self.documents), _BLOCK)
         ]
-        postings = np.concatenate([np.zeros(0, np.int64), *found])
+        postings = np.concatenate([np.zeros(0, np.int64), *parts])
         rows = np.searchsorted(self.starts, postings, "right") - 1
         counts = signs[self.documents[postings]].astype(np.int64)
         return TermTally.total([TermTally(self.hashes[rows], counts)])

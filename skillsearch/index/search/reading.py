@@ -13,8 +13,9 @@ from skillsearch.errors import ParseError
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document, is_english
 from skillsearch.index.names import skill_of
+from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.ranker import Judged, Ranked, best_first
+from skillsearch.index.search.ranker import best_first
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.setting_values import READING
 from skillsearch.skills.stubs import continuation_in
@@ -39,12 +40,12 @@ class Reading:
     load: Callable[[], Reader | None]
 
     @classmethod
-    def of(cls, asked: str | None, readers: Readers) -> Reading:
-        """Return the reading that was asked for, or else that of the settings.
+    def of(cls, choice: str | None, readers: Readers) -> Reading:
+        """Return the reading of a request, or else of the settings.
 
         A named model, which somebody has chosen, reads always.
         """
-        choice = readers.choice(asked)
+        choice = readers.choice(choice)
         when = choice if choice in READING else "always"
         return cls(when, lambda: readers.get(reader_spec(choice)))
 
@@ -60,16 +61,16 @@ class Reading:
 
         The SKILL.md of a hit may link to a text in one of the `roots`.
         """
-        best = max((one.own_score for one in judged), default=0.0)
+        best = max((hit.own_score for hit in judged), default=0.0)
         is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         reader = self.load() if is_due and judged else None
         if reader is None or not can_read(query, reader.scripts):
             return {}
         shown = {}
-        for one in judged[:READ_MOST]:
-            document = corpus.documents[int(ranked.documents[one.row])]
+        for hit in judged[:READ_MOST]:
+            document = corpus.documents[int(ranked.documents[hit.row])]
             if (text := shown_of(document, query, reader.scripts, roots)) is not None:
-                shown[one.row] = text
+                shown[hit.row] = text
         if not shown:
             return {}
         logits = reader.read(query.text, list(shown.values())).tolist()
@@ -80,11 +81,11 @@ NOT_READ = Reading("off", lambda: None)
 
 
 def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
-    """Return whether a reader of some scripts, or all (None), knows the language of a query.
+    """Return whether a reader of these scripts (None: all) knows the language of a query.
 
-    One of Latin script knows English, as the first channel does: it does not read what is known to
-    be in another language. Nor does any but one of all scripts read what a second channel judges
-    more than the first.
+    A reader of Latin script knows English, as the first channel does: it reads no query in another
+    language. And only a reader of all scripts reads what a second channel judges more than the
+    first.
     """
     if scripts is None:
         return True
@@ -99,7 +100,7 @@ def shown_of(
     scripts: frozenset[str] | None,
     roots: Sequence[Path] = (),
 ) -> str | None:
-    """Return what a reader of some scripts, or all (None), is shown of a skill beside a query.
+    """Return the text of a skill that a reader of these scripts (None: all) reads with a query.
 
     None if it cannot read the metadata.
     """
@@ -107,7 +108,7 @@ def shown_of(
         return None
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document, roots), weights, document.language)
-    example = heaviest((one.text for one in document.examples), weights, document.language)
+    example = heaviest((example.text for example in document.examples), weights, document.language)
     # Before the description, which is cut; behind it, the reader makes less of it.
     about = " ".join(filter(None, (example, document.description)))
     return passage_text(document.name, about, passage)
@@ -130,14 +131,8 @@ def body_of(document: Document, roots: Sequence[Path] = ()) -> str:
 def reordered(
     ranked: Ranked, rows: Sequence[int], read: Mapping[int, float], weight: float
 ) -> list[int]:
-    """Return rows in the order that the reader gives to those it has read, in their places.
-
-    Where it makes no difference, they stay in order.
-    """
-    places = [place for place, row in enumerate(rows) if row in read]
-    found = [rows[place] for place in places]
-    sums = ranked.scores[found] + weight * np.array([read[row] for row in found])
-    order = list(rows)
-    for place, best in zip(places, best_first(sums, np.arange(len(found))).tolist(), strict=True):
-        order[place] = found[best]
-    return order
+    """Return rows with those that were read sorted by the reader; the others keep their ranks."""
+    were_read = [row for row in rows if row in read]
+    sums = ranked.scores[were_read] + weight * np.array([read[row] for row in were_read])
+    best = iter(best_first(sums, np.arange(len(were_read))).tolist())
+    return [were_read[next(best)] if row in read else row for row in rows]

@@ -16,18 +16,12 @@ from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
 from skillsearch.index.scope import from_folders
-from skillsearch.index.search.calibration import FEATURES, READER, UNVETTED, Calibration
-from skillsearch.index.search.confidence import find_evidence, judge
-from skillsearch.index.search.query import QueryForm, channel_votes, shares_of_trust
-from skillsearch.index.search.ranker import (
-    Candidates,
-    Judged,
-    Ranked,
-    explain,
-    find_candidates,
-    heads,
-    rank,
-)
+from skillsearch.index.search.analysis import channel_votes
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.candidates import Candidates, Judged, Ranked, find_candidates
+from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
+from skillsearch.index.search.query import QueryForm, shares_of_trust
+from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
@@ -94,12 +88,11 @@ class SearchRequest:
             )
         if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
-        if not all(isinstance(one, list | tuple) and len(one) > 1 for one in self.selection):
+        if not all(isinstance(test, list | tuple) and len(test) > 1 for test in self.selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
-        if self.system not in SYSTEMS:
-            raise QueryError(f"system is {self.system!r}; use one of: {', '.join(SYSTEMS)}.")
-        if self.face not in FACES:
-            raise QueryError(f"face is {self.face!r}; use one of: {', '.join(FACES)}.")
+        for name, values in (("system", SYSTEMS), ("face", FACES)):
+            if (value := getattr(self, name)) not in values:
+                raise QueryError(f"{name} is {value!r}; use one of: {', '.join(values)}.")
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
         if self.reader is not None:
@@ -114,7 +107,7 @@ class SearchRequest:
         return from_folders(self.selection, [self.folder]) if self.folder else self.selection
 
     def cut(self, calibration: Calibration) -> float:
-        """Return the threshold in use: the one asked for, or the default of the system."""
+        """Return the threshold in use: that of the request, or the default of the system."""
         if self.threshold is not None:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
@@ -127,15 +120,15 @@ class SearchRequest:
     def count_shown(
         self, scores: Sequence[float], calibration: Calibration, bound: float | None = None
     ) -> int:
-        """Return how many hits with some scores, best first, are shown by a bound."""
+        """Return how many hits are shown by a bound, given their scores, best first."""
         cut, bound = self.cut(calibration), BOUNDS[self.face] if bound is None else bound
         return min(count_shown(scores, cut, bound if self.has_states else cut)[1], self.n)
 
-    def result(self, calibration: Calibration, found: Sequence[Hit] = ()) -> SearchResult:
-        """Return what is shown as a result, whose seconds are not known yet."""
+    def result(self, calibration: Calibration, hits: Sequence[Hit] = ()) -> SearchResult:
+        """Return what is shown as a result; its seconds are still 0."""
         cut = self.cut(calibration)
-        fitting = tuple(hit for hit in found if hit.score >= cut)
-        perhaps = tuple(found[len(fitting) :])
+        fitting = tuple(hit for hit in hits if hit.score >= cut)
+        perhaps = tuple(hits[len(fitting) :])
         return SearchResult(self.query, cut, fitting, not fitting, 0.0, perhaps)
 
 
@@ -164,13 +157,13 @@ class Search:
         excluded = np.concatenate([excluded, left_out])
         if not self.request.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
-        found = find_candidates(self.corpus, forms, self.request.n, excluded)
-        return [self._answered(*one, excluded) for one in zip(forms, found, strict=True)]
+        candidates = find_candidates(self.corpus, forms, self.request.n, excluded)
+        return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
 
-    def _answered(
+    def _answer(
         self, form: QueryForm, candidates: Candidates, excluded: NDArray[np.int64]
     ) -> tuple[Hit, ...]:
-        """Rank the candidates of a query; the near-copies of a family take one place."""
+        """Rank the candidates of a query; a family of near-copies gives one hit."""
         request, calibration = self.request, self.calibration
         every = rank(self.corpus, candidates, request.system, calibration, self.doubted)
         ranked = heads(self.corpus, every)
@@ -179,22 +172,24 @@ class Search:
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
-        judged, bound = [one for one in judged if one.score > 0], None
+        judged, bound = [hit for hit in judged if hit.score > 0], None
         if form.is_part and request.has_states and request.face != "prompt":
             # Whatever has a word that begins so may fit, however little that says.
-            begun, bound = ranked.features[:, FEATURES.index("bm25_metadata")] > 0, 0.0
+            begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
             cut = request.cut(calibration)
-            judged = [one for one in judged if begun[one.row] or one.score >= cut]
-        kept = judged[: request.count_shown([one.score for one in judged], calibration, bound)]
-        shown = self._shown(ranked.documents[[one.row for one in kept]], excluded)
+            judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
+        judged = judged[: request.count_shown([hit.score for hit in judged], calibration, bound)]
+        shown = self._shown(ranked.documents[[hit.row for hit in judged]], excluded)
         chunks = self._chunks(form, shown)
-        places = {number: at for at, number in enumerate(every.documents[every.best].tolist())}
-        hits = []
-        triples = zip(kept, shown.tolist(), chunks, strict=True)
-        for place, (one, number, chunk) in enumerate(triples, start=1):
-            family = family_of(self.corpus.documents, number, excluded, places)
-            hits.append(self._hit(place, form, ranked, one, number, chunk).with_family(family))
-        return tuple(hits)
+        order = every.documents[every.best].tolist()
+        ranks = dict(zip(order, range(len(order)), strict=True))
+        triples = zip(judged, shown.tolist(), chunks, strict=True)
+        return tuple(
+            self._hit(rank_shown, form, ranked, hit, number, chunk).with_family(
+                family_of(self.corpus.documents, number, excluded, ranks)
+            )
+            for rank_shown, (hit, number, chunk) in enumerate(triples, start=1)
+        )
 
     def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what stands for the family of each document, or itself if that is left out."""
@@ -208,19 +203,19 @@ class Search:
         return rows[: max(self.request.n, _LEAST_JUDGED)]
 
     def _fitting_alone(self, form: QueryForm, excluded: NDArray[np.int64]) -> dict[int, Evidence]:
-        """Return the evidence for what fits without the second channel, by family; if it is asked.
+        """Return the evidence for what fits without the second channel, by family.
 
-        So that adds to an answer, and takes nothing from it.
+        Nothing if only the first is asked. So the second adds to an answer and takes nothing away.
         """
         if form.alone is None:
             return {}
         first, corpus = replace(form, views=(form.alone,), alone=None), self.corpus
-        (found,) = find_candidates(corpus, [first], self.request.n, excluded)
-        ranked = heads(corpus, rank(corpus, found, "hybrid", self.calibration, self.doubted))
+        (candidates,) = find_candidates(corpus, [first], self.request.n, excluded)
+        ranked = heads(corpus, rank(corpus, candidates, "hybrid", self.calibration, self.doubted))
         judged = self._judged(first, ranked, {})
         families = corpus.documents.families.leaders_of(ranked.documents)
         least = self.calibration.threshold
-        return {int(families[one.row]): one.evidence for one in judged if one.own_score >= least}
+        return {int(families[hit.row]): hit.evidence for hit in judged if hit.own_score >= least}
 
     def _judged(
         self, form: QueryForm, ranked: Ranked, alone: Mapping[int, Evidence]
@@ -232,7 +227,7 @@ class Search:
         calibration = self.calibration
         families = self.corpus.documents.families.leaders_of(ranked.documents).tolist()
         rows = self._first_rows(ranked)
-        rows += [at for at, one in enumerate(families) if one in alone and at not in rows]
+        rows += [row for row, family in enumerate(families) if family in alone and row not in rows]
         evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
         for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
             evidence[row][UNVETTED] = 1.0
@@ -245,7 +240,7 @@ class Search:
         return judge([max(pair, key=calibration.log_odds) for pair in pairs], rows, calibration)
 
     def _hit(
-        self, place: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
+        self, shown: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
     ) -> Hit:
         """Return the hit that shows a document, judged by the best ranked of its family."""
         corpus, why = self.corpus, None
@@ -254,7 +249,7 @@ class Search:
             body = body_of(corpus.documents[int(ranked.documents[judged.row])], self.roots)
             why = explain(corpus, form, ranked, judged, self.calibration, body)
         return Hit(
-            rank=place,
+            rank=shown,
             name=document.name,
             description=document.description,
             score=judged.score,
@@ -271,13 +266,13 @@ class Search:
         if len(corpus.lexical) == 1:
             return [""] * len(numbers)
         shares = term_shares(corpus.lexical[1], form.weights[1])
-        trusted, _, _ = shares_of_trust(corpus, form, numbers)
-        found = []
-        for number, trust in zip(numbers.tolist(), trusted.tolist(), strict=True):
-            chunks, place = corpus.chunks_of(number)
-            best = chunks.best(form.views[0].vector, shares, place, trust) if chunks else None
-            found.append("" if best is None else corpus.documents[number].chunks[best][0])
-        return found
+        trusts, _, _ = shares_of_trust(corpus, form, numbers)
+        ids = []
+        for number, trust in zip(numbers.tolist(), trusts.tolist(), strict=True):
+            chunks, local = corpus.chunks_of(number)
+            best = chunks.best(form.views[0].vector, shares, local, trust) if chunks else None
+            ids.append("" if best is None else corpus.documents[number].chunks[best][0])
+        return ids
 
 
 def vetted_results(
@@ -290,35 +285,40 @@ def vetted_results(
 
     The halves are searched apart: to drop hits afterwards would be to let others crowd them out.
     """
-    store, calibration = search.corpus.documents, search.calibration
+    store = search.corpus.documents
     vetted, unvetted = (
         store.of_roots([root.alias for root in roots if (root.trust == "vetted") == is_vetted])
         for is_vetted in (True, False)
     )
-    ours = zip(requests, search.hits(forms, unvetted), strict=True)
-    results = [one.result(calibration, found) for one, found in ours]
+    ours = _results(search, requests, search.hits(forms, unvetted))
     if not len(unvetted):
-        return results
-    others = zip(requests, search.hits(forms, vetted), strict=True)
-    theirs = [one.result(calibration, found) for one, found in others]
+        return ours
+    theirs = _results(search, requests, search.hits(forms, vetted))
     return [
-        replace(one, unvetted=_count_new(search, one.hits, other.hits))
-        for one, other in zip(results, theirs, strict=True)
+        replace(own, unvetted=_count_new(search, own.hits, other.hits))
+        for own, other in zip(ours, theirs, strict=True)
     ]
 
 
-def _count_new(search: Search, known: Sequence[Hit], hits: Sequence[Hit]) -> int:
-    """Count the hits that are no copies of known ones."""
+def _results(
+    search: Search, requests: Sequence[SearchRequest], hits: Sequence[Sequence[Hit]]
+) -> list[SearchResult]:
+    pairs = zip(requests, hits, strict=True)
+    return [request.result(search.calibration, some) for request, some in pairs]
+
+
+def _count_new(search: Search, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
+    """Count the hits that are not copies of vetted ones."""
     store = search.corpus.documents
-    numbers = [store.number_of(hit.doc_id) for hit in (*known, *hits)]
+    numbers = [store.number_of(hit.doc_id) for hit in (*vetted, *hits)]
     families = store.families.leaders_of(np.array([-1 if n is None else n for n in numbers]))
-    return int((~np.isin(families[len(known) :], families[: len(known)])).sum())
+    return int((~np.isin(families[len(vetted) :], families[: len(vetted)])).sum())
 
 
 def with_provenance(
     result: SearchResult, documents: DocumentStore, roots: Sequence[Root]
 ) -> SearchResult:
-    """Say of each hit what its root is, and by which names it and its family are meant alone."""
+    """Return a result whose hits have the trust of their roots, and handles that load them."""
     by_path = {str(root.path): root for root in roots}
     paths = list(by_path)
 
@@ -338,7 +338,7 @@ def answer(
     calibration: Calibration,
     reading: Reading = NOT_READ,
 ) -> list[SearchResult]:
-    """Answer requests that differ in their query alone; without skills there are no forms."""
+    """Answer requests that differ only in their query; an index without skills has no forms."""
     if not forms:
         return [request.result(calibration) for request in requests]
     first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
@@ -351,10 +351,11 @@ def answer(
     if first.vetted_only:
         results = vetted_results(search, requests, forms, roots)
     else:
-        found = zip(requests, search.hits(forms), strict=True)
-        results = [one.result(calibration, hits) for one, hits in found]
+        results = _results(search, requests, search.hits(forms))
     results = [with_provenance(result, every, roots) for result in results]
     if not first.explain or first.system != "hybrid":
         return results
-    pairs = zip(results, forms, strict=True)
-    return [replace(result, channels=channel_votes(form, opened)) for result, form in pairs]
+    return [
+        replace(result, channels=channel_votes(form, opened))
+        for result, form in zip(results, forms, strict=True)
+    ]

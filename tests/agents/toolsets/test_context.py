@@ -30,7 +30,7 @@ from skillsearch.agents.toolsets.context import (
 )
 from skillsearch.errors import QueryError
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.index.search.calibration import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text.states import NO_HIT, PERHAPS
 
 UINT = "Add unsigned integer (uint) type support to PyTorch operators."

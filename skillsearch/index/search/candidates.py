@@ -1,0 +1,144 @@
+"""A query and an opened index → the documents worth scoring, with their features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.search.features import FEATURES, Measured
+from skillsearch.index.search.query import QueryForm, is_asked
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import (
+    NOTHING,
+    Numbers,
+    Values,
+    find_sorted,
+    union,
+    without,
+)
+
+# Candidates of each channel; with twice as many, no measure of any collection changes.
+_LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4
+# Members of a family that are ranked besides its leader.
+_MOST_MEMBERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Documents worth scoring, ascending, with a row of `FEATURES` each.
+
+    `lexical` has their features `LEXICAL`, whatever a dense channel is trusted with.
+    """
+
+    documents: Numbers
+    features: Values
+    lexical: Values
+
+    def feature(self, name: str) -> Values:
+        """Return one feature of all of them."""
+        column: Values = self.features[:, list(FEATURES).index(name)]
+        return column
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Candidates):
+    """Ranked candidates: their scores, by which a system orders them, and rows from the best on.
+
+    In a hybrid ranking the scores are sums that order candidates, not yet probabilities.
+    """
+
+    scores: Values
+    best: Numbers
+
+
+class Judged(NamedTuple):
+    """A hit in a row of a ranking: evidence, score, and the score that it has of its own.
+
+    If the score is less, it was cut down to the score of the hit in the row `cut_by`.
+    """
+
+    row: int
+    evidence: Mapping[str, float]
+    score: float
+    own_score: float
+    cut_by: int | None = None
+
+
+def count_candidates(n: int) -> int:
+    """Return how many candidates each channel nominates for n hits."""
+    return max(_LEAST_CANDIDATES, _CANDIDATES_PER_HIT * n)
+
+
+def find_candidates(
+    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Numbers = NOTHING
+) -> list[Candidates]:
+    """Take the families that are best in some channel for each weighed query, for n hits.
+
+    A family is found by what stands for it, so that many copies crowd nothing out, and then comes
+    with all its members.
+    """
+    store = corpus.documents
+    left_out, unseen = store.left_out, store.uncounted
+    if len(excluded):
+        left_out = union(left_out, excluded)
+        unseen = union(left_out, store.families.waiting(left_out))
+    k = count_candidates(n)
+    nearest: list[list[Numbers]] = [[] for _ in queries]
+    for number, channel in enumerate(corpus.dense):
+        asking = [row for row, query in enumerate(queries) if is_asked(query, number)]
+        if asking:
+            vectors = np.stack([queries[row].views[number].vector for row in asking])
+            pools = channel.nearest_to_each(vectors, k, unseen)
+            for row, pool in zip(asking, pools, strict=True):
+                nearest[row].append(pool)
+    return [
+        _candidates(corpus, query, k, left_out, unseen, pools)
+        for query, pools in zip(queries, nearest, strict=True)
+    ]
+
+
+def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) -> Numbers:
+    """Return the leaders of documents, and the members that may lead instead, ascending."""
+    families = store.families
+    leaders = union(families.leaders_of(documents))
+    candidates = [leaders]
+    leading = leaders[families.are_leading(leaders)]
+    are_gone = find_sorted(left_out, leading) >= 0
+    for leader, is_gone in zip(leading.tolist(), are_gone.tolist(), strict=True):
+        members, are_peers = families.followers(leader)
+        candidates.append((members if is_gone else members[are_peers])[:_MOST_MEMBERS])
+    return union(*candidates)
+
+
+def _candidates(
+    corpus: Corpus,
+    query: QueryForm,
+    k: int,
+    left_out: Numbers,
+    unseen: Numbers,
+    nearest: list[Numbers],
+) -> Candidates:
+    """Join the pools of all channels; `nearest` are the pools of the dense ones."""
+    store = corpus.documents
+    weighed = list(zip(corpus.lexical, query.weights, strict=True))
+    matches = [field.best(weights, k, unseen) for field, weights in weighed]
+    named = np.array(store.named(query.text), np.int64)
+    pools = [*(match.documents for match in matches), *nearest]
+    if store.counted_size <= k:
+        # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
+        pools.append(store.counted)
+    documents = without(_with_families(store, union(*pools, named), left_out), left_out)
+    shares = [
+        # Without any term, scores and shares are 0.
+        match.scores_of(documents) / np.float32(weights.max_score or 1.0)
+        for match, weights in zip(matches, query.weights, strict=True)
+    ]
+    # If only metadata is indexed, the one field stands for both.
+    metadata, full = shares[0], shares[-1]
+    measured = Measured(corpus, query, documents, named, metadata, full)
+    lexical = np.stack([metadata, full, measured["name"]], 1).astype(np.float64)
+    return Candidates(documents, measured.matrix(), lexical)

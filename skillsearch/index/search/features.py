@@ -1,0 +1,182 @@
+"""The features that order candidates, a row each: `FEATURES` is the one place to add one.
+
+Its fitted weight stands in ``calibration.json``. Ranker, explanation, checks of that file and
+``scripts/fit_fusion.py`` read the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.search.exclusion import exclusion_shares
+from skillsearch.index.search.query import QueryForm, is_asked, shares_of_trust
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import Floats, Numbers, Values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Less similar examples say nothing.
+LEAST_OF_EXAMPLES = 0.4
+# A longer query cannot be the spelling of a name.
+_NAME_QUERY_TERMS = 4
+# Least share of common letter triples (Dice) at which a spelling is near.
+_NEAR_NAME = 0.6
+
+Sign = Literal[-1, 0, 1]
+Channel = Literal["words", "first", "second", "skill"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Candidates of a query, and what all features are computed from.
+
+    `metadata` and `full` are the BM25 scores of the metadata, and of metadata and body together, as
+    shares of the query's maximum score. `named` are the documents whose name the query is.
+    """
+
+    corpus: Corpus
+    query: QueryForm
+    documents: Numbers
+    named: Numbers
+    metadata: NDArray[np.floating]
+    full: NDArray[np.floating]
+    _values: dict[str, Values] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Values:
+        """Return a feature of all candidates."""
+        if name not in self._values:
+            self._values[name] = FEATURES[name].compute(self)
+        return self._values[name]
+
+    @cached_property
+    def trusts(self) -> tuple[Values, Values, Values]:
+        """How far the first channel, the second and neither can judge query and documents."""
+        return shares_of_trust(self.corpus, self.query, self.documents)
+
+    @cached_property
+    def _cosines(self) -> list[list[Floats]]:
+        return [
+            channel.cosines(self.query.views[number].vector, self.documents)
+            if is_asked(self.query, number)
+            else []
+            for number, channel in enumerate(self.corpus.dense)
+        ]
+
+    def cosine(self, channel: int, field: int) -> Values:
+        """Return cosines to one field of a dense channel, at least 0, times the trust in it.
+
+        They are 0 if the channel was not asked, or holds no bodies or examples.
+        """
+        fields = self._cosines[channel] if channel < len(self._cosines) else []
+        if field >= len(fields):
+            return np.zeros(len(self.documents))
+        return np.maximum(fields[field].astype(np.float64), 0.0) * self.trusts[channel]
+
+    @property
+    def nearness(self) -> Values:
+        """The sum of all features that speak for a candidate."""
+        supporting = [self[name] for name, row in FEATURES.items() if row.sign > 0]
+        total: Values = np.sum(supporting, axis=0)
+        return total
+
+    def matrix(self) -> Values:
+        """Return a row of all features for each candidate, columns as in `FEATURES`."""
+        return np.stack([self[name] for name in FEATURES], 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A number about a candidate.
+
+    Attributes:
+        name: Its name in ``calibration.json`` and in explanations.
+        sign: 1 if it speaks for a candidate, -1 if against it; its weight has that sign.
+        channel: ``words`` of BM25 and names, the ``first`` or ``second`` dense channel, or the
+            ``skill`` itself.
+        compute: Returns its values.
+        start: Absolute weight that a fit begins with.
+        is_excess: Whether it is by how much one measure exceeds another.
+    """
+
+    name: str
+    sign: Sign
+    channel: Channel
+    compute: Callable[[Measured], Values]
+    start: float = 5.0
+    is_excess: bool = False
+
+
+def _name_match(measured: Measured) -> Values:
+    """Return 1 for skills whose name the query is, less for a near spelling of it."""
+    query, store = measured.query, measured.corpus.documents
+    match = np.isin(measured.documents, measured.named).astype(np.float64)
+    if len(query.counts) <= _NAME_QUERY_TERMS and len(query.text.split()) <= _NAME_QUERY_TERMS:
+        wanted = _triples(query.text)
+        for row in np.flatnonzero(match == 0):
+            name = _triples(store[int(measured.documents[row])].name)
+            dice = 2 * len(wanted & name) / max(len(wanted) + len(name), 1)
+            match[row] = dice if dice >= _NEAR_NAME else 0.0
+    return match
+
+
+def _triples(name: str) -> set[str]:
+    padded = f" {' '.join(name.casefold().replace('-', ' ').replace('_', ' ').split())} "
+    return {padded[i : i + 3] for i in range(len(padded) - 2)}
+
+
+def _example_excess(measured: Measured) -> Values:
+    """Return by how much the examples are nearer than the metadata, and `LEAST_OF_EXAMPLES`.
+
+    The cosine is that to the mean of a skill's example requests, whose words count in BM25 too.
+    """
+    least = np.maximum(measured["cosine_metadata"], LEAST_OF_EXAMPLES)
+    more = np.maximum(measured.cosine(0, 1) - least, 0.0)
+    excess: Values = more * _store(measured).exampled[measured.documents]
+    return excess
+
+
+def _exclusion(measured: Measured) -> Values:
+    """Return the share of the words by which query and skill exclude each other."""
+    corpus, query, documents = measured.corpus, measured.query, measured.documents
+    return exclusion_shares(corpus, query, documents, measured.nearness)
+
+
+def _store(measured: Measured) -> DocumentStore:
+    return measured.corpus.documents
+
+
+_TABLE = (
+    Feature("bm25_metadata", 1, "words", lambda m: m.metadata * m.trusts[0], 8.0),
+    Feature("bm25_full", 1, "words", lambda m: m.full * m.trusts[0], 12.0),
+    # All that speaks for a skill in a script that no embedder of the index can read.
+    Feature("bm25_metadata_alone", 1, "words", lambda m: m.metadata * m.trusts[2], 30.0),
+    Feature("name", 1, "words", _name_match, 4.0),
+    Feature("cosine_metadata", 1, "first", lambda m: m.cosine(0, 0), 10.0),
+    Feature("cosine_examples", 1, "first", _example_excess, 10.0, is_excess=True),
+    Feature("bm25_metadata_multilingual", 1, "words", lambda m: m.metadata * m.trusts[1], 3.0),
+    Feature("bm25_full_multilingual", 1, "words", lambda m: m.full * m.trusts[1], 10.0),
+    Feature("cosine_metadata_multilingual", 1, "second", lambda m: m.cosine(1, 0), 30.0),
+    # To the head of the body, which the second channel alone embeds.
+    Feature("cosine_body_multilingual", 1, "second", lambda m: m.cosine(1, 1), 10.0),
+    Feature("excluded", -1, "skill", _exclusion, 12.0),
+    # How far the skill is near whatever is asked, mostly 0.
+    Feature("hubness", -1, "skill", lambda m: _store(m).hubness[m.documents], 10.0),
+    # What examples add to skills that nobody asks for.
+    Feature("has_examples", -1, "skill", lambda m: _store(m).exampled[m.documents] * 1.0, 1.4),
+)
+FEATURES = {feature.name: feature for feature in _TABLE}
+
+# What the system bm25 ranks by, the same with any dense channels.
+LEXICAL = ("bm25_metadata", "bm25_full", "name")
+
+
+def features_of(*channels: Channel) -> tuple[str, ...]:
+    """Return the names of the features of some channels."""
+    return tuple(name for name, row in FEATURES.items() if row.channel in channels)
