@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
@@ -17,7 +17,6 @@ from skillsearch.evaluation.types import (
     OperatingPoint,
     Report,
     States,
-    StateShares,
     SystemAnswers,
     SystemReport,
 )
@@ -168,64 +167,9 @@ def shortfalls(outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]])
     )
 
 
-class Cell(NamedTuple):
-    """A mean to show, with its interval, and whether no other system has a higher one."""
-
-    text: str
-    interval: str = ""
-    is_best: bool = False
-
-
-Row: TypeAlias = "tuple[str, list[Cell]]"  # the head of a row and its cells
-
-
 def measure_names(report: Report) -> list[str]:
     """Return the measures of a report in order."""
     return list(dict.fromkeys(name for system in report.systems for name in system.means))
-
-
-def mean_rows(report: Report, measures: Sequence[str]) -> list[Row]:
-    """Return a row for each system with its means in percent."""
-    best = {name: best_systems(name, system_means(report)) for name in measures}
-    rows: list[Row] = []
-    for one in report.systems:
-        shown = [(percent(one.means.get(of)), spread(one.intervals.get(of))) for of in measures]
-        pairs = zip(measures, shown, strict=True)
-        rows.append((one.name, [Cell(*texts, one.name in best[of]) for of, texts in pairs]))
-    return rows
-
-
-def summary_rows(reports: Sequence[Report], *, mean: str) -> tuple[list[str], list[Row]]:
-    """Return all systems, and the main measure of each by collection; `mean` heads the mean."""
-    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
-    found = [(report.collection, system_means(report)) for report in reports]
-    if mean:
-        found.append((mean, mean_systems(reports)))
-    rows = []
-    for head, means in found:
-        best = best_systems(MAIN_MEASURE, means)
-        values = ((name, means.get(name, {}).get(MAIN_MEASURE)) for name in names)
-        rows.append((head, [Cell(percent(value), "", name in best) for name, value in values]))
-    return names, rows
-
-
-STATE_HEADS = ("kept", "false", "perhaps", "none", "shown")
-"""Heads of the cells of `state_rows`."""
-
-
-def state_rows(states: States) -> list[tuple[str, list[str]]]:
-    """Return the states of answers in percent: all answerable requests, each kind, each source."""
-    every = [*_share_cells(states.answerable), percent(states.shown)]
-    rows = [(ANSWERABLE, every)]
-    for kind, kept in states.kinds.items():
-        rows.append((f"of them {kind}", [percent(kept), *[""] * 4]))
-    for source, shares in states.unanswerable.items():
-        rows.append((source, ["", *_share_cells(shares)[1:], ""]))
-    return rows
-
-
-def _share_cells(shares: StateShares) -> list[str]:
-    return [percent(getattr(shares, head)) for head in STATE_HEADS[:4]]
 
 
 def operating_points(known: Abstention) -> dict[str, OperatingPoint]:

@@ -24,11 +24,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch import evaluation
 from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
-from skillsearch.files.templates import load_templates
+from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.text.provenance import shown_name, source_tag
-from skillsearch.text.safe_text import counted, one_line, visible
+from skillsearch.text.safe_text import visible
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 
 logger = logging.getLogger(__name__)
@@ -69,10 +68,8 @@ class _Site:
         self._templates = load_templates(
             _HERE / "templates",
             finalize=_shown,
-            line=_line,
             tag=source_tag,
             shown=shown_name,
-            counted=counted,
         )
 
     def routes(self) -> list[BaseRoute]:
@@ -151,11 +148,7 @@ class _Site:
 
 
 async def _page_css(_request: Request) -> Response:
-    return FileResponse(Path(evaluation.__file__).with_name("page.css"))
-
-
-def _line(value: object, limit: int | None = None) -> str:
-    return one_line(str(value), limit)
+    return FileResponse(STYLE)
 
 
 def _shown(value: Any) -> Any:

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from skillsearch.cli.eval_tables import outcome_blocks, print_blocks
+from skillsearch.cli.tables import print_blocks
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.history import read_history
 from skillsearch.evaluation.page import render_page
 from skillsearch.evaluation.report import Outcome, report_dict
+from skillsearch.evaluation.tables import outcome_blocks
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
 

@@ -12,6 +12,7 @@ import pytest
 
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.plots import (
+    inline_svg,
     plot_history,
     plot_measures,
     plot_queries,
@@ -492,3 +493,29 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"matplotlib.*\[eval\]"):
         plot_measures([make_system("a", {"R@5": 0.5})], prefix="p")
+
+
+DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
+ <defs>
+  <style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>
+ </defs>
+ <g id="axes_1">
+  <path id="dot" d="M 0 0" style="fill: #dot"/>
+  <use xlink:href="#dot" clip-path="url(#box)"/>
+  <text>id="dot" url(#dot) &lt;b&gt;</text>
+ </g>
+ <defs><clipPath id="box"><rect/></clipPath></defs>
+</svg>"""
+
+
+def test_an_svg_document_becomes_an_element_of_the_page():
+    """No prolog, no stylesheet; ids that are used get the prefix, colours and text stay."""
+    assert inline_svg(DOCUMENT, prefix="p1", label="a dot").replace("\n", "") == (
+        '<svg width="9pt" role="img" aria-label="a dot" stroke-linejoin="round" '
+        'stroke-linecap="butt"> <defs>  </defs><g>  '
+        '<path d="M 0 0" style="fill: #dot" id="p1-dot" />'
+        '<use href="#p1-dot" clip-path="url(#p1-box)" />'
+        '<text>id="dot" url(#dot) &lt;b&gt;</text></g>'
+        '<defs><clipPath id="p1-box"><rect /></clipPath></defs></svg>'
+    )

@@ -1,0 +1,429 @@
+"""The blocks of an evaluation: its tables, for page and terminal, and rows for programs; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from skillsearch.evaluation import report as words
+from skillsearch.evaluation.report import MAIN_MEASURE, percent, score_digits
+from skillsearch.evaluation.types import (
+    ANSWERABLE,
+    QueryExample,
+    Report,
+    States,
+    StateShares,
+    SystemReport,
+)
+from skillsearch.rendering.blocks import Block, Cell, Group, Line, Row, Table
+from skillsearch.text.safe_text import counted, one_line
+
+if TYPE_CHECKING:
+    from skillsearch.evaluation.confusables import Confusion
+    from skillsearch.evaluation.report import Outcome
+    from skillsearch.training.gains import Measured
+
+_T = TypeVar("_T")
+Blocks: TypeAlias = Iterator[Block]
+FIGURES = ("collection", "system", "measure", "value", "low", "high")
+"""Columns of `figure_rows`."""
+
+_MAIN = (MAIN_MEASURE, "Success@1")
+"""Measures whose differences a terminal shows; the page shows all."""
+_MAIN_OF_PARTS = (*_MAIN, "R@5")
+_WORST = 3
+"""Queries shown, of the best system."""
+_MAX_PAIRS = 20
+"""Confusable pairs shown on a terminal; --json has all."""
+_EXAMPLE_CHARS = 120
+_QUERY_CHARS = 160
+_NAME_CHARS = 32
+_SHARES = ("kept", "false", "perhaps", "none")
+_INTERVAL = "95 % interval"
+
+
+def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
+    """Yield what a terminal shows of some outcomes; if there are several, a summary too."""
+    for outcome in outcomes:
+        yield from report_blocks(outcome.report)
+        if outcome.report.languages:
+            yield languages(outcome.report)
+        if outcome.kinds:
+            yield kinds(outcome.kinds)
+        if outcome.confusions is not None:
+            yield from confusion_blocks(outcome.confusions, outcome.answers[0].name)
+    if len(outcomes) > 1:
+        yield summary([outcome.report for outcome in outcomes], mean="mean")
+
+
+def report_blocks(report: Report) -> Blocks:
+    """Yield what a terminal shows of the measurements on a collection."""
+    sources = [f"{count:,} {source}" for source, count in report.unanswerable.items()]
+    nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
+    skills, queries = counted(report.documents, "skill"), counted(report.queries, "judged query")
+    title = (one_line(report.collection), "bold")
+    yield Line((title, one_line(f": {skills}, {queries}{nothing}")), begins=True)
+    if headline := words.headline(report):
+        yield Line((one_line(headline),))
+    yield means(report)
+    yield differences(report, _MAIN)
+    yield states(report)
+    yield abstention(report)
+    yield from _worst_queries(report)
+    for place, note in enumerate(report.notes):
+        yield Line((f"note: {one_line(note)}",), begins=not place)
+
+
+def summary(reports: Sequence[Report], *, mean: str = "") -> Table:
+    """Return the main measure of each system by collection; `mean` heads the means, if any."""
+    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
+    groups = [(report.collection, words.system_means(report)) for report in reports]
+    if mean:
+        groups.append((mean, words.mean_systems(reports)))
+    rows: list[Row] = []
+    for number, (head, systems) in enumerate(groups):
+        best = words.best_systems(MAIN_MEASURE, systems)
+        values = ((name, systems.get(name, {}).get(MAIN_MEASURE)) for name in names)
+        link = f"#c{number}" if number < len(reports) else ""
+        first = Cell(head, link=link)
+        rows.append([first, *(Cell(percent(value), "", name in best) for name, value in values)])
+    return Table(f"{MAIN_MEASURE} in percent", ["collection", *names], [Group(rows)])
+
+
+def means(report: Report) -> Table:
+    """Return the means of all measures, and the time of a query if it is known."""
+    names = words.measure_names(report)
+    rows = _mean_rows(report, names)
+    heads = [report.unit, *map(_title, names)]
+    if any(system.milliseconds is not None for system in report.systems):
+        heads.append("ms")
+        for row, system in zip(rows, report.systems, strict=True):
+            row.append(words.milliseconds(system.milliseconds))
+    title = "Means in percent with their 95 % intervals"
+    return Table(title, heads, [Group(rows)], with_interval=[MAIN_MEASURE])
+
+
+def _mean_rows(report: Report, measures: Sequence[str]) -> list[list[str | Cell]]:
+    best = {name: words.best_systems(name, words.system_means(report)) for name in measures}
+    return [
+        [
+            system.name,
+            *(
+                Cell(
+                    percent(system.means.get(measure)),
+                    words.spread(system.intervals.get(measure)),
+                    system.name in best[measure],
+                )
+                for measure in measures
+            ),
+        ]
+        for system in report.systems
+    ]
+
+
+def _title(measure: str) -> str:
+    """Return the title of a measure: what JSON calls kept is a recall."""
+    return "recall" if measure == words.KEPT else measure
+
+
+def differences(report: Report, measures: Sequence[str] = ()) -> Table:
+    """Return the differences from the first system, by default on all measures."""
+    groups: dict[str, list[Row]] = {}
+    for comparison in report.comparisons:
+        if not measures or comparison.measure in measures:
+            ends = " to ".join(map(words.points, comparison.interval))
+            chances = map(words.probability, (comparison.p_value, comparison.p_holm))
+            counts = f"{comparison.wins} / {comparison.ties} / {comparison.losses}"
+            row = comparison.system, words.points(comparison.difference), ends, *chances, counts
+            groups.setdefault(comparison.measure, []).append([*row, words.verdict(comparison)])
+    return Table(
+        "Differences in points",
+        [
+            report.unit,
+            f"from {report.systems[0].name}",
+            _INTERVAL,
+            "p",
+            "Holm p",
+            "won / tied / lost",
+            "verdict",
+        ],
+        [Group(rows, measure) for measure, rows in groups.items()],
+        labels=("measure",),
+        texts=["verdict"],
+        wide=["p"],
+    )
+
+
+def languages(report: Report) -> Table:
+    """Return the main measures by the language of queries, then of those that cross languages."""
+    parts = {**report.languages, **report.crossing}
+    return language_table(report, parts, "By language of the query, in percent", _MAIN_OF_PARTS)
+
+
+def language_table(
+    report: Report, parts: Mapping[str, Report], title: str, measures: Sequence[str]
+) -> Table:
+    """Return some measures on parts of a report, and how systems differ there from the first."""
+    against = [f"from {report.systems[0].name}"] if len(report.systems) > 1 else []
+    return _parts(title, "language", parts, measures, against)
+
+
+def kinds(parts: Mapping[str, Report]) -> Table:
+    """Return the main measures by the kind of queries."""
+    return _parts("By kind of query, in percent", "kind", parts, _MAIN_OF_PARTS)
+
+
+def _parts(
+    title: str,
+    head: str,
+    parts: Mapping[str, Report],
+    measures: Sequence[str],
+    against: Sequence[str] = (),
+) -> Table:
+    groups = []
+    for name, part in parts.items():
+        rows = _mean_rows(part, measures)
+        for row in rows if against else ():
+            row.append(words.against_baseline(part, str(row[0])))
+        title_of_group = f"{name}, {counted(part.queries, 'query')}"
+        groups.append(Group(rows, title_of_group, (name, f"{part.queries:,}")))
+    heads = ["system", *measures, *against]
+    labels = (head, "queries")
+    return Table(title, heads, groups, labels, texts=against, with_interval=[MAIN_MEASURE])
+
+
+def states(report: Report) -> Table:
+    """Return what the answers of each system with a threshold say."""
+    known = ((system.name, system.abstention.default) for system in report.systems)
+    groups = [Group(_state_rows(states), name) for name, states in known if states]
+    title = "What answers say at the default threshold, in percent of the requests"
+    heads = ("requests", "recall", "false", "perhaps", "none", "shown")
+    return Table(title, heads, groups, labels=("system",))
+
+
+def _state_rows(states: States) -> list[Row]:
+    """Return the states of all answerable requests, of each kind, and of each other source."""
+    rows: list[Row] = [
+        (ANSWERABLE, *_share_cells(states.answerable), percent(states.shown)),
+        *((f"of them {kind}", percent(share), *[""] * 4) for kind, share in states.kinds.items()),
+    ]
+    for source, shares in states.unanswerable.items():
+        rows.append((source, "", *_share_cells(shares)[1:], ""))
+    return rows
+
+
+def _share_cells(shares: StateShares) -> list[str]:
+    return [percent(getattr(shares, name)) for name in _SHARES]
+
+
+def abstention(report: Report) -> Table:
+    """Return what systems say if nothing fits, with a column for each that has scores."""
+    systems = [system for system in report.systems if system.abstention.top_scores]
+    measured = [system.abstention for system in systems]
+    sources = list(report.unanswerable)
+
+    def decimals(heads: Iterable[str], columns: Iterable[Mapping[str, float | None]]) -> list[Row]:
+        values = list(columns)
+        return [_row(head, [of.get(head) for of in values], words.decimals) for head in heads]
+
+    groups = [
+        Group(decimals(sources, (of.auroc for of in measured)), "AUROC against"),
+        Group(decimals(report.style, [report.style] * len(systems)), "AUROC of style alone"),
+        Group(_default_rows([of.default for of in measured]), "at its own threshold"),
+    ]
+    points = [words.operating_points(of) for of in measured]
+    for name in sorted(set().union(*points)):
+        at = [of.get(name) for of in points]
+        rows = [
+            _row("threshold", at, lambda point: score_digits(point.threshold)),
+            _row("recall", at, lambda point: percent(point.kept)),
+        ]
+        for source in sources:
+            shares = [point.false_answers.get(source) if point else None for point in at]
+            rows.append(_row(words.FALSE_ANSWERS.format(source), shares, percent))
+        groups.append(Group(rows, f"to {name} of its right answers"))
+    errors = [
+        {f"{kind} queries": error for kind, error in of.calibration_error.items()}
+        for of in measured
+    ]
+    groups.append(Group(decimals(dict.fromkeys(chain(*errors)), errors), "calibration error"))
+    heads = ["figure", *(system.name for system in systems)]
+    groups = [group for group in groups if group.rows and systems]
+    return Table("When nothing fits: shares in percent", heads, groups, labels=("",))
+
+
+def _default_rows(defaults: Sequence[States | None]) -> list[Row]:
+    rows = [
+        _row("threshold", defaults, lambda at: score_digits(at.threshold)),
+        _row("lower bound", defaults, lambda at: score_digits(at.lower_bound)),
+        _row("precision", defaults, lambda at: percent(at.precision)),
+    ]
+    return rows if any(defaults) else []
+
+
+def _row(head: str, values: Iterable[_T | None], show: Callable[[_T], str]) -> Row:
+    """Return a row with a dash for each value that was not measured."""
+    return (head, *(words.MISSING if value is None else show(value) for value in values))
+
+
+def gains(measured: Measured) -> Table:
+    """Return the means of each system before and after a tuning."""
+    groups = []
+    for system, change in measured.changes.items():
+        rows: list[Row] = []
+        for number, (measure, before) in enumerate(change.before.items()):
+            after = change.after[measure]
+            chance = "" if number else words.probability(change.test.p_value)
+            figures = percent(before), percent(after), words.points(after - before), chance
+            rows.append((measure, *figures))
+        groups.append(Group(rows, system))
+    return Table("", ["measure", "before", "after", "points", "p"], groups, labels=("",))
+
+
+def _worst_queries(report: Report) -> Blocks:
+    if systems := [system for system in report.systems if system.worst]:
+        best = max(systems, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
+        yield Line(((f"Worst queries of {_name(best.name)}", "bold"),), begins=True)
+        for example in best.worst[:_WORST]:
+            yield Line((one_line(example.text, _QUERY_CHARS),))
+            yield Line(((_describe(example), "dim"),), indent=2)
+
+
+def _describe(example: QueryExample) -> str:
+    said, first = "no answer", None
+    for winner in example.top[:1]:
+        said = f"{_name(winner.name)} ({score_digits(winner.score)}) came first"
+        first = winner.doc_id
+    wanted = next((doc_id for doc_id in example.relevant if doc_id != first), None)
+    instead = f", relevant is {_name(_last_part(wanted))}" if wanted else ""
+    return f"{MAIN_MEASURE} {percent(example.value)}: {said}{instead}"
+
+
+def _last_part(doc_id: str) -> str:
+    """Return the end of an id that is a path: the skill's folder says more than its root."""
+    return doc_id.rstrip("/:").replace(":", "/").rpartition("/")[2] or doc_id
+
+
+def _name(text: str) -> str:
+    return one_line(text, _NAME_CHARS)
+
+
+def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
+    """Yield which skills steal queries from which, how often, and by which words."""
+    if not confusions:
+        said = f"Under {_name(system)} no skill steals several queries from another one."
+        yield Line((said,), begins=True)
+        return
+    title = f"Skills that lose queries to others under {_name(system)}"
+    yield Line(((title, "bold"),), begins=True)
+    for pair in confusions[:_MAX_PAIRS]:
+        said = f": {counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
+        said += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
+        said += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
+        said += ", and the other way round" if pair.is_mutual else ""
+        loser, winner = _name(pair.loser_name), _name(pair.winner_name)
+        yield Line(((loser, "bold"), " loses to ", (winner, "bold"), said))
+        reasons = {
+            "won by": [word.text for word in pair.words],
+            "only in its body": [word.text for word in pair.missing if word.in_loser == "body"],
+            "nowhere in it": [word.text for word in pair.missing if word.in_loser == "nowhere"],
+            "query": [one_line(example, _EXAMPLE_CHARS) for example in pair.examples[:1]],
+        }
+        for label, texts in reasons.items():
+            if texts:
+                yield Line(((f"{label}: ", "dim"), one_line(", ".join(texts))), indent=2)
+    if len(confusions) > _MAX_PAIRS:
+        more = counted(len(confusions) - _MAX_PAIRS, "more pair")
+        yield Line((f"and {more} (--json lists all)",))
+
+
+def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:
+    """Yield a row of `FIGURES` for each figure of some outcomes, and for means over several.
+
+    A row for two confusable skills has other columns: collection, the word ``confusable``, id and
+    name of the right skill and of the one that comes first, stolen queries, their share, mean lead,
+    words, missing words, an example.
+    """
+    for outcome in outcomes:
+        whole = outcome.report
+        for report in (
+            whole,
+            *outcome.kinds.values(),
+            *whole.languages.values(),
+            *whole.crossing.values(),
+        ):
+            for system, measure, *values in _figures(report):
+                yield _figure_row(report.collection, system, measure, values)
+        yield from (_confusion_row(whole.collection, pair) for pair in outcome.confusions or ())
+    if len(outcomes) > 1:
+        systems = words.mean_systems([outcome.report for outcome in outcomes])
+        for system, of_system in systems.items():
+            for measure, mean in of_system.items():
+                yield _figure_row("mean", system, measure, [mean])
+
+
+def _figure_row(
+    collection: str, system: str, measure: str, values: Sequence[float]
+) -> tuple[str, ...]:
+    cells = [f"{value:.6f}" for value in values]
+    return (collection, system, measure, *cells, *[""] * (3 - len(cells)))
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
+    """Yield system, measure, value, and the ends of its interval if they are known."""
+    for system in report.systems:
+        for measure, mean in system.means.items():
+            yield system.name, measure, mean, *system.intervals.get(measure, ())
+    for comparison in report.comparisons:
+        difference = f"{comparison.measure} from {comparison.baseline}"
+        yield comparison.system, difference, comparison.difference, *comparison.interval
+        yield comparison.system, f"p (Holm) of {difference}", comparison.p_holm
+    for source, auroc in report.style.items():
+        yield "style", f"AUROC {source}", auroc
+    for system in report.systems:
+        with_points = bool(report.unanswerable)
+        for measure, value in _abstention_figures(system, with_points=with_points):
+            yield system.name, measure, value
+
+
+def _abstention_figures(system: SystemReport, *, with_points: bool) -> Iterator[tuple[str, float]]:
+    abstention = system.abstention
+    for source, auroc in abstention.auroc.items():
+        yield f"AUROC {source}", auroc
+    if abstention.default:
+        yield from _state_figures(abstention.default)
+    for name, point in words.operating_points(abstention).items() if with_points else ():
+        yield f"threshold ({name})", point.threshold
+        yield f"kept ({name})", point.kept
+        for source, share in point.false_answers.items():
+            yield f"false answers {source} ({name})", share
+    for kind, error in abstention.calibration_error.items():
+        yield f"calibration error ({kind})", error
+
+
+def _state_figures(states: States) -> Iterator[tuple[str, float]]:
+    yield "threshold (default)", states.threshold
+    yield "lower bound (default)", states.lower_bound
+    if states.precision is not None:
+        yield "precision (default)", states.precision
+    for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
+        for name in _SHARES[source != ANSWERABLE :]:
+            yield f"{name} {source}", getattr(shares, name)
+    if states.shown is not None:
+        yield f"shown {ANSWERABLE}", states.shown
+    for face, of_face in states.faces.items():
+        if of_face.shown is not None:
+            yield f"shown {ANSWERABLE} ({face})", of_face.shown
+        for source, shares in of_face.unanswerable.items():
+            yield f"none {source} ({face})", shares.none
+    yield from ((f"kept {kind}", share) for kind, share in states.kinds.items())
+
+
+def _confusion_row(collection: str, pair: Confusion) -> tuple[object, ...]:
+    skills = pair.loser, pair.loser_name, pair.winner, pair.winner_name
+    lead = "" if pair.lead is None else f"{pair.lead:.6f}"
+    groups = (" ".join(word.text for word in group) for group in (pair.words, pair.missing))
+    figures = pair.queries, f"{pair.share:.6f}", lead
+    example = pair.examples[0] if pair.examples else ""
+    return (collection, "confusable", *skills, *figures, *groups, example)
