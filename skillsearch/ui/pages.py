@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from skillsearch.budget.costs import measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
+from skillsearch.budget.tables import levels, listings
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError
@@ -22,6 +24,7 @@ from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.rendering.blocks import Cell, Group, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
@@ -124,6 +127,9 @@ class Pages:
         skill, root = index.get(doc_id), index.root_of(document)
         file = SkillFile(doc_id, skill.path, root, UNKNOWN_STAT)
         (costs,), _ = measure([file], TokenCounter.load())
+        parts = {"line in the overview": costs.overview, "body": costs.body}
+        parts["its documents"] = costs.documents
+        rows = [(part, size.tokens, size.characters) for part, size in parts.items()]
         files, is_truncated = list_files(skill.path.parent)
         return {
             "document": document,
@@ -131,7 +137,7 @@ class Pages:
             "root": root,
             "is_stale": skill.content_hash != document.content_hash,
             "warning": body_warning(root.trust, root.origin),
-            "costs": costs,
+            "costs": Table("Costs", ("part", "tokens", "characters"), [Group(rows)]),
             "files": files,
             "is_truncated": is_truncated,
             "rivals": self._rivals(index, document),
@@ -152,9 +158,15 @@ class Pages:
     def families(self) -> Shown:
         """Show the families of near-copies, the largest first."""
         index = self.index()
-        found = index.families()
-        shown = [(first, index.family(first, others)) for first, *others in found[:MOST_ROWS]]
-        return {"count": len(found), "families": shown}
+        families = index.families()
+        rows = []
+        for first, *others in families[:MOST_ROWS]:
+            family = index.family(first, others)
+            name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
+            rows.append((name, first.alias, str(family), family.told))
+        heads = "first skill", "root", "others", "which, and what differs"
+        table = Table("Families", heads, [Group(rows)], texts=heads)
+        return {"count": len(families), "shown": len(rows), "families": table}
 
     def map(self) -> Shown:
         """Show how many skills the map has."""
@@ -174,7 +186,8 @@ class Pages:
         skills, problems = measured
         n = self.settings.n
         report = await self.aside.run(report_budget, skills, n=n, window=window or None)
-        return {**shown, "report": report, "problems": problems[:MOST_ROWS]}
+        tables = {"levels": levels(report), "listings": listings(report)}
+        return {**shown, **tables, "report": report, "problems": problems[:MOST_ROWS]}
 
     async def health(self) -> Shown:
         """Check the installation, the settings and the index, each time anew."""
@@ -187,7 +200,13 @@ class Pages:
     async def audit(self) -> Shown:
         """Show what is wrong with the skills."""
         found = await self._of_index("audit", audit)
-        return {} if found is None else {"count": len(found), "findings": found[:MOST_ROWS]}
+        if found is None:
+            return {}
+        findings = found[:MOST_ROWS]
+        heads = "severity", "code", "finding", "file"
+        rows = [(item.severity, item.code, item.message, item.path) for item in findings]
+        table = Table("Findings", heads, [Group(rows)], texts=heads)
+        return {"count": len(found), "shown": len(findings), "findings": table}
 
     def report_list(self) -> Shown:
         """Show the names of saved evaluation pages, the newest first."""

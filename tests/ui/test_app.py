@@ -278,7 +278,7 @@ def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks
     make_skill(drinks / "more", "steep-tea", "Steep green tea, gently.", body=f"{body}\n")
     site.get("")
     _, _, text = site.get("skill?id=drinks%3Asteep-tea")
-    assert re.search(rf'row">body</th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
+    assert re.search(rf'row"><bdi>body</bdi></th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
     assert re.search(r"more/steep-tea.*?differs in description", text, re.DOTALL)
     assert "brew-coffee" in text.partition("What competes")[2]
 
@@ -300,12 +300,13 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
     said = cli("budget", "--index-dir", index_dir, "--context", 32000, "--json").stdout
     for one in json.loads(said)["hosts"]:
         cells = [
-            f"{one['limit']:,} {one['unit']}",
+            f"{one['limit']:,}",
+            f"<bdi>{one['unit']}</bdi>",
             f"{one['needed']:,}",
             str(one["counts"]["whole"]),
         ]
-        row = "".join(rf"<td>{re.escape(str(cell))}</td>\s*" for cell in cells)
-        assert re.search(rf"{one['host']}</th>{row}", text)
+        row = "".join(rf"\s*<td>{re.escape(str(cell))}</td>" for cell in cells)
+        assert re.search(rf"{one['host']}</bdi></th>{row}", text)
 
 
 @pytest.mark.parametrize("window", ["", "-1", "x", "9" * 30, "٣"])
