@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -37,7 +38,7 @@ _PLOTS = plots.plot_states, plots.plot_top_scores, plots.plot_thresholds, plots.
 
 def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
     """Write the reports as an HTML page in one step; kinds of queries follow their report."""
-    reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
+    reports = list(chain(*((outcome.report, *outcome.kinds.values()) for outcome in outcomes)))
     # Kinds of queries are parts of a collection, so a mean over them says nothing.
     mean = "" if any(outcome.kinds for outcome in outcomes) else _MEAN
     replace_file(path, [render_page(reports, made=made, version=version, mean=mean)])
@@ -90,38 +91,39 @@ def language_tables(report: Report) -> tuple[Table, Table]:
     few = {name: part for name, part in parts.items() if part.queries < FEW}
     many = {name: part for name, part in parts.items() if name not in few}
     return (
-        tables.language_table(report, many, _SAID["means"], names),
-        tables.language_table(report, few, _SAID["few"], names),
+        tables.parts_table(_SAID["means"], "language", many, names),
+        tables.parts_table(_SAID["few"], "language", few, names),
     )
 
 
-def report_plots(report: Report, place: int) -> Iterator[Plot]:
+def report_plots(report: Report, number: int) -> Iterator[Plot]:
     """Plot the systems side by side, or run by run."""
-    return (_history if report.unit == "run" else _overview)(report, place)
+    return (_history if report.unit == "run" else _overview)(report, number)
 
 
-def system_plots(system: SystemReport, place: int, number: int) -> Iterator[Plot]:
+def system_plots(system: SystemReport, report_number: int, number: int) -> Iterator[Plot]:
     """Plot what a system says."""
     for plot in _PLOTS:
         name = plot.__name__
-        yield plot(system, prefix=f"c{place}-{name}{number}"), _SAID[name]
+        yield plot(system, prefix=f"c{report_number}-{name}{number}"), _SAID[name]
 
 
-def _overview(report: Report, place: int) -> Iterator[Plot]:
+def _overview(report: Report, number: int) -> Iterator[Plot]:
     systems = {system.name: system for system in report.systems}
-    yield plots.plot_measures(report.systems, prefix=f"c{place}-measures"), _SAID["measures"]
-    for number, one in enumerate(report.comparisons):
-        if one.measure == MAIN_MEASURE:
-            prefix = f"c{place}-queries{number}"
-            svg = plots.plot_queries(report.systems[0], systems[one.system], one, prefix=prefix)
-            names = {"system": text(one.system), "baseline": text(one.baseline)}
+    yield plots.plot_measures(report.systems, prefix=f"c{number}-measures"), _SAID["measures"]
+    for row, comparison in enumerate(report.comparisons):
+        if comparison.measure == MAIN_MEASURE:
+            prefix = f"c{number}-queries{row}"
+            pair = report.systems[0], systems[comparison.system]
+            svg = plots.plot_queries(*pair, comparison, prefix=prefix)
+            names = {"system": text(comparison.system), "baseline": text(comparison.baseline)}
             yield svg, Markup(_SAID["queries"]).format(**names)
 
 
-def _history(report: Report, place: int) -> Iterator[Plot]:
+def _history(report: Report, number: int) -> Iterator[Plot]:
     false = tuple(map(words.FALSE_ANSWERS.format, report.unanswerable))
-    for number, measures in enumerate(((MAIN_MEASURE,), (words.KEPT,), false)):
-        svg = plots.plot_history(report.systems, measures, prefix=f"c{place}-history{number}")
+    for row, measures in enumerate(((MAIN_MEASURE,), (words.KEPT,), false)):
+        svg = plots.plot_history(report.systems, measures, prefix=f"c{number}-history{row}")
         yield svg, _SAID["history"]
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, percent, score_digits
 from skillsearch.evaluation.types import (
     ANSWERABLE,
+    Abstention,
     QueryExample,
     Report,
     States,
     StateShares,
-    SystemReport,
 )
 from skillsearch.rendering.blocks import Block, Cell, Group, Line, Row, Table
 from skillsearch.text.safe_text import counted, one_line
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.report import Outcome
     from skillsearch.training.gains import Measured
 
-_T = TypeVar("_T")
 Blocks: TypeAlias = Iterator[Block]
 FIGURES = ("collection", "system", "measure", "value", "low", "high")
 """Columns of `figure_rows`."""
@@ -40,7 +38,7 @@ _EXAMPLE_CHARS = 120
 _QUERY_CHARS = 160
 _NAME_CHARS = 32
 _SHARES = ("kept", "false", "perhaps", "none")
-_INTERVAL = "95 % interval"
+_DIFFERENCE = ("95 % interval", "p", "Holm p", "won / tied / lost", "verdict")
 
 
 def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
@@ -71,8 +69,8 @@ def report_blocks(report: Report) -> Blocks:
     yield states(report)
     yield abstention(report)
     yield from _worst_queries(report)
-    for place, note in enumerate(report.notes):
-        yield Line((f"note: {one_line(note)}",), begins=not place)
+    for number, note in enumerate(report.notes):
+        yield Line((f"note: {one_line(note)}",), begins=not number)
 
 
 def summary(reports: Sequence[Report], *, mean: str = "") -> Table:
@@ -95,7 +93,7 @@ def means(report: Report) -> Table:
     """Return the means of all measures, and the time of a query if it is known."""
     names = words.measure_names(report)
     rows = _mean_rows(report, names)
-    heads = [report.unit, *map(_title, names)]
+    heads = [report.unit, *map(words.measure_title, names)]
     if any(system.milliseconds is not None for system in report.systems):
         heads.append("ms")
         for row, system in zip(rows, report.systems, strict=True):
@@ -105,26 +103,13 @@ def means(report: Report) -> Table:
 
 
 def _mean_rows(report: Report, measures: Sequence[str]) -> list[list[str | Cell]]:
-    best = {name: words.best_systems(name, words.system_means(report)) for name in measures}
-    return [
-        [
-            system.name,
-            *(
-                Cell(
-                    percent(system.means.get(measure)),
-                    words.spread(system.intervals.get(measure)),
-                    system.name in best[measure],
-                )
-                for measure in measures
-            ),
-        ]
-        for system in report.systems
-    ]
-
-
-def _title(measure: str) -> str:
-    """Return the title of a measure: what JSON calls kept is a recall."""
-    return "recall" if measure == words.KEPT else measure
+    rows: list[list[str | Cell]] = [[system.name] for system in report.systems]
+    for measure in measures:
+        best = words.best_systems(measure, words.system_means(report))
+        for row, system in zip(rows, report.systems, strict=True):
+            interval = words.spread(system.intervals.get(measure))
+            row.append(Cell(percent(system.means.get(measure)), interval, system.name in best))
+    return rows
 
 
 def differences(report: Report, measures: Sequence[str] = ()) -> Table:
@@ -139,15 +124,7 @@ def differences(report: Report, measures: Sequence[str] = ()) -> Table:
             groups.setdefault(comparison.measure, []).append([*row, words.verdict(comparison)])
     return Table(
         "Differences in points",
-        [
-            report.unit,
-            f"from {report.systems[0].name}",
-            _INTERVAL,
-            "p",
-            "Holm p",
-            "won / tied / lost",
-            "verdict",
-        ],
+        [report.unit, f"from {report.systems[0].name}", *_DIFFERENCE],
         [Group(rows, measure) for measure, rows in groups.items()],
         labels=("measure",),
         texts=["verdict"],
@@ -158,45 +135,40 @@ def differences(report: Report, measures: Sequence[str] = ()) -> Table:
 def languages(report: Report) -> Table:
     """Return the main measures by the language of queries, then of those that cross languages."""
     parts = {**report.languages, **report.crossing}
-    return language_table(report, parts, "By language of the query, in percent", _MAIN_OF_PARTS)
-
-
-def language_table(
-    report: Report, parts: Mapping[str, Report], title: str, measures: Sequence[str]
-) -> Table:
-    """Return some measures on parts of a report, and how systems differ there from the first."""
-    against = [f"from {report.systems[0].name}"] if len(report.systems) > 1 else []
-    return _parts(title, "language", parts, measures, against)
+    return parts_table("By language of the query, in percent", "language", parts)
 
 
 def kinds(parts: Mapping[str, Report]) -> Table:
     """Return the main measures by the kind of queries."""
-    return _parts("By kind of query, in percent", "kind", parts, _MAIN_OF_PARTS)
+    return parts_table("By kind of query, in percent", "kind", parts, is_compared=False)
 
 
-def _parts(
+def parts_table(
     title: str,
     head: str,
     parts: Mapping[str, Report],
-    measures: Sequence[str],
-    against: Sequence[str] = (),
+    measures: Sequence[str] = _MAIN_OF_PARTS,
+    *,
+    is_compared: bool = True,
 ) -> Table:
-    groups = []
+    """Return some measures on parts of a collection, if `is_compared` with the main difference."""
+    groups, against = [], []
     for name, part in parts.items():
         rows = _mean_rows(part, measures)
-        for row in rows if against else ():
-            row.append(words.against_baseline(part, str(row[0])))
-        title_of_group = f"{name}, {counted(part.queries, 'query')}"
-        groups.append(Group(rows, title_of_group, (name, f"{part.queries:,}")))
-    heads = ["system", *measures, *against]
-    labels = (head, "queries")
+        if is_compared and len(rows) > 1:
+            against = [f"from {part.systems[0].name}"]
+            for row, system in zip(rows, part.systems, strict=True):
+                row.append(words.against_baseline(part, system.name))
+        queries = counted(part.queries, "query")
+        groups.append(Group(rows, f"{name}, {queries}", (name, f"{part.queries:,}")))
+    heads, labels = ["system", *measures, *against], (head, "queries")
     return Table(title, heads, groups, labels, texts=against, with_interval=[MAIN_MEASURE])
 
 
 def states(report: Report) -> Table:
     """Return what the answers of each system with a threshold say."""
-    known = ((system.name, system.abstention.default) for system in report.systems)
-    groups = [Group(_state_rows(states), name) for name, states in known if states]
+    measured = ((system.name, system.abstention.default) for system in report.systems)
+    groups = [Group(_state_rows(states), name) for name, states in measured if states]
     title = "What answers say at the default threshold, in percent of the requests"
     heads = ("requests", "recall", "false", "perhaps", "none", "shown")
     return Table(title, heads, groups, labels=("system",))
@@ -220,51 +192,45 @@ def _share_cells(shares: StateShares) -> list[str]:
 def abstention(report: Report) -> Table:
     """Return what systems say if nothing fits, with a column for each that has scores."""
     systems = [system for system in report.systems if system.abstention.top_scores]
-    measured = [system.abstention for system in systems]
-    sources = list(report.unanswerable)
-
-    def decimals(heads: Iterable[str], columns: Iterable[Mapping[str, float | None]]) -> list[Row]:
-        values = list(columns)
-        return [_row(head, [of.get(head) for of in values], words.decimals) for head in heads]
-
-    groups = [
-        Group(decimals(sources, (of.auroc for of in measured)), "AUROC against"),
-        Group(decimals(report.style, [report.style] * len(systems)), "AUROC of style alone"),
-        Group(_default_rows([of.default for of in measured]), "at its own threshold"),
-    ]
-    points = [words.operating_points(of) for of in measured]
-    for name in sorted(set().union(*points)):
-        at = [of.get(name) for of in points]
-        rows = [
-            _row("threshold", at, lambda point: score_digits(point.threshold)),
-            _row("recall", at, lambda point: percent(point.kept)),
-        ]
-        for source in sources:
-            shares = [point.false_answers.get(source) if point else None for point in at]
-            rows.append(_row(words.FALSE_ANSWERS.format(source), shares, percent))
-        groups.append(Group(rows, f"to {name} of its right answers"))
-    errors = [
-        {f"{kind} queries": error for kind, error in of.calibration_error.items()}
-        for of in measured
-    ]
-    groups.append(Group(decimals(dict.fromkeys(chain(*errors)), errors), "calibration error"))
-    heads = ["figure", *(system.name for system in systems)]
-    groups = [group for group in groups if group.rows and systems]
-    return Table("When nothing fits: shares in percent", heads, groups, labels=("",))
+    names = sorted(set().union(*(words.operating_points(of.abstention) for of in systems)))
+    columns = [_abstention_column(report, system.abstention, names) for system in systems]
+    groups: dict[str, list[Row]] = {}
+    for cells in zip(*columns, strict=True):
+        values = [text for *_, text in cells]
+        if set(values) != {words.MISSING}:
+            group, head, _ = cells[0]
+            groups.setdefault(group, []).append((head, *values))
+    return Table(
+        "When nothing fits: shares in percent",
+        ["figure", *(system.name for system in systems)],
+        [Group(rows, group) for group, rows in groups.items()],
+        labels=("",),
+    )
 
 
-def _default_rows(defaults: Sequence[States | None]) -> list[Row]:
-    rows = [
-        _row("threshold", defaults, lambda at: score_digits(at.threshold)),
-        _row("lower bound", defaults, lambda at: score_digits(at.lower_bound)),
-        _row("precision", defaults, lambda at: percent(at.precision)),
-    ]
-    return rows if any(defaults) else []
-
-
-def _row(head: str, values: Iterable[_T | None], show: Callable[[_T], str]) -> Row:
-    """Return a row with a dash for each value that was not measured."""
-    return (head, *(words.MISSING if value is None else show(value) for value in values))
+def _abstention_column(
+    report: Report, abstention: Abstention, names: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield group, row and figure of a system, the same rows for every system."""
+    for source in report.unanswerable:
+        yield "AUROC against", source, words.decimals(abstention.auroc.get(source))
+    for source, auroc in report.style.items():
+        yield "AUROC of style alone", source, words.decimals(auroc)
+    default, group = abstention.default, "at its own threshold"
+    yield group, "threshold", score_digits(default.threshold if default else None)
+    yield group, "lower bound", score_digits(default.lower_bound if default else None)
+    yield group, "precision", percent(default.precision if default else None)
+    points = words.operating_points(abstention)
+    for name in names:
+        point, group = points.get(name), f"to {name} of its right answers"
+        yield group, "threshold", score_digits(point.threshold if point else None)
+        yield group, "recall", percent(point.kept if point else None)
+        for source in report.unanswerable:
+            share = point.false_answers.get(source) if point else None
+            yield group, words.FALSE_ANSWERS.format(source), percent(share)
+    for kind in (ANSWERABLE, "all"):
+        error = abstention.calibration_error.get(kind)
+        yield "calibration error", f"{kind} queries", words.decimals(error)
 
 
 def gains(measured: Measured) -> Table:
@@ -353,19 +319,15 @@ def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:
             *whole.languages.values(),
             *whole.crossing.values(),
         ):
-            for system, measure, *values in _figures(report):
-                yield _figure_row(report.collection, system, measure, values)
+            yield from (_figure_row(report.collection, *figure) for figure in _figures(report))
         yield from (_confusion_row(whole.collection, pair) for pair in outcome.confusions or ())
     if len(outcomes) > 1:
         systems = words.mean_systems([outcome.report for outcome in outcomes])
-        for system, of_system in systems.items():
-            for measure, mean in of_system.items():
-                yield _figure_row("mean", system, measure, [mean])
+        for system, by_measure in systems.items():
+            yield from (_figure_row("mean", system, *figure) for figure in by_measure.items())
 
 
-def _figure_row(
-    collection: str, system: str, measure: str, values: Sequence[float]
-) -> tuple[str, ...]:
+def _figure_row(collection: str, system: str, measure: str, *values: float) -> tuple[str, ...]:
     cells = [f"{value:.6f}" for value in values]
     return (collection, system, measure, *cells, *[""] * (3 - len(cells)))
 
@@ -382,18 +344,16 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
     for source, auroc in report.style.items():
         yield "style", f"AUROC {source}", auroc
     for system in report.systems:
-        with_points = bool(report.unanswerable)
-        for measure, value in _abstention_figures(system, with_points=with_points):
+        for measure, value in _abstention_figures(report, system.abstention):
             yield system.name, measure, value
 
 
-def _abstention_figures(system: SystemReport, *, with_points: bool) -> Iterator[tuple[str, float]]:
-    abstention = system.abstention
+def _abstention_figures(report: Report, abstention: Abstention) -> Iterator[tuple[str, float]]:
     for source, auroc in abstention.auroc.items():
         yield f"AUROC {source}", auroc
     if abstention.default:
         yield from _state_figures(abstention.default)
-    for name, point in words.operating_points(abstention).items() if with_points else ():
+    for name, point in words.operating_points(abstention).items() if report.unanswerable else ():
         yield f"threshold ({name})", point.threshold
         yield f"kept ({name})", point.kept
         for source, share in point.false_answers.items():

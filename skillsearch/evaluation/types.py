@@ -98,11 +98,10 @@ class SystemSpec:
         if self.run is not None:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
-        parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
-        parts += [] if self.examples == "none" else [f"examples {self.examples}"]
-        parts += [] if self.reader == DEFAULT_READER else [f"reader {self.reader}"]
-        parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
-        parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
+        usual = SystemSpec(self.name)
+        for key in ("languages", "examples", "reader", "threshold", "calibration"):
+            if (value := getattr(self, key)) != getattr(usual, key):
+                parts.append(f"{key} {value:g}" if key == "threshold" else f"{key} {value}")
         return ", ".join(parts)
 
 

@@ -67,13 +67,13 @@ class CacheEntry:
         if _is_folder(self.path):
             for folder, names, files in os.walk(self.path):  # follows no links either
                 paths += [Path(folder, name) for name in (*names, *files)]
-        found = {}
+        sizes = {}
         for path in paths:
             with suppress(OSError):
                 status = path.lstat()
                 if not stat.S_ISDIR(status.st_mode):
-                    found[status.st_dev, status.st_ino] = status.st_size
-        return sum(found.values())
+                    sizes[status.st_dev, status.st_ino] = status.st_size
+        return sum(sizes.values())
 
     def to_dict(self, size: int) -> dict[str, JsonValue]:
         """Return the JSON form; the size is given, as measuring it reads the whole tree."""
@@ -177,7 +177,7 @@ def _entry(kind: str, path: Path, about: str, users: Collection[str] = ()) -> Ca
 def _last_use(path: Path, kind: str) -> float:
     """Return when the first levels of an entry were last written, in seconds since 1970."""
     last = 0.0
-    inner = [*_inside(path), *(one for folder in _inside(path) for one in _inside(folder))]
+    inner = [*_inside(path), *(member for folder in _inside(path) for member in _inside(folder))]
     manifests = [folder / "manifest.json" for folder in _inside(path / "generations")]
     for file in (path, *inner, *manifests):
         with suppress(OSError):

@@ -48,12 +48,13 @@ def report_places(
 ) -> list[PlaceReport]:
     """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
     request = IndexRequest.load(index.folder) if index is not None else None
-    given = index.opened.settings.roots if index is not None else ()
-    roots = {str(root.path): root for root in given}
+    held = index.opened.settings.roots if index is not None else ()
+    roots = {str(root.path): root for root in held}
     reports = []
     for place in (*user_places(), *project_places(folder)):
         key = key_of(place.path)
-        around = next((one for one in (key, *map(str, Path(key).parents)) if one in roots), "")
+        parents = (key, *map(str, Path(key).parents))
+        around = next((parent for parent in parents if parent in roots), "")
         state: State = "indexed" if around in before else "new"
         if place.is_outside and not around:
             state = "outside"

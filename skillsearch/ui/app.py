@@ -76,25 +76,28 @@ class _Site:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda given: run(
-                pages.search, given.get("q", ""), given.get("from", ""), refresh=True
+            "search": lambda params: run(
+                pages.search, params.get("q", ""), params.get("from", ""), refresh=True
             ),
-            "results": lambda given: run(
+            "results": lambda params: run(
                 pages.search,
-                given.get("q", ""),
-                given.get("from", ""),
-                read=given.get("read") == "1",
+                params.get("q", ""),
+                params.get("from", ""),
+                read=params.get("read") == "1",
             ),
-            "skill": lambda given: run(pages.skill, given.get("id", "")),
-            "file": lambda given: run(
-                pages.file, given.get("id", ""), given.get("path", ""), _whole(given, "offset")
+            "skill": lambda params: run(pages.skill, params.get("id", "")),
+            "file": lambda params: run(
+                pages.file,
+                params.get("id", ""),
+                params.get("path", ""),
+                _whole(params, "offset"),
             ),
-            "families": lambda _given: run(pages.families),
-            "map": lambda _given: run(pages.map),
-            "hosts": lambda given: pages.hosts(_whole(given, "window", WINDOW)),
-            "health": lambda _given: pages.health(),
-            "audit": lambda _given: pages.audit(),
-            "reports": lambda _given: run(pages.report_list),
+            "families": lambda _params: run(pages.families),
+            "map": lambda _params: run(pages.map),
+            "hosts": lambda params: pages.hosts(_whole(params, "window", WINDOW)),
+            "health": lambda _params: pages.health(),
+            "audit": lambda _params: pages.audit(),
+            "reports": lambda _params: run(pages.report_list),
         }
         answers: dict[str, Answer] = {
             name: partial(self._answer, name, view) for name, view in views.items()
@@ -102,8 +105,8 @@ class _Site:
         answers |= {"report": self._report, "map.json": self._map, "page.css": _page_css}
         static = Mount("/static", StaticFiles(directory=_HERE / "static"))
         paths = {name: f"/{name}" for name in answers} | {"search": "/"}
-        found = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
-        return [*found, static]
+        routes = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
+        return [*routes, static]
 
     def _guarded(self, answer: Answer) -> Answer:
         async def guarded(request: Request) -> Response:
@@ -156,8 +159,8 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
 
 
-def _whole(given: Parameters, name: str, default: int = 0) -> int:
-    text = given.get(name, "")
+def _whole(params: Parameters, name: str, default: int = 0) -> int:
+    text = params.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
@@ -172,9 +175,9 @@ class _Hidden:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = scope["path"].split("/")[1].encode("utf-8", "replace")
+        secret = scope["path"].split("/")[1].encode("utf-8", "replace")
         # Compared in constant time.
-        is_known = hmac.compare_digest(given, self._secret)
+        is_known = hmac.compare_digest(secret, self._secret)
         app = self._app if is_known else PlainTextResponse(_OUTSIDE, 404)
 
         async def send_with_headers(message: Message) -> None:

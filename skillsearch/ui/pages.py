@@ -117,8 +117,8 @@ class Pages:
         if project == ALL_PROJECTS:
             return everywhere(self.settings.selection)
         is_known = project in (value for value, _ in self._projects(self.index(MAX_AGE)))
-        known = self.settings.selection
-        return from_folders(known, [project]) if project and is_known else known
+        own = self.settings.selection
+        return from_folders(own, [project]) if project and is_known else own
 
     def skill(self, doc_id: str) -> Shown:
         """Show a skill as it is on disk now, what it costs, and what else answers its requests."""
@@ -199,19 +199,19 @@ class Pages:
 
     async def audit(self) -> Shown:
         """Show what is wrong with the skills."""
-        found = await self._of_index("audit", audit)
-        if found is None:
+        everything = await self._of_index("audit", audit)
+        if everything is None:
             return {}
-        findings = found[:MOST_ROWS]
+        findings = everything[:MOST_ROWS]
         heads = "severity", "code", "finding", "file"
         rows = [(item.severity, item.code, item.message, item.path) for item in findings]
         table = Table("Findings", heads, [Group(rows)], texts=heads)
-        return {"count": len(found), "shown": len(findings), "findings": table}
+        return {"count": len(everything), "shown": len(findings), "findings": table}
 
     def report_list(self) -> Shown:
         """Show the names of saved evaluation pages, the newest first."""
-        found = self.reports.glob("*.html") if self.reports else ()
-        dated = sorted(((one.stat().st_mtime, one.name) for one in found), reverse=True)
+        files = self.reports.glob("*.html") if self.reports else ()
+        dated = sorted(((file.stat().st_mtime, file.name) for file in files), reverse=True)
         return {"folder": self.reports, "reports": [(name, _day(at)) for at, name in dated]}
 
     def report(self, name: str) -> bytes:
@@ -222,20 +222,20 @@ class Pages:
 
     def _rivals(self, index: SkillIndex, document: Document) -> list[Hit]:
         about = f"{document.name}: {document.description}"[:MOST_CHARS]
-        found = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
-        return list(found)
+        rivals = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
+        return list(rivals)
 
     def _relatives(self, index: SkillIndex, document: Document) -> Shown:
         ids = sorted(index.copies([document.doc_id]) - {document.doc_id})
-        others = [index.find(one) for one in ids[:MOST_LISTED]]
+        others = [index.find(other_id) for other_id in ids[:MOST_LISTED]]
         differs = index.family(document, others).members
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
     async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
         """Return what is made of the newest generation, once; None until it is there."""
         generation = await self.searching.run(lambda: self.index().generation)
-        place = self.settings.index_dir
-        return await self._once(name, generation, lambda: make(SkillIndex.open(place)))
+        folder = self.settings.index_dir
+        return await self._once(name, generation, lambda: make(SkillIndex.open(folder)))
 
     async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
         """Return what is made aside of one thing, once; None until it is there."""

@@ -75,7 +75,6 @@ def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
 
 
 def test_the_best_mean_is_bold(measured):
-    """Only where the systems differ."""
     text = "\n".join(printed(report_blocks, measured(), 100, is_styled=True))
     bold = {found.strip() for found in BOLD.findall(text)}
     assert "70.0" in bold
@@ -128,7 +127,6 @@ def test_a_terminal_shows_differences_on_two_measures(measured, fields, row):
 
 
 def test_a_single_system_is_compared_with_nothing(measured):
-    """No table without rows."""
     made = measured()
     alone = replace(made, systems=made.systems[:1], comparisons=())
     assert "Differences" not in "\n".join(printed(report_blocks, alone))
@@ -202,7 +200,6 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
 
 
 def test_notes_come_last(measured):
-    """Each on a line of its own."""
     lines = printed(report_blocks, replace(measured(), notes=("one thing", "another\nthing")))
     assert lines[-2:] == ["note: one thing", "note: another thing"]
 
@@ -241,7 +238,6 @@ def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
 
 
 def test_one_collection_has_no_mean(measured):
-    """It would be the same row again."""
     assert len(printed(summary_blocks, [measured()])) == 3
 
 
@@ -313,7 +309,6 @@ def test_means_over_collections_are_rows_too(measured):
 
 
 def test_tables_go_to_stdout(measured, capsys):
-    """If no console is given."""
     print_blocks(report_blocks(measured()))
     print_blocks(summary_blocks([measured()]))
     assert capsys.readouterr().out.count("nDCG@10 in percent") == 1

@@ -41,7 +41,6 @@ def printed(function, *arguments, width=80):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_kinds_have_a_row_for_each_system(report, system_report, width):
-    """Kind and number of queries stand once."""
     systems = [system_report(name, queries=40) for name in ("hybrid", "bm25")]
     made = report(*systems)
     lines = printed(kinds, {"trigger": made, "task\x1b": made}, width=width)
@@ -76,7 +75,6 @@ def test_languages_have_a_row_for_each_system(report, system_report):
 
 
 def test_languages_of_one_system_differ_from_nothing(report, system_report):
-    """The table ends with the measures."""
     made = report(system_report("hybrid"))
     lines = printed(languages, replace(made, languages={"zh": made}))
     assert lines[1].split()[-1] == "R@5"
@@ -105,13 +103,11 @@ def test_what_is_not_known_is_not_said():
 
 
 def test_without_confusions_that_is_said():
-    """Silence could mean anything."""
     (line,) = printed(confusion_blocks, [], "hybrid")
     assert line == "Under hybrid no skill steals several queries from another one."
 
 
 def test_many_confusions_are_cut_and_counted():
-    """The gravest come first."""
     lines = printed(confusion_blocks, [PAIR] * 25, "hybrid", width=200)
     assert lines[-1] == "and 5 more pairs (--json lists all)"
     assert sum("loses to" in line for line in lines) == 20

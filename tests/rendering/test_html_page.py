@@ -27,7 +27,6 @@ def test_text_is_shown_and_does_nothing(value, shown):
 
 
 def test_text_is_cut_before_it_is_escaped():
-    """An entity is never cut in two."""
     assert text("&" * 10, 3) == "<bdi>&amp;&amp;…</bdi>"
     assert len(text("x" * 10_000)) == 5_000 + len("<bdi></bdi>")
 
@@ -75,7 +74,6 @@ def test_details_are_closed_unless_asked_for():
 
 
 def test_terms_stand_beside_their_meaning():
-    """As a list of definitions."""
     assert definitions([("a", "b")]) == "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"
 
 
