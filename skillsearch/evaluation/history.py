@@ -31,7 +31,7 @@ class _Told(BaseModel):
 
 
 class _Result(BaseModel):
-    """What is read of a result on one collection; there is more in it."""
+    """The keys of a result on one collection that a comparison needs; others are ignored."""
 
     collection: str
     documents: _Count
@@ -111,7 +111,7 @@ def _join(reports: Sequence[Report]) -> Report:
 
 
 def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
-    """Return when a file was made, 0 if it does not say, and what it has of a system."""
+    """Return the time at which a file was made, 0 if unknown, and its reports of one system."""
     text = "\n".join(line for _, line in numbered_lines(path, f"To compare, {_HOW}."))
     try:
         file = _File.model_validate_json(text)

@@ -56,7 +56,7 @@ _WORDS: Mapping[str, Sequence[str]] = {
     "languages": LANGUAGES,
     "examples": get_args(Examples),
 }
-"""Settings that have one of a few words as their value."""
+"""The allowed values of settings that are not free text."""
 _MAX_NAME_CHARS = 80
 _EXAMPLES = (
     "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
@@ -354,7 +354,7 @@ class _Asker:
         )
 
     def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
-        """Return the median time of a query by itself, if any was answered."""
+        """Return the median time of a single query; None if none was answered."""
         answered = [query for query in queries if query.query_id not in self.refused]
         timed = _evenly_spaced(answered, MAX_TIMED)
         seconds = [self._rank(query, USUAL_DEPTH)[1] for query in timed]

@@ -133,7 +133,7 @@ def _description(document: JudgedDocument) -> str:
 
 
 def _as_yaml(text: str) -> bytes:
-    """Return a text as YAML, of which JSON is a part."""
+    """Return a text as a YAML scalar; every JSON string is one."""
     plain = json.dumps(text, ensure_ascii=False)
     escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
     return escaped.encode("utf-8", "replace")
@@ -203,7 +203,7 @@ class Embedders(dict[str, QueryEmbedder]):
         return spec.languages
 
     def saved_seconds(self) -> float:
-        """Return the time that embedding again what is known would have taken so far."""
+        """Return the seconds saved so far because vectors were remembered."""
         return sum(embedder.saved_seconds for embedder in self.values())
 
 

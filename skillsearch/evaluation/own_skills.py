@@ -183,7 +183,7 @@ def _from_text(skills: Sequence[Skill]) -> Iterator[_Claim]:
 def _from_files(
     skills: Sequence[Skill], eval_files: EvalFiles
 ) -> tuple[list[_Claim], list[Diagnostic]]:
-    """Return the queries that eval files have for skills, and not for them, and what is odd."""
+    """Return the positive and negative queries of eval files, and problems with these files."""
     claims: list[_Claim] = []
     diagnostics: list[Diagnostic] = []
     by_name: dict[str, list[str]] = defaultdict(list)

@@ -144,15 +144,12 @@ def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
 def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     """Return the means of each system that all reports have, each collection counting once."""
     means = list(map(system_means, reports))
-    return {
-        name: {key: fmean(of[name][key] for of in means) for key in shared}
-        for name in (means[0] if means else ())
-        if (
-            shared := [
-                key for key in means[0][name] if all(key in of.get(name, ()) for of in means)
-            ]
-        )
-    }
+    shared_means: dict[str, dict[str, float]] = {}
+    for name, first in means[0].items() if means else ():
+        shared = [key for key in first if all(key in of.get(name, ()) for of in means)]
+        if shared:
+            shared_means[name] = {key: fmean(of[name][key] for of in means) for key in shared}
+    return shared_means
 
 
 def shortfalls(outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What answers say at the default threshold, by face: a skill fits, may, or none does; pure."""
+"""States of answers at the default threshold, by face: fits, perhaps or none; pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANKED = 10  # a ranking whose first so many hold a relevant document could have
 
 
 class _Answer(NamedTuple):
-    """What an answer says, as a field of `StateShares`; its length; whether a right is named."""
+    """The state of an answer (a field of `StateShares`), its length, and if it is right."""
 
     says: str
     length: int

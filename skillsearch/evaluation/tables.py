@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, percent, score_digits
@@ -38,7 +38,7 @@ _EXAMPLE_CHARS = 120
 _QUERY_CHARS = 160
 _NAME_CHARS = 32
 _SHARES = ("kept", "false", "perhaps", "none")
-_DIFFERENCE = ("95 % interval", "p", "Holm p", "won / tied / lost", "verdict")
+_DIFFERENCE = ("95 % interval", "p", "Holm p", "won/tied/lost", "verdict")
 
 
 def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
@@ -119,7 +119,7 @@ def differences(report: Report, measures: Sequence[str] = ()) -> Table:
         if not measures or comparison.measure in measures:
             ends = " to ".join(map(words.points, comparison.interval))
             chances = map(words.probability, (comparison.p_value, comparison.p_holm))
-            counts = f"{comparison.wins} / {comparison.ties} / {comparison.losses}"
+            counts = f"{comparison.wins}/{comparison.ties}/{comparison.losses}"
             row = comparison.system, words.points(comparison.difference), ends, *chances, counts
             groups.setdefault(comparison.measure, []).append([*row, words.verdict(comparison)])
     return Table(
@@ -189,17 +189,30 @@ def _share_cells(shares: StateShares) -> list[str]:
     return [percent(getattr(shares, name)) for name in _SHARES]
 
 
+class _Figure(NamedTuple):
+    """A figure of a system: its row in the table, if any, its label in lines, and how it is shown.
+
+    Without a label it stands in the table alone.
+    """
+
+    group: str
+    head: str
+    label: str
+    value: float | None
+    show: Callable[[float | None], str] = percent
+
+
 def abstention(report: Report) -> Table:
     """Return what systems say if nothing fits, with a column for each that has scores."""
     systems = [system for system in report.systems if system.abstention.top_scores]
     names = sorted(set().union(*(words.operating_points(of.abstention) for of in systems)))
-    columns = [_abstention_column(report, system.abstention, names) for system in systems]
+    columns = [_abstention_figures(report, system.abstention, names) for system in systems]
     groups: dict[str, list[Row]] = {}
-    for cells in zip(*columns, strict=True):
-        values = [text for *_, text in cells]
-        if set(values) != {words.MISSING}:
-            group, head, _ = cells[0]
-            groups.setdefault(group, []).append((head, *values))
+    tabled = ([figure for figure in figures if figure.group] for figures in columns)
+    for row in zip(*tabled, strict=True):
+        if any(figure.value is not None for figure in row):
+            cells = row[0].head, *(figure.show(figure.value) for figure in row)
+            groups.setdefault(row[0].group, []).append(cells)
     return Table(
         "When nothing fits: shares in percent",
         ["figure", *(system.name for system in systems)],
@@ -208,29 +221,38 @@ def abstention(report: Report) -> Table:
     )
 
 
-def _abstention_column(
-    report: Report, abstention: Abstention, names: Sequence[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield group, row and figure of a system, the same rows for every system."""
-    for source in report.unanswerable:
-        yield "AUROC against", source, words.decimals(abstention.auroc.get(source))
+def _abstention_figures(
+    report: Report, abstention: Abstention, names: Iterable[str]
+) -> Iterator[_Figure]:
+    """Yield the figures of a system, None if not measured; `names` are of `operating_points`."""
+    sources, decimals = report.unanswerable, words.decimals
+    for source in sources:
+        auroc = abstention.auroc.get(source)
+        yield _Figure("AUROC against", source, f"AUROC {source}", auroc, decimals)
     for source, auroc in report.style.items():
-        yield "AUROC of style alone", source, words.decimals(auroc)
-    default, group = abstention.default, "at its own threshold"
-    yield group, "threshold", score_digits(default.threshold if default else None)
-    yield group, "lower bound", score_digits(default.lower_bound if default else None)
-    yield group, "precision", percent(default.precision if default else None)
+        yield _Figure("AUROC of style alone", source, "", auroc, decimals)
+    default, own = abstention.default, "at its own threshold"
+    threshold, bound = (default.threshold, default.lower_bound) if default else (None, None)
+    yield _Figure(own, "threshold", "threshold (default)", threshold, score_digits)
+    yield _Figure(own, "lower bound", "lower bound (default)", bound, score_digits)
+    precision = default.precision if default else None
+    yield _Figure(own, "precision", "precision (default)", precision)
+    if default:
+        yield from (_Figure("", "", *figure) for figure in _state_figures(default))
     points = words.operating_points(abstention)
     for name in names:
         point, group = points.get(name), f"to {name} of its right answers"
-        yield group, "threshold", score_digits(point.threshold if point else None)
-        yield group, "recall", percent(point.kept if point else None)
-        for source in report.unanswerable:
+        threshold, recall = (point.threshold, point.kept) if point else (None, None)
+        label = "{} (" + name + ")" if sources else ""
+        yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
+        yield _Figure(group, "recall", label.format("kept"), recall)
+        for source in sources:
             share = point.false_answers.get(source) if point else None
-            yield group, words.FALSE_ANSWERS.format(source), percent(share)
+            head = words.FALSE_ANSWERS.format(source)
+            yield _Figure(group, head, label.format(f"false answers {source}"), share)
     for kind in (ANSWERABLE, "all"):
-        error = abstention.calibration_error.get(kind)
-        yield "calibration error", f"{kind} queries", words.decimals(error)
+        label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
+        yield _Figure("calibration error", f"{kind} queries", label, error, decimals)
 
 
 def gains(measured: Measured) -> Table:
@@ -344,29 +366,13 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
     for source, auroc in report.style.items():
         yield "style", f"AUROC {source}", auroc
     for system in report.systems:
-        for measure, value in _abstention_figures(report, system.abstention):
-            yield system.name, measure, value
-
-
-def _abstention_figures(report: Report, abstention: Abstention) -> Iterator[tuple[str, float]]:
-    for source, auroc in abstention.auroc.items():
-        yield f"AUROC {source}", auroc
-    if abstention.default:
-        yield from _state_figures(abstention.default)
-    for name, point in words.operating_points(abstention).items() if report.unanswerable else ():
-        yield f"threshold ({name})", point.threshold
-        yield f"kept ({name})", point.kept
-        for source, share in point.false_answers.items():
-            yield f"false answers {source} ({name})", share
-    for kind, error in abstention.calibration_error.items():
-        yield f"calibration error ({kind})", error
+        names = words.operating_points(system.abstention)
+        for figure in _abstention_figures(report, system.abstention, names):
+            if figure.label and figure.value is not None:
+                yield system.name, figure.label, figure.value
 
 
 def _state_figures(states: States) -> Iterator[tuple[str, float]]:
-    yield "threshold (default)", states.threshold
-    yield "lower bound (default)", states.lower_bound
-    if states.precision is not None:
-        yield "precision (default)", states.precision
     for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
         for name in _SHARES[source != ANSWERABLE :]:
             yield f"{name} {source}", getattr(shares, name)

@@ -94,7 +94,7 @@ class SystemSpec:
 
     @property
     def settings(self) -> str:
-        """All settings in one line, without languages if the index decides by itself."""
+        """All settings in one line, without those that have their default."""
         if self.run is not None:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
@@ -173,7 +173,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class StateShares:
-    """What answers to some queries say, as shares that add up to 1.
+    """The states of answers to some queries, as shares that add up to 1.
 
     Skills fit, a right one among them (kept) or not (false); none fits but one may; or none does.
     """

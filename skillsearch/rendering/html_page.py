@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from skillsearch.rendering.blocks import shown
-from skillsearch.text.safe_text import counted, one_line
+from skillsearch.text.safe_text import counted, one_line, visible
 
 Templates: TypeAlias = Environment
 
@@ -23,14 +23,15 @@ STYLE = Path(__file__).with_name("page.css")
 MAX_CHARS = 5_000  # no text on a page is longer
 
 
-def load_templates(
-    folder: Path, *, finalize: Callable[..., Any] | None = None, **filters: Callable[..., Any]
-) -> Templates:
-    """Return the templates of a folder, and the pieces that all pages share."""
+def load_templates(folder: Path, **filters: Callable[..., Any]) -> Templates:
+    """Return the templates of a folder, and the pieces that all pages share.
+
+    What others wrote is shown without what a reader cannot see.
+    """
     templates = Environment(
         loader=FileSystemLoader([folder, Path(__file__).parent]),
         autoescape=True,
-        finalize=finalize,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -46,6 +47,10 @@ def text(value: str, limit: int = MAX_CHARS) -> Markup:
     It is isolated, so that text from right to left reorders nothing else.
     """
     return Markup(f"<bdi>{escape(one_line(value, limit))}</bdi>")
+
+
+def _visible(value: Any) -> Any:
+    return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
 
 
 def _line(value: object, limit: int | None = None) -> str:

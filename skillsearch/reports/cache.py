@@ -154,7 +154,7 @@ def _member(path: Path, kind: str) -> CacheEntry:
 
 
 def _is_over(index: str, archive: Path) -> bool:
-    """Return whether an index holds skills of an archive, as far as anybody knows."""
+    """Return whether an index holds skills of an archive; True if that cannot be told."""
     if not index.startswith("/"):
         return True
     if request := _request(Path(index)):

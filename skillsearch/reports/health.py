@@ -88,7 +88,7 @@ class Check(Record):
 
     @classmethod
     def of(cls, name: str, good: str, bad: str = "", verdict: Verdict = "warning") -> Check:
-        """Return what is bad, if anything, else what is good."""
+        """Return a check with the bad detail and its verdict, or ``ok`` if nothing is bad."""
         return cls(name, verdict if bad else "ok", bad or good)
 
 
@@ -349,7 +349,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
 
 
 def _sources_of(index: SkillIndex) -> list[JsonValue]:
-    """Return the locked sources that the index holds, each with what is wrong with it."""
+    """Return the locked sources that the index holds, each with its problem if any."""
     request = IndexRequest.load(index.folder)
     held = set(request.sources) if request else set()
     checked = check_sources(known_sources().values(), request)

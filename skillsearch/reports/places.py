@@ -36,7 +36,7 @@ class PlaceReport(Record):
 
     @property
     def told(self) -> str:
-        """What a line says of it: state, folder, skills, and whose it is."""
+        """One line with state, folder, number of skills, and owner."""
         whose = self.plugin or listed(self.hosts, 3) or "your library"
         is_outside = self.state == "outside"
         what = "a link out of the project" if is_outside else counted(self.skills, "skill")

@@ -1,4 +1,4 @@
-"""What became of sources that were added, against the lock file and against what they are now."""
+"""Compare added sources with the lock file and with their present content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _skills(folder: Path) -> dict[str, tuple[str, str]]:
 def check_sources(
     entries: Iterable[LockedSource], request: IndexRequest | None
 ) -> list[tuple[LockedSource, str]]:
-    """Return each locked source with what is wrong with it, or nothing.
+    """Return each locked source with its problem, empty if there is none.
 
     Its copy is hashed, and it must be a root of the index.
     """

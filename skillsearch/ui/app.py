@@ -9,12 +9,11 @@ from __future__ import annotations
 import hmac
 import logging
 import queue
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -27,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
 from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.text.provenance import shown_name, source_tag
-from skillsearch.text.safe_text import visible
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 
 logger = logging.getLogger(__name__)
@@ -48,8 +46,15 @@ _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; 
 _OUTSIDE = "Open the address that skillsearch ui has printed; it is a new one each time.\n"
 _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
-Parameters: TypeAlias = Mapping[str, str]
-View: TypeAlias = Callable[[Parameters], Awaitable[Shown]]
+
+class _Parameters(dict[str, str]):
+    """The parameters of an address, empty if they are not there."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+View: TypeAlias = Callable[[_Parameters], Awaitable[Shown]]
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -65,39 +70,22 @@ class _Site:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._templates = load_templates(
-            _HERE / "templates",
-            finalize=_shown,
-            tag=source_tag,
-            shown=shown_name,
-        )
+        self._templates = load_templates(_HERE / "templates", tag=source_tag, shown=shown_name)
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda params: run(
-                pages.search, params.get("q", ""), params.get("from", ""), refresh=True
-            ),
-            "results": lambda params: run(
-                pages.search,
-                params.get("q", ""),
-                params.get("from", ""),
-                read=params.get("read") == "1",
-            ),
-            "skill": lambda params: run(pages.skill, params.get("id", "")),
-            "file": lambda params: run(
-                pages.file,
-                params.get("id", ""),
-                params.get("path", ""),
-                _whole(params, "offset"),
-            ),
-            "families": lambda _params: run(pages.families),
-            "map": lambda _params: run(pages.map),
-            "hosts": lambda params: pages.hosts(_whole(params, "window", WINDOW)),
-            "health": lambda _params: pages.health(),
-            "audit": lambda _params: pages.audit(),
-            "reports": lambda _params: run(pages.report_list),
+            "search": lambda of: run(pages.search, of["q"], of["from"], refresh=True),
+            "results": lambda of: run(pages.search, of["q"], of["from"], read=of["read"] == "1"),
+            "skill": lambda of: run(pages.skill, of["id"]),
+            "file": lambda of: run(pages.file, of["id"], of["path"], _whole(of["offset"])),
+            "families": lambda _: run(pages.families),
+            "map": lambda _: run(pages.map),
+            "hosts": lambda of: pages.hosts(_whole(of["window"], WINDOW)),
+            "health": lambda _: pages.health(),
+            "audit": lambda _: pages.audit(),
+            "reports": lambda _: run(pages.report_list),
         }
         answers: dict[str, Answer] = {
             name: partial(self._answer, name, view) for name, view in views.items()
@@ -118,7 +106,7 @@ class _Site:
         return guarded
 
     async def _answer(self, name: str, view: View, request: Request) -> Response:
-        return self._render(name, await view(request.query_params))
+        return self._render(name, await view(_Parameters(request.query_params)))
 
     async def _report(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
@@ -154,13 +142,7 @@ async def _page_css(_request: Request) -> Response:
     return FileResponse(STYLE)
 
 
-def _shown(value: Any) -> Any:
-    """Return a value as a template shows it: what others wrote without what a reader cannot see."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
-
-
-def _whole(params: Parameters, name: str, default: int = 0) -> int:
-    text = params.get(name, "")
+def _whole(text: str, default: int = 0) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 

@@ -1,4 +1,4 @@
-"""What each page shows: the values that its template renders."""
+"""The values that the template of each page renders."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Pages:
         return {"checks": checks}
 
     async def audit(self) -> Shown:
-        """Show what is wrong with the skills."""
+        """Show the findings of an audit."""
         everything = await self._of_index("audit", audit)
         if everything is None:
             return {}
@@ -232,13 +232,13 @@ class Pages:
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
     async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
-        """Return what is made of the newest generation, once; None until it is there."""
+        """Return the result of slow work on the newest generation; None until it is done."""
         generation = await self.searching.run(lambda: self.index().generation)
         folder = self.settings.index_dir
         return await self._once(name, generation, lambda: make(SkillIndex.open(folder)))
 
     async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
-        """Return what is made aside of one thing, once; None until it is there."""
+        """Return the result of slow work, done once for each version; None until it is done."""
         if name not in self._made or self._made[name][0] != of:
             self._made[name] = of, self.aside.submit(make)
         work = self._made[name][1]
