@@ -308,17 +308,18 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     summary = sum(skill.summary.tokens for skill in skills)
     xml = sum(skill.xml.tokens for skill in skills)
     one_body = overview + search.body.tokens
-    hits = search.listing.tokens
-    savings = (
-        ("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
-        ("on demand", "overview and one body (median), not all bodies", 0.8, one_body, bodies),
-        ("relevant", f"overview of {counted(n, 'hit')}, not of all", 0.7, hits, overview),
-        ("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
-    )
-    metadata, *others = (
-        Claim(name, compares, "saving", claimed, 1 - used / of if of else None)
-        for name, compares, claimed, used, of in savings
-    )
+    hits = f"overview of {counted(n, 'hit')}, not of all"
     share = overview / bodies if bodies else None
-    start = Claim("start", "overview, as share of all bodies", "share", 0.2, share)
-    return (metadata, start, *others)
+    return (
+        _saving("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
+        Claim("start", "overview, as share of all bodies", "share", 0.2, share),
+        _saving(
+            "on demand", "overview and one body (median), not all bodies", 0.8, one_body, bodies
+        ),
+        _saving("relevant", hits, 0.7, search.listing.tokens, overview),
+        _saving("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
+    )
+
+
+def _saving(name: str, compares: str, claimed: float, used: int, whole: int) -> Claim:
+    return Claim(name, compares, "saving", claimed, 1 - used / whole if whole else None)

@@ -293,16 +293,13 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
         held |= new
     size = counted(len(documents), "document")
     note = f"Asked among the {size} of {counted(len(collections), 'collection')} together."
-    pool = tuple(documents)
-    return tuple(_pooled(collection, pool, places, note) for collection in collections)
+    return tuple(
+        replace(_pooled(collection, places, note), documents=tuple(documents), pool="pool")
+        for collection in collections
+    )
 
 
-def _pooled(
-    collection: Collection,
-    pool: tuple[JudgedDocument, ...],
-    places: Mapping[str, Sequence[str]],
-    note: str,
-) -> Collection:
+def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: str) -> Collection:
     if collection.negatives:
         left = counted(len(collection.negatives), "negative")
         note += f" Not asked: its {left}, which another collection may answer."
@@ -317,15 +314,8 @@ def _pooled(
         key: frozenset(chain(*(places[f"{collection.name}/{doc_id}"] for doc_id in ids)))
         for key, ids in collection.ignored.items()
     }
-    return replace(
-        collection,
-        documents=pool,
-        pool="pool",
-        qrels=qrels,
-        ignored=ignored,
-        negatives=(),
-        notes=(*collection.notes, note),
-    )
+    notes = (*collection.notes, note)
+    return replace(collection, qrels=qrels, ignored=ignored, negatives=(), notes=notes)
 
 
 def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, ...]]:
