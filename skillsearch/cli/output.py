@@ -15,16 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import all_visible, counted, one_line
 from skillsearch.types import Diagnostic, JsonValue, Progress
-
-if TYPE_CHECKING:
-    from skillsearch.rendering.blocks import Block
 
 _SHOWN_DIAGNOSTICS = 10
 _STAGES = {
@@ -131,13 +128,6 @@ def show_rows(
         (print_lines if is_cut else print_rows)(rows, headers)
     else:
         emit_rows(rows, columns)
-
-
-def show_blocks(blocks: Iterable[Block]) -> None:
-    """Print the blocks of a report on a terminal."""
-    from skillsearch.cli.tables import print_blocks
-
-    print_blocks(blocks)
 
 
 def show_record(

@@ -70,7 +70,7 @@ class Job:
 
     collection: Collection
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
-    asked: Sequence[JudgedQuery] = ()  # for which its documents are indexed, if not its own
+    pooled: Sequence[JudgedQuery] = ()  # queries of all collections that share its documents
     roots: tuple[Path, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -275,7 +275,7 @@ def _open_indexes(
         return []
     # Mistakes in the systems are found before anything takes long.
     calibrations = [load_calibration(spec.calibration or PACKAGED) for spec in specs]
-    queries = job.asked or job.collection.queries
+    queries = job.pooled or job.collection.queries
     specs = [replace(spec, languages=embedders.languages(spec, queries)) for spec in specs]
     keys = [(spec.model, spec.fields, spec.languages, spec.examples) for spec in specs]
     collection, roots = job.collection, job.roots
