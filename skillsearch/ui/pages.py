@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +24,7 @@ from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.served_library import LibraryThread
-from skillsearch.rendering.blocks import Cell, Group, Table
+from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
@@ -165,8 +165,7 @@ class Pages:
             name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
             rows.append((name, first.alias, str(family), family.told))
         heads = "first skill", "root", "others", "which, and what differs"
-        table = Table("Families", heads, [Group(rows)], texts=heads)
-        return {"count": len(families), "shown": len(rows), "families": table}
+        return _first_of("Families", heads, rows, len(families))
 
     def map(self) -> Shown:
         """Show how many skills the map has."""
@@ -199,14 +198,12 @@ class Pages:
 
     async def audit(self) -> Shown:
         """Show the findings of an audit."""
-        everything = await self._of_index("audit", audit)
-        if everything is None:
+        findings = await self._of_index("audit", audit)
+        if findings is None:
             return {}
-        findings = everything[:MOST_ROWS]
-        heads = "severity", "code", "finding", "file"
-        rows = [(item.severity, item.code, item.message, item.path) for item in findings]
-        table = Table("Findings", heads, [Group(rows)], texts=heads)
-        return {"count": len(everything), "shown": len(findings), "findings": table}
+        shown = findings[:MOST_ROWS]
+        rows = [(item.severity, item.code, item.message, item.path) for item in shown]
+        return _first_of("Findings", ("severity", "code", "finding", "file"), rows, len(findings))
 
     def report_list(self) -> Shown:
         """Show the names of saved evaluation pages, the newest first."""
@@ -249,6 +246,12 @@ class Pages:
         finally:
             if work.done() and work.exception():
                 self._made.pop(name, None)
+
+
+def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> Shown:
+    """Show the first rows of a longer table."""
+    table = Table(title, heads, [Group(rows)], texts=heads)
+    return {"count": count, "shown": len(rows), "table": table}
 
 
 def _day(seconds: float) -> str:
