@@ -108,7 +108,7 @@ def remove_unused(
 def prune_archives(folder: Path) -> None:
     """Remove archives under no index, and converted models, if unused for 30 days."""
     places = [folder / "roots", folder / "models"]
-    entries = [entry for place in places if place in _inside(folder) for entry in _entries(place)]
+    entries = [entry for path in places if path in _inside(folder) for entry in _entries(path)]
     try:
         for entry in remove_unused(entries):
             logger.info("removing from the cache, unused for 30 days: %s", entry.about)

@@ -230,7 +230,7 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Check the roots that the next indexing would take; archives and URLs are only named."""
     request = IndexRequest.load(folder.path)
-    usual = [place.path for place in usual_places().values()]
+    usual = [host_folder.path for host_folder in usual_places().values()]
     before = request.named if request else usual
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):

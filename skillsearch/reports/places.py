@@ -51,21 +51,23 @@ def report_places(
     held = index.opened.settings.roots if index is not None else ()
     roots = {str(root.path): root for root in held}
     reports = []
-    for place in (*user_places(), *project_places(folder)):
-        key = key_of(place.path)
+    for host_folder in (*user_places(), *project_places(folder)):
+        key = key_of(host_folder.path)
         parents = (key, *map(str, Path(key).parents))
         around = next((parent for parent in parents if parent in roots), "")
         state: State = "indexed" if around in before else "new"
-        if place.is_outside and not around:
+        if host_folder.is_outside and not around:
             state = "outside"
-        elif not (place.is_enabled or place.is_outside):
+        elif not (host_folder.is_enabled or host_folder.is_outside):
             state = "disabled"
         elif not around:
             state = "left out" if request and key in request.left_out else "not indexed"
-        skills = count_skills([] if state == "outside" else [place.path], MOST_COUNTED)
-        if index is not None and around == key and place.is_enabled:
+        skills = count_skills([] if state == "outside" else [host_folder.path], MOST_COUNTED)
+        if index is not None and around == key and host_folder.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
-        project = str(place.project or "")
-        report = PlaceReport(str(place.path), place.hosts, project, place.plugin, state, skills)
+        project = str(host_folder.project or "")
+        report = PlaceReport(
+            str(host_folder.path), host_folder.hosts, project, host_folder.plugin, state, skills
+        )
         reports.append(report)
     return reports
