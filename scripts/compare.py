@@ -344,7 +344,10 @@ def in_order(rows: Mapping[str, Record]) -> list[tuple[str, Record]]:
     )
 
 
-COLUMNS = "nDCG@10 hit@1 hit@5 told answered kept index cold warm memory size".split()
+COLUMNS = (
+    *("nDCG@10", "hit@1", "hit@5", "recall", "false answers", "recall at 5 % false answers"),
+    *("index", "cold", "warm", "memory", "size"),
+)
 
 
 def show(report: Record) -> None:

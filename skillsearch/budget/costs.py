@@ -124,10 +124,10 @@ class BudgetReport:
     def headline(self) -> str:
         """Return a sentence about what hosts would cut."""
         all_of_them, cuts = counted(self.skills, "skill"), []
-        for each in self.listings:
-            counts = {fate: len(each.fates[fate]) for fate in _CUTS if each.fates[fate]}
-            told = [_CUTS[fate].format(f"{count:,}") for fate, count in counts.items()]
-            cuts += [f"{title_of(each.host)} would {' and '.join(told)}"] if told else []
+        for listing in self.listings:
+            counts = {fate: len(listing.fates[fate]) for fate in _CUTS if listing.fates[fate]}
+            if verbs := [_CUTS[fate].format(f"{count:,}") for fate, count in counts.items()]:
+                cuts.append(f"{title_of(listing.host)} would {' and '.join(verbs)}")
         return f"Of {all_of_them}, {'; '.join(cuts)}." if cuts else f"No host cuts {all_of_them}."
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -146,21 +146,22 @@ class BudgetReport:
 def sources_of_roots(paths: Sequence[Path]) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
     """Return the skills below folders, in the order of the folders, and what cannot be read."""
     roots, problems = make_roots(paths)
-    found = discover(roots)
-    errors = (item for item in (*problems, *found.diagnostics) if item.severity == "error")
-    return _by_root(found.files, roots), tuple(errors)
+    discovery = discover(roots)
+    errors = (item for item in (*problems, *discovery.diagnostics) if item.severity == "error")
+    return _by_root(discovery.files, roots), tuple(errors)
 
 
 def sources_of_index(index: SkillIndex, selection: Selection = ()) -> list[SkillFile]:
     """Return the skills of an index in the order of its roots; their stat is unknown."""
-    documents = index.documents(selection)
-    roots = ((document, Root(Path(document.root), "")) for document in documents)
-    found = (SkillFile(one.doc_id, Path(one.path), root, UNKNOWN_STAT) for one, root in roots)
-    return _by_root(found, index.opened.settings.roots)
+    files = (
+        SkillFile(doc.doc_id, Path(doc.path), Root(Path(doc.root), ""), UNKNOWN_STAT)
+        for doc in index.documents(selection)
+    )
+    return _by_root(files, index.opened.settings.roots)
 
 
 def _by_root(sources: Iterable[SkillFile], roots: Sequence[Root]) -> list[SkillFile]:
-    order = {root.path: place for place, root in enumerate(roots)}
+    order = {root.path: number for number, root in enumerate(roots)}
     return sorted(sources, key=lambda source: order.get(source.root.path, len(order)))
 
 
@@ -173,7 +174,7 @@ def measure(
     """
     folders = frozenset(source.path.parent for source in sources)
     roots = list(dict.fromkeys(source.root.path for source in sources))
-    found: dict[tuple[int, str, str], MeasuredSkill] = {}
+    measured: dict[tuple[int, str, str], MeasuredSkill] = {}
     problems: list[Diagnostic] = []
     for number, source in enumerate(sources):
         read = read_skill(source)
@@ -182,10 +183,10 @@ def measure(
         else:
             documents = _measure_documents(source.path.parent, folders, count, problems)
             key = (roots.index(source.root.path), read.skill.name.casefold(), source.doc_id)
-            found[key] = measure_skill(_listed(read.skill), read.skill.body, documents, count=count)
+            measured[key] = measure_skill(_listed(read.skill), read.skill.body, documents, count)
         if progress is not None:
             progress("read", number + 1, len(sources))
-    return tuple(found[key] for key in sorted(found)), tuple(problems)
+    return tuple(measured[key] for key in sorted(measured)), tuple(problems)
 
 
 def _listed(skill: Skill) -> ListedSkill:
@@ -203,8 +204,8 @@ def _measure_documents(
 ) -> Size:
     """Return the size of a skill's text documents; add those that cannot be read to `problems`."""
 
-    def report(code: str, message: object, place: Path) -> None:
-        problems.append(Diagnostic(code, "warning", str(message), str(place)))
+    def report(code: str, message: object, where: Path) -> None:
+        problems.append(Diagnostic(code, "warning", str(message), str(where)))
 
     size = Size()
     try:
@@ -269,10 +270,10 @@ def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level
     every SKILL.md without its frontmatter; ``all`` bodies and text documents, as scripts and assets
     are not read into a prompt.
     """
-    whole = [(one.body + one.documents, one.skill.name) for one in skills]
+    whole = [(skill.body + skill.documents, skill.skill.name) for skill in skills]
     of = sum(size.tokens for size, _ in whole)
-    offered = [(one.overview, one.skill.name) for one in skills if not one.skill.hidden]
-    bodies = [(one.body, one.skill.name) for one in skills]
+    offered = [(skill.overview, skill.skill.name) for skill in skills if not skill.skill.hidden]
+    bodies = [(skill.body, skill.skill.name) for skill in skills]
     return _level("overview", offered, of), _level("bodies", bodies, of), _level("all", whole, of)
 
 
@@ -282,7 +283,7 @@ def _level(name: str, sizes: Sequence[tuple[Size, str]], everything: int) -> Lev
     if not sizes:
         return Level(name, total, share, Size(), Size(), "")
     lengths = zip(*(astuple(size) for size, _ in sizes), strict=True)
-    middle = Size(*(round(median(found)) for found in lengths))
+    middle = Size(*(round(median(values)) for values in lengths))
     return Level(name, total, share, middle, *max(sizes, key=lambda pair: pair[0].tokens))
 
 
@@ -306,18 +307,19 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     search = measure_search(skills, n)
     summary = sum(skill.summary.tokens for skill in skills)
     xml = sum(skill.xml.tokens for skill in skills)
-    one = overview + search.body.tokens
-    hits = search.listing.tokens
-    savings = (
-        ("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
-        ("on demand", "overview and one body (median), not all bodies", 0.8, one, bodies),
-        ("relevant", f"overview of {counted(n, 'hit')}, not of all", 0.7, hits, overview),
-        ("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
-    )
-    metadata, *others = (
-        Claim(name, compares, "saving", claimed, 1 - used / of if of else None)
-        for name, compares, claimed, used, of in savings
-    )
+    one_body = overview + search.body.tokens
+    hits = f"overview of {counted(n, 'hit')}, not of all"
     share = overview / bodies if bodies else None
-    start = Claim("start", "overview, as share of all bodies", "share", 0.2, share)
-    return (metadata, start, *others)
+    return (
+        _saving("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
+        Claim("start", "overview, as share of all bodies", "share", 0.2, share),
+        _saving(
+            "on demand", "overview and one body (median), not all bodies", 0.8, one_body, bodies
+        ),
+        _saving("relevant", hits, 0.7, search.listing.tokens, overview),
+        _saving("format", "summary in plain lines, not XML with locations", 0.5, summary, xml),
+    )
+
+
+def _saving(name: str, compares: str, claimed: float, used: int, whole: int) -> Claim:
+    return Claim(name, compares, "saving", claimed, 1 - used / whole if whole else None)

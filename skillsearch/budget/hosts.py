@@ -82,7 +82,7 @@ class Listing:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
         names = {fate.replace(" ", "_"): list(self.fates[fate]) for fate in FATES}
-        counts = {fate: len(found) for fate, found in names.items()}
+        counts = {fate: len(listed) for fate, listed in names.items()}
         record: dict[str, JsonValue] = {**asdict(self), "counts": counts, **names}
         del record["fates"], record["whole"]
         return record
@@ -104,48 +104,48 @@ def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Lis
     if rule.by_name:
         offered.sort(key=lambda skill: skill.name.casefold())
     unit, limit = rule.budget(window)
-    needed, kept = rule.fit(offered, unit, limit)
-    for skill, chars in zip(offered, kept, strict=True):
+    needed, lengths = rule.fit(offered, unit, limit)
+    for skill, chars in zip(offered, lengths, strict=True):
         fate: Fate = "shortened" if chars else "name only"
         if chars is None:
             fate = "omitted"
         elif chars >= len(skill.description):
             fate = "whole"
         fates[fate].append(skill.name)
-    names = {fate: tuple(found) for fate, found in fates.items()}
+    names = {fate: tuple(listed) for fate, listed in fates.items()}
     return Listing(host, unit, limit, needed, rule.order, names)
 
 
 def _fit_names_first(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List lines ``- name: text``; if too long, all names, and descriptions while they fit."""
-    kept: _Kept = [min(len(skill.description), CLAUDE_CODE_ENTRY_CHARS) for skill in skills]
-    costs = [(chars or 0) + len(": ") for chars in kept]
+    lengths: _Kept = [min(len(skill.description), CLAUDE_CODE_ENTRY_CHARS) for skill in skills]
+    costs = [(chars or 0) + len(": ") for chars in lengths]
     names = sum(len(f"- {skill.name}\n") for skill in skills) - bool(skills)
     needed = names + sum(costs)
     left = needed if needed <= limit else max(0, limit - names)
-    for place, cost in enumerate(costs):
+    for number, cost in enumerate(costs):
         if cost > left:
-            kept[place] = 0
+            lengths[number] = 0
         else:
             left -= cost
-    return needed, kept
+    return needed, lengths
 
 
 def _fit_xml(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List the first 150 as XML; if too long, cut all descriptions alike, then the last skills."""
     texts = [skill.description for skill in skills]
-    bare = [OPENCLAW_ENTRY + _xml_length(one.name) + _xml_length(one.short_path) for one in skills]
+    bare = [OPENCLAW_ENTRY + _xml_length(skill.name + skill.short_path) for skill in skills]
     described = [OPENCLAW_DESCRIPTION + _xml_length(text) for text in texts]
     needed = OPENCLAW_FRAME + sum(bare) + sum(described)
     shown = min(OPENCLAW_SKILLS, len(texts))
     note = OPENCLAW_NOTE if shown < len(texts) else 0
-    kept: _Kept = [len(text) for text in texts[:shown]]
+    lengths: _Kept = [len(text) for text in texts[:shown]]
     if OPENCLAW_FRAME + note + sum(bare[:shown]) + sum(described[:shown]) > limit:
         room = limit - OPENCLAW_FRAME - OPENCLAW_NOTE
         while sum(bare[:shown]) > room:
             shown -= 1
-        kept = _cut_alike(texts[:shown], room - sum(bare[:shown]))
-    return needed, [*kept, *[None] * (len(texts) - shown)]
+        lengths = _cut_alike(texts[:shown], room - sum(bare[:shown]))
+    return needed, [*lengths, *[None] * (len(texts) - shown)]
 
 
 def _cut_alike(texts: Sequence[str], room: int) -> _Kept:
@@ -203,31 +203,31 @@ class _Codex(NamedTuple):
         spare = limit - sum(line.cost for line in lines)
         if spare >= 0:
             return [*self.deal_evenly(lines, spare)]
-        kept: _Kept = [None] * len(lines)
+        lengths: _Kept = [None] * len(lines)
         for number, line in enumerate(lines):
             if line.cost <= limit:
-                kept[number], limit = 0, limit - line.cost
-        return kept
+                lengths[number], limit = 0, limit - line.cost
+        return lengths
 
     def deal_evenly(self, lines: Sequence[_Line], spare: int) -> list[int]:
         """Give each line one more character in turn; a line that gets none now gets none later."""
-        kept = [0] * len(lines)
+        lengths = [0] * len(lines)
         weights = [line.weight + 1 for line in lines]  # the blank before a description
         costs = [line.cost for line in lines]
         waiting = list(range(len(lines)))
         while waiting:
             served = []
             for number in waiting:
-                char = lines[number].description[kept[number] :][:1]
+                char = lines[number].description[lengths[number] :][:1]
                 weight = weights[number] + self.weigh(char)
                 cost = self.price(weight)
                 if char and cost - costs[number] <= spare:
                     spare -= cost - costs[number]
                     weights[number], costs[number] = weight, cost
-                    kept[number] += 1
+                    lengths[number] += 1
                     served.append(number)
             waiting = served
-        return kept
+        return lengths
 
 
 def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[int, _Kept]:
@@ -240,23 +240,25 @@ def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[i
     codex = _Codex(unit)
     lines = [codex.line(skill, skill.path) for skill in skills]
     needed = sum(line.full_cost for line in lines)
-    kept = codex.deal(lines, limit)
+    lengths = codex.deal(lines, limit)
     if needed > limit:
         roots = dict.fromkeys(skill.root for skill in skills)
         aliases = {root: f"r{number}" for number, root in enumerate(roots)}
         rows = [f"- `{alias}` = `{root}`\n" for root, alias in aliases.items()]
         table = codex.price(codex.weigh("### Skill roots\n" + "".join(rows)))
-        short = [
-            codex.line(one, aliases[one.root] + one.path.removeprefix(one.root)) for one in skills
-        ]
-        other = codex.deal(short, limit - table) if table < limit else kept
+        short = []
+        for skill in skills:
+            path = aliases[skill.root] + skill.path.removeprefix(skill.root)
+            short.append(codex.line(skill, path))
+        other = codex.deal(short, limit - table) if table < limit else lengths
         # More skills listed count first, then more characters kept.
-        kept = max(kept, other, key=lambda of: (len(of) - of.count(None), sum(filter(None, of))))
+        ways = lengths, other
+        lengths = max(ways, key=lambda of: (len(of) - of.count(None), sum(filter(None, of))))
     longest = CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)
-    for place, (chars, skill) in enumerate(zip(kept, skills, strict=True)):
+    for number, (chars, skill) in enumerate(zip(lengths, skills, strict=True)):
         if chars is not None and len(skill.description) > CODEX_DESCRIPTION_CHARS:
-            kept[place] = min(chars, longest)
-    return needed, kept
+            lengths[number] = min(chars, longest)
+    return needed, lengths
 
 
 @dataclass(frozen=True, slots=True)

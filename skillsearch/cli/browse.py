@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +25,7 @@ from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
+from skillsearch.rendering.blocks import plain, shown
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, listed, one_line, visible
@@ -42,15 +43,7 @@ WINDOW = 200_000
 HOSTS = tuple(with_key("listing"))
 """Hosts whose listing is measured."""
 
-_Cell: TypeAlias = "str | int | float | None"
-"""A float is a share."""
-
 _SHOWN = 20
-HEADS = {
-    "level": ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in"),
-    "claim": ("claim", "figure", "said", "measured", "holds", "compares"),
-    "host": tuple("host,limit,of,uncut,whole,shortened,name only,omitted,hidden".split(",")),
-}
 
 
 @command("list")
@@ -326,59 +319,26 @@ def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
 
 
 def _show_budget(report: BudgetReport) -> None:
+    from skillsearch.budget.tables import claims, levels, listings
     from skillsearch.embedders.embedder import COUNTED_BY
 
-    words = {True: "yes", False: "no", None: "nothing to compare"}
-    tables: dict[str, list[tuple[_Cell, ...]]] = {
-        "level": list(_level_rows(report)),
-        "claim": [
-            (each.name, each.figure, each.claimed, each.measured, words[each.holds], each.compares)
-            for each in report.claims
-        ],
-        "host": [
-            (each.host, each.limit, each.unit, each.needed, *map(len, each.fates.values()))
-            for each in report.listings
-        ],
-    }
+    tables = levels(report), claims(report), listings(report)
     cuts = [
-        ("cut", each.host, fate, *names)
-        for each in report.listings
-        for fate, names in each.fates.items()
+        (listing.host, fate, names)
+        for listing in report.listings
+        for fate, names in listing.fates.items()
         if names and fate != "whole"
     ]
     if is_terminal():
-        for kind, rows in tables.items():
-            show_rows([tuple(map(_pretty, row)) for row in rows], HEADS[kind])
+        for table in tables:
+            show_rows([tuple(map(shown, row)) for row in table.rows], table.heads)
             click.echo()
-        shown = [(host, fate, listed(names, _SHOWN)) for _, host, fate, *names in cuts]
-        show_rows(shown, ("host", "fate", "skills"))
+        cut_rows = [(host, fate, listed(names, _SHOWN)) for host, fate, names in cuts]
+        show_rows(cut_rows, ("host", "fate", "skills"))
     else:
-        for kind, rows in tables.items():
-            emit_rows((kind, *map(_plain, row)) for row in rows)
-        emit_rows(cuts)
+        for table in tables:
+            emit_rows((table.heads[0], *map(plain, row)) for row in table.rows)
+        emit_rows(("cut", host, fate, *names) for host, fate, names in cuts)
     say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
     for listing in (listing for listing in report.listings if listing.is_over):
         say(f"assuming that {listing.host} fills its listing by {listing.order}")
-
-
-def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    for level in report.levels:
-        total, median, most = level.total, level.median.tokens, level.largest.tokens
-        name = level.largest_skill
-        yield level.name, total.characters, total.tokens, level.share, median, most, name
-    search = report.search
-    everything = report.levels[-1].total.tokens
-    for part, size in ((counted(search.n, "hit"), search.listing), ("one body", search.body)):
-        share = size.tokens / everything if everything else None
-        yield f"search: {part}", size.characters, size.tokens, share, "", "", ""
-
-
-def _plain(cell: _Cell) -> str:
-    return f"{cell:.4f}" if isinstance(cell, float) else str("" if cell is None else cell)
-
-
-def _pretty(cell: _Cell) -> str:
-    """Format a cell for a person: shares in percent and large numbers in groups."""
-    if isinstance(cell, float):
-        return f"{100 * cell:.0f} %"
-    return "-" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell

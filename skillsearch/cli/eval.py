@@ -192,12 +192,13 @@ def _show_outcomes(outcomes: Sequence[Outcome], asked: Asked) -> None:
         several = {"collections": records, "mean": mean}
         output.emit_json(made | (several if len(records) > 1 else records[0]))
         return
-    from skillsearch.cli.eval_tables import emit_outcomes, outcome_blocks, print_blocks
+    from skillsearch.cli.tables import print_blocks
+    from skillsearch.evaluation.tables import FIGURES, figure_rows, outcome_blocks
 
     if output.is_terminal():
         print_blocks(outcome_blocks(outcomes))
         return
-    emit_outcomes(outcomes)
+    output.emit_rows(figure_rows(outcomes), FIGURES)
     for report in (outcome.report for outcome in outcomes):
         for note in report.notes:
             output.say(f"note: {report.collection}: {note}")
@@ -304,11 +305,13 @@ def _options_of_both(asked: Asked) -> dict[str, Any]:
 def _show_tuned(tuned: Tuned, use: str) -> None:
     for name, measured in tuned.measured.items():
         if output.is_terminal():
-            from skillsearch.cli.eval_tables import gain_blocks, print_blocks
+            from skillsearch.cli.tables import print_blocks
+            from skillsearch.evaluation.tables import gains
 
             skills = counted(measured.documents, "skill")
             click.echo(f"{measured.queries:,} {_NAMES[name]}, among {skills}")
-            print_blocks(gain_blocks(measured))
+            print_blocks([gains(measured)])
+            click.echo()
         else:
             output.emit_rows(
                 (name, system, key, f"{before:.6f}", f"{change.after[key]:.6f}")

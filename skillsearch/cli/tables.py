@@ -11,10 +11,12 @@ from typing import Literal
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
-from rich.table import Table
+from rich.padding import Padding
+from rich.table import Table as Grid
 from rich.text import Text
 
 from skillsearch.environ import no_color
+from skillsearch.rendering.blocks import Block, Cell, Table, Value, shown
 from skillsearch.text.provenance import shown_name, source_tag, tag_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
@@ -33,6 +35,9 @@ _STYLES = {
     "missing root": "bold red",
 }
 """Colours of words in the first column."""
+_VERDICT_STYLES = {"better": "bold green", "worse": "bold red"}
+_MAX_CELL = 40
+"""Characters of a cell in a table of a report."""
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffe6\U00020000-\U0003fffd"
 _BREAKS = (
     re.compile(rf"[\d.,]+ (?:%|MB)\s*|(?<!\S)~?/\S+\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
@@ -52,7 +57,7 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
     if not result:
         return
     console = console or make_console()
-    table = Table.grid(padding=(0, 2))
+    table = Grid.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
     table.add_column(justify="right")
     table.add_column(overflow="fold")
@@ -71,7 +76,7 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
     if result:
         console.print()
     console.print(Text(f"{MAY_FIT if result else ONLY_MAY_FIT}:", style="yellow"))
-    table = Table.grid(padding=(0, 2), expand=True)
+    table = Grid.grid(padding=(0, 2), expand=True)
     table.add_column(justify="right")
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 2)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -83,11 +88,58 @@ def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
     console.print(table)
 
 
+def print_blocks(blocks: Iterable[Block], console: Console | None = None) -> None:
+    """Print the blocks of a report, a blank line before each table and each section."""
+    console = console or make_console()
+    is_first = True
+    for block in blocks:
+        if not block:
+            continue
+        if not is_first and (isinstance(block, Table) or block.begins):
+            console.print()
+        is_first = False
+        if isinstance(block, Table):
+            _print_table(block, console)
+        else:
+            text = Text.assemble(*block.parts)
+            console.print(Padding(text, (0, 0, 0, block.indent)) if block.indent else text)
+
+
+def _print_table(table: Table, console: Console) -> None:
+    """Print a table without its wide columns, the labels of groups before their first row."""
+    heads = [*table.labels]
+    for head in table.heads:
+        if head not in table.wide:
+            heads += [head, "95 %"] if head in table.with_interval else [head]
+    rows: list[list[Text]] = []
+    for group in table.groups:
+        labels = group.labels or (group.title,) * len(table.labels)
+        for number, row in enumerate(group.rows):
+            cells = [_text(label) for label in labels] if not number else [Text() for _ in labels]
+            for head, value in zip(table.heads, row, strict=True):
+                if head not in table.wide:
+                    cells.append(_text(value))
+                if head in table.with_interval and isinstance(value, Cell):
+                    cells.append(Text(value.interval, style="dim"))
+            rows.append(cells)
+    texts = {*table.labels[:1], table.heads[0], *table.texts}
+    numbers = [number for number, head in enumerate(heads) if head not in texts]
+    heads = [one_line(head, _MAX_CELL) for head in heads]
+    if table.title:
+        console.print(Text(one_line(table.title), style="bold"))
+    print_rows(rows, heads, numbers=numbers, console=console)
+
+
+def _text(value: Value) -> Text:
+    text = one_line(shown(value), _MAX_CELL)
+    is_best = isinstance(value, Cell) and value.is_best
+    return Text(text, style="bold" if is_best else _VERDICT_STYLES.get(text, ""))
+
+
 def print_rows(
     rows: Iterable[Sequence[object]],
     headers: Sequence[str] = (),
     *,
-    title: str = "",
     numbers: Collection[int] = (),
     console: Console | None = None,
 ) -> None:
@@ -99,9 +151,7 @@ def print_rows(
     heads = [Text(head, style="dim") for head in headers or [""] * len(lines[0])]
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue=Text())]
     gap, widths = _fit(columns, console.width)
-    head = Text(one_line(title), style="bold") if title else None
-    table = Table(title=head, title_justify="left", show_header=bool(headers), pad_edge=False)
-    table.box, table.padding = None, (0, gap, 0, 0)
+    table = Grid(box=None, padding=(0, gap, 0, 0), pad_edge=False, show_header=bool(headers))
     for place, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
         cells[:] = [wrapped(cell, wide) for cell in cells]
         justify: Literal["left", "right"] = "right" if place in numbers else "left"
@@ -116,7 +166,7 @@ def print_lines(
 ) -> None:
     """Print rows as a table with a line for each, whose cells are cut; the last has the rest."""
     console = console or make_console()
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
+    table = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
     for place, head in enumerate(headers):  # names, which come first, are what `show` takes
         most = console.width // (4 if place else 2)
         table.add_column(Text(head, style="dim"), no_wrap=True, max_width=most)

@@ -66,20 +66,20 @@ def assess(
             "is nothing to measure; judge at least one document above 0 in its qrels.tsv."
         )
     values: dict[str, dict[str, dict[str, float]]] = {}
-    asked: dict[str, set[str]] = {}
+    query_ids: dict[str, set[str]] = {}
     for system in systems:
         if (name := system.name) in values:
             cure = f"name each apart, such as --system {name}2=..."
             raise EvaluationError(f"Two systems are named {name!r}; {cure}")
         values[name] = measure(qrels, system.answers)
         for source, answers in system.unanswerable.items():
-            asked.setdefault(source, set()).update(answers)
+            query_ids.setdefault(source, set()).update(answers)
     return Report(
         collection=collection.name,
         documents=len(collection.documents),
         queries=len(qrels),
-        unanswerable={source: len(queries) for source, queries in asked.items() if queries},
-        systems=tuple(_report(collection, qrels, one, values, examples) for one in systems),
+        unanswerable={source: len(queries) for source, queries in query_ids.items() if queries},
+        systems=tuple(_report(collection, qrels, system, values, examples) for system in systems),
         comparisons=compare(list(values.items())),
         notes=(*collection.notes, *notes),
     )
@@ -107,15 +107,15 @@ def _report(
             for document, score in system.answers.get(query, ())[:_SHOWN]
         )
         shown[query] = QueryExample(query, texts[query], value, relevant, top)
-    best = sorted((one for one in gains if gains[one] > TIE), key=lambda one: -gains[one])
+    best = sorted((query for query in gains if gains[query] > TIE), key=lambda q: -gains[q])
     return SystemReport(
         name=system.name,
         settings=system.settings,
         means={name: fmean(of.values()) for name, of in own.items()},
         intervals={name: interval(list(of.values())) for name, of in own.items()},
         per_query=own,
-        worst=tuple(sorted(shown.values(), key=lambda one: one.value)[:examples]),
-        best=tuple(shown[one] for one in best[:examples]),
+        worst=tuple(sorted(shown.values(), key=lambda example: example.value)[:examples]),
+        best=tuple(shown[query] for query in best[:examples]),
         abstention=assess_abstention(system, qrels, collection.kinds),
         milliseconds=system.milliseconds,
     )
@@ -132,7 +132,7 @@ def _assess_parts(
     """Measure systems on each part of the queries, which are given by id, without the notes."""
     reports = {}
     for part in parts:
-        queries = tuple(one for one in collection.queries if part_of.get(one.query_id) == part)
+        queries = tuple(q for q in collection.queries if part_of.get(q.query_id) == part)
         name = part or UNKNOWN
         chosen = replace(collection, name=f"{collection.name}: {name}", queries=queries, notes=())
         reports[name] = assess(chosen, systems, examples=examples)
@@ -155,9 +155,9 @@ def with_languages(
     report stays as it is if all queries and their documents are in one language, as far as known.
     """
     qrels = answerable_qrels(collection.qrels)
-    asked = query_languages(query for query in collection.queries if query.query_id in qrels)
-    pairs = _pairs(collection, qrels, asked)
-    if len({*asked.values()} - {""}) < 2 and CROSS not in pairs.values():
+    spoken = query_languages(query for query in collection.queries if query.query_id in qrels)
+    pairs = _pairs(collection, qrels, spoken)
+    if len({*spoken.values()} - {""}) < 2 and CROSS not in pairs.values():
         return report
     # Unanswerable queries are not divided by language.
     plain = [replace(system, unanswerable={}) for system in systems]
@@ -167,25 +167,25 @@ def with_languages(
         few = {name: replace(of, comparisons=()) for name, of in parts.items() if of.queries < FEW}
         return parts | few
 
-    counts = Counter(asked.values())
+    counts = Counter(spoken.values())
     names = sorted(counts, key=lambda name: (not name, -counts[name], name))
     crossing = [name for name in (SAME, CROSS) if name in pairs.values()]
-    return replace(report, languages=measured(asked, names), crossing=measured(pairs, crossing))
+    return replace(report, languages=measured(spoken, names), crossing=measured(pairs, crossing))
 
 
-def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> dict[str, str]:
+def _pairs(collection: Collection, qrels: Qrels, languages: Mapping[str, str]) -> dict[str, str]:
     """Return for each query, given with its language, whether it crosses; empty if unknown."""
-    relevant = {key: [one for one, grade in qrels[key].items() if grade > 0] for key in asked}
+    relevant = {key: [doc for doc, grade in qrels[key].items() if grade > 0] for key in languages}
     needed = set().union(*relevant.values())
     written = languages_of(
         {
-            one.doc_id: (one.language, f"{one.description}\n{one.body[:_BODY_CHARS]}")
-            for one in collection.documents
-            if one.doc_id in needed
+            doc.doc_id: (doc.language, f"{doc.description}\n{doc.body[:_BODY_CHARS]}")
+            for doc in collection.documents
+            if doc.doc_id in needed
         }
     )
     pairs = {}
-    for query_id, language in asked.items():
+    for query_id, language in languages.items():
         answers = {written.get(doc_id, "") for doc_id in relevant[query_id]}
         crossing = "" if not language or "" in answers else CROSS
         pairs[query_id] = SAME if language and language in answers else crossing
@@ -201,9 +201,9 @@ def assess_abstention(
     must be without a threshold applied; queries without a relevant document are left out.
     """
     seen = _Observed.of(system, qrels)
-    kept = np.sort(seen.kept_up_to[seen.kept_up_to > _NONE])[::-1]
+    highest = np.sort(seen.kept_up_to[seen.kept_up_to > _NONE])[::-1]
     # 0.9 of 10 is 9, and not 10 for the last bit of a product.
-    needed = {share: math.ceil(share * len(kept) - 1e-9) for share in SHARES if len(kept)}
+    needed = {share: math.ceil(share * len(highest) - 1e-9) for share in SHARES if len(highest)}
     thresholds: Sequence[float] = _GRID
     errors: dict[str, float] = {}
     reliability: tuple[ReliabilityBin, ...] = ()
@@ -213,8 +213,8 @@ def assess_abstention(
         scores = np.concatenate([seen.top, seen.pooled])
         scores = scores[scores > _NONE]
         steps = np.linspace(0, 1, len(_GRID))
-        found = np.quantile(scores, steps, method="inverted_cdf") if len(scores) else scores
-        thresholds = np.unique(found).tolist()
+        quantiles = np.quantile(scores, steps, method="inverted_cdf") if len(scores) else scores
+        thresholds = np.unique(quantiles).tolist()
     tops = {ANSWERABLE: seen.top, **seen.unanswerable}
     precision = None if system.threshold is None else seen.point(system.threshold).precision
     return Abstention(
@@ -225,7 +225,7 @@ def assess_abstention(
         },
         curve=tuple(map(seen.point, thresholds)),
         default=assess_states(system, qrels, kinds, precision=precision),
-        keeping={share: seen.point(kept[count - 1]) for share, count in needed.items()},
+        keeping={share: seen.point(highest[count - 1]) for share, count in needed.items()},
         calibration_error=errors,
         reliability=reliability,
         top_scores={of: tuple(np.where(at == _NONE, 0.0, at).tolist()) for of, at in tops.items()},
@@ -270,10 +270,10 @@ class _Observed(NamedTuple):
         """Return the effect of a threshold."""
         answered = self.top >= threshold
         total = int(answered.sum()) + int((self.pooled >= threshold).sum())
-        kept = self.kept_up_to >= threshold
+        recalled = self.kept_up_to >= threshold
         false = {of: float((top >= threshold).mean()) for of, top in self.unanswerable.items()}
         precision = int((answered & self.is_right).sum()) / total if total else None
-        share = float(kept.mean()) if len(kept) else 0.0
+        share = float(recalled.mean()) if len(recalled) else 0.0
         return OperatingPoint(float(threshold), share, false, precision)
 
     def calibration(self) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
@@ -319,13 +319,13 @@ def expected_calibration_error(
     came_true = np.asarray(outcomes, dtype=np.float64)
     weight = np.ones_like(score) if weights is None else np.asarray(weights, dtype=np.float64)
     edges = np.arange(bins + 1) / bins
-    place = np.searchsorted(edges[1:-1], score, side="right")
-    error, found = 0.0, []
-    for number in np.unique(place):
-        inside = place == number
+    bin_of_score = np.searchsorted(edges[1:-1], score, side="right")
+    error, filled = 0.0, []
+    for number in np.unique(bin_of_score):
+        inside = bin_of_score == number
         mean = float(np.average(score[inside], weights=weight[inside]))
         share = float(np.average(came_true[inside], weights=weight[inside]))
         error += abs(mean - share) * float(weight[inside].sum() / weight.sum())
         low, high = float(edges[number]), float(edges[number + 1])
-        found.append(ReliabilityBin(low, high, int(inside.sum()), mean, share))
-    return error, tuple(found)
+        filled.append(ReliabilityBin(low, high, int(inside.sum()), mean, share))
+    return error, tuple(filled)

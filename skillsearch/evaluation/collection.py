@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -60,8 +61,8 @@ class _Record:
 
     def error(self, key: str, cure: str) -> EvaluationError:
         value = self.values.get(key)
-        found = "missing" if value is None else shown(value)
-        return line_error(self.path, self.number, f'"{key}" is {found}; {cure}')
+        problem = "missing" if value is None else shown(value)
+        return line_error(self.path, self.number, f'"{key}" is {problem}; {cure}')
 
     def identifier(self) -> str:
         value = self.values.get("_id")
@@ -84,9 +85,9 @@ class _Record:
         """Return a list of texts, empty if it is missing or null."""
         values = self.values.get(key)
         values = [] if values is None else values
-        if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+        if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
             raise self.error(key, "it must be a list of texts")
-        return tuple(_SURROGATE.sub("\ufffd", one) for one in values)
+        return tuple(_SURROGATE.sub("\ufffd", item) for item in values)
 
 
 def load_collection(folder: Path, split: str = "test") -> Collection:
@@ -124,13 +125,13 @@ def _load(folder: Path, split: str) -> Collection:
         has, is_ = ("has", "is") if len(unjudged) == 1 else ("have", "are")
         of_all = f"{len(unjudged):,} of {counted(len(queries), 'query')}"
         notes = (f"{of_all} {has} no relevant document and {is_} not measured",)
-    asked = {key: query for key, query in queries.items() if key in judged}
+    measured = {key: query for key, query in queries.items() if key in judged}
     return Collection(
         name=folder.resolve().name,
         documents=tuple(documents.values()),
-        queries=tuple(asked.values()),
-        qrels={key: qrels[key] for key in asked},
-        ignored={key: frozenset(ignored[key]) for key in filter(asked.__contains__, ignored)},
+        queries=tuple(measured.values()),
+        qrels={key: qrels[key] for key in measured},
+        ignored={key: frozenset(ids) for key, ids in ignored.items() if key in measured},
         negatives=tuple(negatives.values()),
         notes=notes,
         unjudged=unjudged,
@@ -139,9 +140,9 @@ def _load(folder: Path, split: str) -> Collection:
 
 def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str]) -> dict[str, _T]:
     """Read JSON lines by their ids, and add the place of each to `places`."""
-    found: dict[str, _T] = {}
+    records: dict[str, _T] = {}
     if path.name == _OPTIONAL and not path.exists():
-        return found
+        return records
     for number, text in numbered_lines(path, _FORM):
         try:
             values = json.loads(text)
@@ -156,10 +157,10 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
         if key in places:
             raise record.error("_id", f"{places[key]} has it too; rename or remove one")
         places[key] = f"{path.name}:{number}"
-        found[key] = build(key, record)
-    if not found and path.name != _OPTIONAL:
+        records[key] = build(key, record)
+    if not records and path.name != _OPTIONAL:
         raise EvaluationError(f"{path} is empty. {_FORM}")
-    return found
+    return records
 
 
 def _document(doc_id: str, record: _Record) -> JudgedDocument:
@@ -219,9 +220,9 @@ def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, l
                 f"{shown(line)} has {counted(len(cells), 'column')} between tabs, not {len(header)}"
             )
             raise line_error(path, number, f"{problem}: {', '.join(header)}")
-        for known, cell, name in zip(ids, cells, ("queries.jsonl", "corpus.jsonl"), strict=False):
-            if cell not in known:
-                problem = f"{unknown_id(cell, known, name)}; correct it or remove the line"
+        for allowed, cell, name in zip(ids, cells, ("queries.jsonl", "corpus.jsonl"), strict=False):
+            if cell not in allowed:
+                problem = f"{unknown_id(cell, allowed, name)}; correct it or remove the line"
                 raise line_error(path, number, problem)
         yield number, cells
 
@@ -264,8 +265,8 @@ def _json_lines(records: Iterable[JudgedDocument | JudgedQuery]) -> list[str]:
 def digest(documents: Sequence[JudgedDocument]) -> str:
     """Return a hash of the ids and texts of documents, in order: 16 hexadecimal digits."""
     state = hashlib.sha256()
-    for one in documents:
-        texts = [one.doc_id, one.name, one.description, one.body]
+    for document in documents:
+        texts = [document.doc_id, document.name, document.description, document.body]
         state.update(json.dumps(texts).encode() + b"\n")
     return state.hexdigest()[:16]
 
@@ -291,9 +292,11 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
             places[doc_id] = held.get(texts, (doc_id,))
         held |= new
     size = counted(len(documents), "document")
-    asked = f"Asked among the {size} of {counted(len(collections), 'collection')}"
-    pooled = (_pooled(one, places, f"{asked} together.") for one in collections)
-    return tuple(replace(one, documents=tuple(documents), pool="pool") for one in pooled)
+    note = f"Asked among the {size} of {counted(len(collections), 'collection')} together."
+    return tuple(
+        replace(_pooled(collection, places, note), documents=tuple(documents), pool="pool")
+        for collection in collections
+    )
 
 
 def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: str) -> Collection:
@@ -304,11 +307,11 @@ def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: s
     for query_id, grades in collection.qrels.items():
         moved = qrels.setdefault(query_id, {})
         for doc_id, grade in grades.items():
-            for place in places[f"{collection.name}/{doc_id}"]:
+            for pooled_id in places[f"{collection.name}/{doc_id}"]:
                 # Of several judgments for one document the highest counts.
-                moved[place] = max(grade, moved.get(place, grade))
+                moved[pooled_id] = max(grade, moved.get(pooled_id, grade))
     ignored = {
-        key: frozenset(place for one in ids for place in places[f"{collection.name}/{one}"])
+        key: frozenset(chain(*(places[f"{collection.name}/{doc_id}"] for doc_id in ids)))
         for key, ids in collection.ignored.items()
     }
     notes = (*collection.notes, note)
@@ -320,8 +323,8 @@ def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, 
     shared = {query.kind for query in collection.queries}
     shared |= {"", ANSWERABLE, NEGATIVES, FOREIGN, DROPPED_GOLD}
     groups: defaultdict[str, list[JudgedQuery]] = defaultdict(list)
-    for one in collection.negatives:
-        groups[NEGATIVES if one.kind in shared else one.kind].append(one)
+    for negative in collection.negatives:
+        groups[NEGATIVES if negative.kind in shared else negative.kind].append(negative)
     return {source: tuple(group) for source, group in groups.items()}
 
 

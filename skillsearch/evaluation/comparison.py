@@ -77,10 +77,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comparison, ...]:
     """Compare every other system, a name and its measures, with the first, but on Judged@10."""
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for name, values in systems[1:]:
         baseline, reference = systems[0]
-        for measure in (one for one in reference if one not in NOT_COMPARED):
+        for measure in (name for name in reference if name not in NOT_COMPARED):
             news = values[measure]
             differences = np.array([news[query] - old for query, old in reference[measure].items()])
             differences[abs(differences) < TIE] = 0.0
@@ -89,9 +89,9 @@ def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comp
             wins, ties, losses = (int((signs == sign).sum()) for sign in (1, 0, -1))
             mean, ends = float(differences.mean()), interval(differences)
             about = name, baseline, measure, mean, ends, p_value, p_value
-            found.append(Comparison(*about, wins, ties, losses))
-    corrected = holm([comparison.p_value for comparison in found])
-    return tuple(replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True))
+            comparisons.append(Comparison(*about, wins, ties, losses))
+    corrected = holm([comparison.p_value for comparison in comparisons])
+    return tuple(replace(of, p_holm=p) for of, p in zip(comparisons, corrected, strict=True))
 
 
 def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:

@@ -97,12 +97,12 @@ def confusables(
                 continue
             thefts[loser, winner].append((query.text, lead))
     vocabulary = _Vocabulary(collection.documents, terms)
-    found = [
+    confusions = [
         vocabulary.confusion(pair, stolen, owned[pair[0]], is_mutual=pair[::-1] in thefts)
         for pair, stolen in thefts.items()
         if len(stolen) >= least
     ]
-    return tuple(sorted(found, key=lambda item: (-item.queries, item.loser, item.winner)))
+    return tuple(sorted(confusions, key=lambda item: (-item.queries, item.loser, item.winner)))
 
 
 class _Vocabulary:
@@ -112,7 +112,7 @@ class _Vocabulary:
         self.documents = {document.doc_id: document for document in documents}
         self.terms = terms
         self.metadata = {
-            one.doc_id: frozenset(terms(f"{one.name}\n{one.description}")) for one in documents
+            doc.doc_id: frozenset(terms(f"{doc.name}\n{doc.description}")) for doc in documents
         }
         self.frequency = Counter(term for held in self.metadata.values() for term in held)
 
@@ -130,14 +130,14 @@ class _Vocabulary:
         telling.sort(key=lambda term: (-counts[term] * self.idf(term), term))
         spelled: dict[str, str] = {}
         for word in dict.fromkeys(word for text in texts for word in _WORD.findall(text)):
-            if len(found := self.terms(word)) == 1:
-                spelled.setdefault(found[0], word.lower())
+            if len(stems := self.terms(word)) == 1:
+                spelled.setdefault(stems[0], word.lower())
         places: dict[str, Place] = dict.fromkeys(self.terms(self.documents[loser].body), "body")
         places |= dict.fromkeys(self.metadata[loser], "description")
         words = {}
         for term in telling:
-            place, held = places.get(term, "nowhere"), self.frequency[term]
-            words[term] = ConfusingWord(spelled.get(term, term), counts[term], held, place)
+            where, held = places.get(term, "nowhere"), self.frequency[term]
+            words[term] = ConfusingWord(spelled.get(term, term), counts[term], held, where)
         return words
 
     def confusion(

@@ -31,7 +31,7 @@ class _Told(BaseModel):
 
 
 class _Result(BaseModel):
-    """What is read of a result on one collection; there is more in it."""
+    """The keys of a result on one collection that a comparison needs; others are ignored."""
 
     collection: str
     documents: _Count
@@ -48,10 +48,10 @@ class _Result(BaseModel):
         name = system or next(iter(self.systems), "")
         means, intervals = dict(self.systems[name]), dict(self.intervals[name])
         sizes = {ANSWERABLE: self.queries, **self.unanswerable}
-        for source, told in self.states.get(name, {}).items():
+        for source, shares in self.states.get(name, {}).items():
             is_kept = source == ANSWERABLE
             measure = KEPT if is_kept else FALSE_ANSWERS.format(source)
-            means[measure] = told.kept if is_kept else told.false
+            means[measure] = shares.kept if is_kept else shares.false
             intervals[measure] = share_interval(means[measure], sizes[source])
         settings = f"{version}{self.settings[name]}"
         values = self.per_query.get(name, {})
@@ -79,11 +79,12 @@ def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[R
     The oldest run comes first, after those without a date, and each is compared with the first if
     both have values of the same queries. Collections of one file alone are left out.
     """
-    found: dict[str, list[Report]] = {}
+    by_collection: dict[str, list[Report]] = {}
     for _, reports in sorted((_read(path, system) for path in paths), key=itemgetter(0)):
         for report in reports:
-            found.setdefault(report.collection, []).append(report)
-    if not (joined := tuple(_join(reports) for reports in found.values() if len(reports) > 1)):
+            by_collection.setdefault(report.collection, []).append(report)
+    joined = tuple(_join(reports) for reports in by_collection.values() if len(reports) > 1)
+    if not joined:
         raise EvaluationError(f"No collection is in two of the files, so none is compared; {_HOW}.")
     return joined
 
@@ -94,9 +95,9 @@ def _join(reports: Sequence[Report]) -> Report:
     for name, times in Counter(run.name for run in runs).items():
         if times > 1:
             raise EvaluationError(f"Two runs are named {shown(name)}; rename the file of one.")
-    asked = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
-    is_known = bool(asked[0]) and all(asked[0].values())
-    same = [run for run, keys in zip(runs, asked, strict=True) if is_known and keys == asked[0]]
+    queries = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
+    is_known = bool(queries[0]) and all(queries[0].values())
+    same = [run for run, keys in zip(runs, queries, strict=True) if is_known and keys == queries[0]]
     notes = [f"No test: {run.name} has other queries." for run in runs[1:] if run not in same]
     notes += (
         f"{run.name} searched {counted(report.documents, 'skill')},"
@@ -105,12 +106,12 @@ def _join(reports: Sequence[Report]) -> Report:
         if report.documents != reports[0].documents
     )
     comparisons = compare([(run.name, run.per_query) for run in same]) if same else ()
-    found = replace(reports[-1], systems=tuple(runs), comparisons=comparisons)
-    return replace(found, notes=tuple(notes))
+    joined = replace(reports[-1], systems=tuple(runs), comparisons=comparisons)
+    return replace(joined, notes=tuple(notes))
 
 
 def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
-    """Return when a file was made, 0 if it does not say, and what it has of a system."""
+    """Return the time at which a file was made, 0 if unknown, and its reports of one system."""
     text = "\n".join(line for _, line in numbered_lines(path, f"To compare, {_HOW}."))
     try:
         file = _File.model_validate_json(text)

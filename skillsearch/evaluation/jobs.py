@@ -57,7 +57,7 @@ _WORDS: Mapping[str, Sequence[str]] = {
     "languages": LANGUAGES,
     "examples": get_args(Examples),
 }
-"""Settings that have one of a few words as their value."""
+"""The allowed values of settings that are not free text."""
 _MAX_NAME_CHARS = 80
 _EXAMPLES = (
     "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
@@ -71,7 +71,7 @@ class Job:
 
     collection: Collection
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
-    asked: Sequence[JudgedQuery] = ()  # for which its documents are indexed, if not its own
+    pooled: Sequence[JudgedQuery] = ()  # queries of all collections that share its documents
     roots: tuple[Path, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -129,21 +129,21 @@ def _read_setting(piece: str) -> tuple[str, str | float | Path]:
     if not colon or key not in _SETTINGS:
         cure = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
         raise ValueError(f"{shown(piece)} is not a setting; {cure}")
-    found = f"{key} is {shown(value)}"
+    problem = f"{key} is {shown(value)}"
     if key == "threshold":
         with suppress(ValueError):
             if 0.0 <= (number := float(value)) <= 1.0:
                 return key, number
-        raise ValueError(f"{found}; use a number from 0 to 1")
+        raise ValueError(f"{problem}; use a number from 0 to 1")
     if key == "reader":
         try:
             return key, parse_reader(value, Path())
         except ValueError as exc:
-            raise ValueError(f"{found}; it {exc}") from exc
+            raise ValueError(f"{problem}; it {exc}") from exc
     if value not in _WORDS.get(key, [value]):
-        raise ValueError(f"{found}; use one of: {', '.join(_WORDS[key])}")
+        raise ValueError(f"{problem}; use one of: {', '.join(_WORDS[key])}")
     if not value.strip():
-        raise ValueError(f"{found}; name one")
+        raise ValueError(f"{problem}; name one")
     return key, Path(value) if key == "calibration" else value
 
 
@@ -158,12 +158,12 @@ def load_jobs(
     others = list(zip(foreign, _load(foreign, split), strict=True))
     loaded = tuple(_load(places, split))
     loaded = pool_collections(loaded) if pool else loaded
-    asked = [query for collection in loaded for query in collection.queries] if pool else []
+    of_all = list(chain(*(collection.queries for collection in loaded))) if pool else []
     jobs = []
-    for place, collection in zip(places, loaded, strict=True):
-        own = {folder.resolve() for folder in (places if pool else [place])}
-        named = ((one.name, one.queries) for path, one in others if path.resolve() not in own)
-        jobs.append(Job(collection, tuple(named), asked))
+    for path, collection in zip(places, loaded, strict=True):
+        own = {folder.resolve() for folder in (places if pool else [path])}
+        named = ((other.name, other.queries) for path, other in others if path.resolve() not in own)
+        jobs.append(Job(collection, tuple(named), of_all))
     return tuple(jobs)
 
 
@@ -175,18 +175,19 @@ def make_own_job(
     split: str = "test",
 ) -> Job:
     """Make a collection of the user's own skills, with queries as in `read_own_collection`."""
-    others = tuple((one.name, one.queries) for one in _load(foreign, split))
+    others = tuple((other.name, other.queries) for other in _load(foreign, split))
     collection, diagnostics = read_own_collection(roots, kinds)
     return Job(collection, others, roots=tuple(roots), diagnostics=diagnostics)
 
 
 def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
     seen: Counter[str] = Counter()
-    for place in places:
-        one = load_collection(place, split)
-        seen[one.name] += 1
-        number = seen[one.name]
-        yield replace(one, name=f"{one.name} ({number})") if number > 1 else one
+    for path in places:
+        collection = load_collection(path, split)
+        seen[collection.name] += 1
+        number = seen[collection.name]
+        name = f"{collection.name} ({number})" if number > 1 else collection.name
+        yield replace(collection, name=name)
 
 
 def evaluate(
@@ -275,17 +276,17 @@ def _open_indexes(
         return []
     # Mistakes in the systems are found before anything takes long.
     calibrations = [load_calibration(spec.calibration or PACKAGED) for spec in specs]
-    asked = job.asked or job.collection.queries
-    specs = [replace(spec, languages=embedders.languages(spec, asked)) for spec in specs]
+    queries = job.pooled or job.collection.queries
+    specs = [replace(spec, languages=embedders.languages(spec, queries)) for spec in specs]
     keys = [(spec.model, spec.fields, spec.languages, spec.examples) for spec in specs]
     collection, roots = job.collection, job.roots
-    place = use_skills(collection, roots, work) if roots else write_skills(collection, work)
+    folders = use_skills(collection, roots, work) if roots else write_skills(collection, work)
     indexes = {
-        key: JudgedIndex.open(place, spec, embedders, progress=progress)
+        key: JudgedIndex.open(folders, spec, embedders, progress=progress)
         for key, spec in dict(zip(keys, specs, strict=True)).items()
     }
-    found = zip(specs, keys, calibrations, strict=True)
-    return [(spec, indexes[key].with_calibration(of), of) for spec, key, of in found]
+    opened = zip(specs, keys, calibrations, strict=True)
+    return [(spec, indexes[key].with_calibration(of), of) for spec, key, of in opened]
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
@@ -295,7 +296,7 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
         ignored = collection.ignored.get(key, ())
         answers[key] = tuple(pair for pair in run.get(key, ()) if pair[0] not in ignored)
     unanswerable = {
-        source: {one.query_id: run.get(one.query_id, ()) for one in negatives}
+        source: {query.query_id: run.get(query.query_id, ()) for query in negatives}
         for source, negatives in negatives_by_source(collection).items()
     }
     # A run without any negative was most likely not asked any.
@@ -325,11 +326,12 @@ class _Asker:
     ) -> SystemAnswers:
         spec, index, queries = self.spec, self.index, collection.queries
         ignored = collection.ignored
-        hidden = {one.query_id: index.hidden(ignored.get(one.query_id, ())) for one in queries}
+        ids = [query.query_id for query in queries]
+        hidden = {query_id: index.hidden(ignored.get(query_id, ())) for query_id in ids}
         answers = self._ask(queries, DEPTH, hidden)
         unanswerable = {
-            source: self._ask(asked, USUAL_DEPTH)
-            for source, asked in (*negatives_by_source(collection).items(), (FOREIGN, foreign))
+            source: self._ask(requests, USUAL_DEPTH)
+            for source, requests in (*negatives_by_source(collection).items(), (FOREIGN, foreign))
         }
         if drop_gold:
             for query_id in hidden:
@@ -337,7 +339,7 @@ class _Asker:
                 gold = [doc_id for doc_id, grade in grades if grade > 0]
                 hidden[query_id] |= index.hidden(gold, with_copies=True)
             # Without any document left there is nothing to search.
-            left = [one for one in queries if len(hidden[one.query_id]) < len(index)]
+            left = [query for query in queries if len(hidden[query.query_id]) < len(index)]
             unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.calibration.threshold if is_calibrated else None
@@ -353,7 +355,7 @@ class _Asker:
         )
 
     def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
-        """Return the median time of a query by itself, if any was answered."""
+        """Return the median time of a single query; None if none was answered."""
         answered = [query for query in queries if query.query_id not in self.refused]
         timed = _evenly_spaced(answered, MAX_TIMED)
         seconds = [self._rank(query, USUAL_DEPTH)[1] for query in timed]

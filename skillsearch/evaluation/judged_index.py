@@ -75,11 +75,11 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     documents = collection.documents
     name = file_name(collection.pool or collection.name)
     folder = work.absolute() / f"{name}-{digest(documents)}"
-    place = folder / _SKILLS
+    skills = folder / _SKILLS
     files = [Path(f"{number:05}", "SKILL.md") for number in range(len(documents))]
 
     def is_complete() -> bool:
-        return all((place / file).is_file() for file in files)
+        return all((skills / file).is_file() for file in files)
 
     problem = f"The skills of {collection.name} cannot be written to {folder}: %s."
     cure = "Free some space or choose another folder (--work)."
@@ -95,20 +95,20 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
                     for file, document in zip(files, documents, strict=True):
                         (new / file).parent.mkdir(parents=True)
                         (new / file).write_bytes(_skill_md(document))
-                    if place.exists():
-                        place.rename(Path(temporary) / "old")
-                    new.rename(place)
-    ids = {f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)}
-    described = (replace(one, description=_description(one)) for one in documents)
-    return SkillFolders(folder, (place,), ids, examples_of(described))
+                    if skills.exists():
+                        skills.rename(Path(temporary) / "old")
+                    new.rename(skills)
+    ids = {f"{_SKILLS}:{number:05}": document.doc_id for number, document in enumerate(documents)}
+    described = (replace(document, description=_description(document)) for document in documents)
+    return SkillFolders(folder, (skills,), ids, examples_of(described))
 
 
 def examples_of(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
     """Return the examples of some documents by `digest_of_skill`."""
     return {
-        digest_of_skill(one.name, one.description): usable(one.examples)
-        for one in documents
-        if one.examples
+        digest_of_skill(document.name, document.description): usable(document.examples)
+        for document in documents
+        if document.examples
     }
 
 
@@ -133,7 +133,7 @@ def _description(document: JudgedDocument) -> str:
 
 
 def _as_yaml(text: str) -> bytes:
-    """Return a text as YAML, of which JSON is a part."""
+    """Return a text as a YAML scalar; every JSON string is one."""
     plain = json.dumps(text, ensure_ascii=False)
     escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
     return escaped.encode("utf-8", "replace")
@@ -203,7 +203,7 @@ class Embedders(dict[str, QueryEmbedder]):
         return spec.languages
 
     def saved_seconds(self) -> float:
-        """Return the time that embedding again what is known would have taken so far."""
+        """Return the seconds saved so far because vectors were remembered."""
         return sum(embedder.saved_seconds for embedder in self.values())
 
 
@@ -214,9 +214,9 @@ class JudgedIndex:
         """Wrap an index, given the collection's id for each of its ids; use `open` instead."""
         self._index = index
         self._embedders = embedders
-        known = [document for document in index.documents() if document.doc_id in ids]
-        self._by_path = {document.path: ids[document.doc_id] for document in known}
-        self._indexed = {ids[document.doc_id]: document.doc_id for document in known}
+        documents = [document for document in index.documents() if document.doc_id in ids]
+        self._by_path = {document.path: ids[document.doc_id] for document in documents}
+        self._indexed = {ids[document.doc_id]: document.doc_id for document in documents}
         self._copies = cache(lambda doc_id: index.copies([doc_id]))
         self.notes: tuple[str, ...] = ()
         if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
@@ -239,15 +239,15 @@ class JudgedIndex:
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
         settings += [] if spec.examples == "none" else [spec.examples]
-        place = folders.work / f"index-{_short_hash(settings)}"
+        folder = folders.work / f"index-{_short_hash(settings)}"
         with_body = spec.fields == "full"
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
         is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
-        given = folders.examples if is_given else {}
-        book = ExampleBook(None, packaged=is_packaged, own=False, extra=given)
-        built, _ = SkillIndex.build(request, place, progress=progress, examples=book)
+        examples = folders.examples if is_given else {}
+        book = ExampleBook(None, packaged=is_packaged, own=False, extra=examples)
+        built, _ = SkillIndex.build(request, folder, progress=progress, examples=book)
         opened = built.opened
-        channels = {one.model: embedders[one.model] for one in opened.settings.channels}
+        channels = {channel.model: embedders[channel.model] for channel in opened.settings.channels}
         index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)
         return cls(index, embedders, folders.ids)
 
@@ -262,9 +262,9 @@ class JudgedIndex:
 
     def hidden(self, doc_ids: Iterable[str], *, with_copies: bool = False) -> frozenset[str]:
         """Return the ids to exclude from a search to leave out documents, or their copies too."""
-        indexed = [self._indexed[one] for one in doc_ids if one in self._indexed]
-        found = (self._copies(one) if with_copies else {one} for one in indexed)
-        return frozenset[str]().union(*found)
+        indexed = [self._indexed[doc_id] for doc_id in doc_ids if doc_id in self._indexed]
+        excluded = (self._copies(doc_id) if with_copies else {doc_id} for doc_id in indexed)
+        return frozenset[str]().union(*excluded)
 
     def rank(
         self,

@@ -75,13 +75,13 @@ def line_error(path: Path, number: int, problem: str) -> EvaluationError:
     return EvaluationError(f"{path}:{number}: {problem}.")
 
 
-def unknown_id(value: str, known: AbstractSet[str], place: str) -> str:
+def unknown_id(value: str, ids: AbstractSet[str], file: str) -> str:
     """Return a sentence without a full stop: an id is unknown, and which known one is like it."""
     nearest: Sequence[str] = ()
-    if len(known) <= _MAX_IDS_COMPARED and len(value) <= _MAX_CHARS_COMPARED:
-        nearest = get_close_matches(value, known, 1, _LEAST_LIKENESS)
+    if len(ids) <= _MAX_IDS_COMPARED and len(value) <= _MAX_CHARS_COMPARED:
+        nearest = get_close_matches(value, ids, 1, _LEAST_LIKENESS)
     hint = f" (nearest: {shown(nearest[0])})" if nearest else ""
-    return f"{shown(value)} is not an _id in {place}{hint}"
+    return f"{shown(value)} is not an _id in {file}{hint}"
 
 
 def shown(value: object) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection as AbstractCollection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
@@ -66,16 +66,16 @@ def read_skills(paths: Sequence[Path], problems: list[Diagnostic]) -> list[Skill
     """
     roots, _ = resolve_roots(paths)
     skills: dict[str, Skill] = {}
-    for found in map(read_skill, discover(roots).files):
-        if found.skill:
-            skills[found.skill.doc_id] = found.skill
+    for result in map(read_skill, discover(roots).files):
+        if result.skill:
+            skills[result.skill.doc_id] = result.skill
         else:
-            problems += (replace(one, path=printable(one.path)) for one in found.diagnostics)
+            problems += (replace(of, path=printable(of.path)) for of in result.diagnostics)
     documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
-    for one in find_shadowed(documents, roots):
-        message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
-        problems.append(Diagnostic("shadowed", "note", message, printable(one.document.path)))
-        del skills[one.document.doc_id]
+    for shadowed in find_shadowed(documents, roots):
+        message = f"Not evaluated: its name means {shadowed.by.doc_id}, so no search finds it."
+        problems.append(Diagnostic("shadowed", "note", message, printable(shadowed.document.path)))
+        del skills[shadowed.document.doc_id]
     return list(skills.values())
 
 
@@ -146,10 +146,10 @@ def own_collection(
     if _FROM_TEXT.intersection(kinds):
         claims += _from_text(skills)
     claimed = {requests.fold_blanks(claim.text) for claim in claims if claim.is_wanted}
-    asked = [one for kind in KINDS for one in claims if one.kind == kind in kinds]
+    chosen = [claim for kind in KINDS for claim in claims if claim.kind == kind in kinds]
     numbers: Counter[str] = Counter()
-    queries = _merge((one for one in asked if one.is_wanted), numbers)
-    denied = (one for one in asked if requests.fold_blanks(one.text) not in claimed)
+    queries = _merge((claim for claim in chosen if claim.is_wanted), numbers)
+    denied = (claim for claim in chosen if requests.fold_blanks(claim.text) not in claimed)
     negatives = _merge(denied, numbers)
     if not queries:
         raise EvaluationError(
@@ -162,15 +162,15 @@ def own_collection(
 
 
 def _judged(skills: Sequence[Skill], queries: _Merged, negatives: _Merged) -> Collection:
-    documents = [JudgedDocument(one.doc_id, one.name, one.description, one.body) for one in skills]
+    documents = [JudgedDocument(of.doc_id, of.name, of.description, of.body) for of in skills]
     copied = copies(documents)
     qrels = {
         query.query_id: {copy: 1 for doc_id in doc_ids for copy in copied[doc_id]}
         for query, doc_ids in queries.items()
     }
     notes = _notes(queries, len(negatives), len(skills) - len(set(copied.values())))
-    asked, denied = tuple(queries), tuple(negatives)
-    return Collection(NAME, tuple(documents), asked, qrels, negatives=denied, notes=tuple(notes))
+    judged, denied = tuple(queries), tuple(negatives)
+    return Collection(NAME, tuple(documents), judged, qrels, negatives=denied, notes=tuple(notes))
 
 
 def _from_text(skills: Sequence[Skill]) -> Iterator[_Claim]:
@@ -183,7 +183,7 @@ def _from_text(skills: Sequence[Skill]) -> Iterator[_Claim]:
 def _from_files(
     skills: Sequence[Skill], eval_files: EvalFiles
 ) -> tuple[list[_Claim], list[Diagnostic]]:
-    """Return the queries that eval files have for skills, and not for them, and what is odd."""
+    """Return the positive and negative queries of eval files, and problems with these files."""
     claims: list[_Claim] = []
     diagnostics: list[Diagnostic] = []
     by_name: dict[str, list[str]] = defaultdict(list)
@@ -203,7 +203,7 @@ def _from_files(
         for text, kind, is_wanted, names in queries:
             doc_ids = [doc_id for name in names for doc_id in meant[name]]
             claims.append(_Claim(kind, skill.doc_id, text, doc_ids, is_wanted))
-        diagnostics += (replace(one, path=str(folder / one.path)) for one in odd)
+        diagnostics += (replace(problem, path=str(folder / problem.path)) for problem in odd)
     return claims, diagnostics
 
 
@@ -265,9 +265,9 @@ def known_item_queries(skill: Skill, common: AbstractSet[str] = frozenset()) -> 
     blank = "" if _UNSPACED.search(name) else " "
     seen: set[str] = set()
     queries: list[JudgedQuery] = []
-    for kind, found in texts.items():
+    for kind, candidates in texts.items():
         usable: dict[str, str] = {}
-        for text in map(requests.plain, found):
+        for text in map(requests.plain, candidates):
             folded = requests.fold_words(text)
             has_name = f"{blank}{name}{blank}" in f"{blank}{folded}{blank}"
             is_usable = _LEAST_WORDS <= _count_words(text) <= _MOST_WORDS and not _CODE.search(text)
@@ -288,8 +288,8 @@ def _is_telling(heading: str, common: AbstractSet[str]) -> bool:
 def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
     """Return the headings, folded, that several different bodies have."""
     bodies = {skill.body for skill in skills}
-    found = (requests.section_headings(requests.blocks(body)) for body in bodies)
-    counts = Counter(one for headings in found for one in set(map(requests.fold_words, headings)))
+    groups = (requests.section_headings(requests.blocks(body)) for body in bodies)
+    counts = Counter(chain(*(set(map(requests.fold_words, headings)) for headings in groups)))
     return frozenset(heading for heading, count in counts.items() if count > 1)
 
 

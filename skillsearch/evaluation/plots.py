@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import importing
-from skillsearch.evaluation.report import score_digits
+from skillsearch.evaluation.report import measure_title, score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.text.safe_text import counted, one_line
 
@@ -74,10 +74,10 @@ def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None
     height = 0.75 + 0.14 * rows * len(measures) + 0.2 * math.ceil(len(systems) / 2)
     with _figure(height) as (figure, axes):
         handles = []
-        for place, system in enumerate(systems):
+        for number, system in enumerate(systems):
             means, lows, highs = _percent((system, measure) for measure in measures)
-            heights = [at * rows + place for at in range(len(measures))]
-            colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            heights = [at * rows + number for at in range(len(measures))]
+            colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
             axes.hlines(heights, lows, highs, colors=colour, linewidth=1.6)
             handles += axes.plot(means, heights, marker, color=colour, markersize=5)
         for at in range(1, len(measures)):
@@ -100,18 +100,18 @@ def plot_history(
         return None
     with _figure(3.4) as (figure, axes):
         handles = []
-        for place, measure in enumerate(measures):
+        for number, measure in enumerate(measures):
             means, lows, highs = _percent((run, measure) for run in runs)
-            at = np.arange(len(runs)) + 0.06 * place  # so that no interval hides another
-            colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            at = np.arange(len(runs)) + 0.06 * number  # so that no interval hides another
+            colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
             axes.vlines(at, lows, highs, colors=colour, linewidth=1.6)
-            line = _DASHES[place % len(_DASHES)]
+            line = _DASHES[number % len(_DASHES)]
             handles += axes.plot(at, means, marker, linestyle=line, color=colour, markersize=5)
         shown = range(len(runs) - 1, -1, -math.ceil(len(runs) / _MAX_TICKS))
         look = {"rotation": 30, "rotation_mode": "anchor", "ha": "right"}
-        axes.set_xticks(shown, [_name(runs[place].name) for place in shown], **look)
+        axes.set_xticks(shown, [_name(runs[number].name) for number in shown], **look)
         axes.set(xlim=(-0.5, len(runs) - 0.5), ylabel="percent")
-        names = [one_line(measure, _LINE_CHARS) for measure in measures]
+        names = [one_line(measure_title(measure), _LINE_CHARS) for measure in measures]
         _legend(figure, handles, names)
         return _svg(figure, prefix, f"{', '.join(names)}, run by run with intervals")
 
@@ -120,16 +120,16 @@ def plot_queries(
     baseline: SystemReport, system: SystemReport, comparison: Comparison, *, prefix: str
 ) -> str | None:
     """Plot the values of one measure by query, one system against another."""
-    one = baseline.per_query.get(comparison.measure, {})
+    own = baseline.per_query.get(comparison.measure, {})
     other = system.per_query.get(comparison.measure, {})
-    pairs = Counter((round(one[key], 2), round(other[key], 2)) for key in one if key in other)
+    pairs = Counter((round(own[key], 2), round(other[key], 2)) for key in own if key in other)
     if not pairs:
         return None
     largest = max(pairs.values())
     dots = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
     areas = [max(count * min(22.0, _MAX_AREA / largest), 4.0) for _, count in dots]
     xs, ys = zip(*(pair for pair, _ in dots), strict=True)
-    names = [f"{comparison.measure} of {_name(one.name)}" for one in (baseline, system)]
+    names = [f"{comparison.measure} of {_name(system.name)}" for system in (baseline, system)]
     counts = f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse"
     with _figure(4.4) as (figure, axes):
         axes.plot([0, 1], [0, 1], **_DIAGONAL)
@@ -143,14 +143,14 @@ def plot_queries(
 
 def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
     """Plot the distribution of the scores of first hits, answerable queries on top."""
-    found = system.abstention.top_scores
-    groups = {name: list(map(_finite, scores)) for name, scores in found.items() if scores}
+    top_scores = system.abstention.top_scores
+    groups = {name: list(map(_finite, scores)) for name, scores in top_scores.items() if scores}
     if not groups:
         return None
     low, high = _score_range(system.abstention, list(chain(*groups.values())))
     grid = {"nrows": len(groups), "sharex": True, "squeeze": False}
     with _figure(0.7 + 0.85 * len(groups), **grid) as (figure, rows):
-        for place, (axes, (name, scores)) in enumerate(zip(rows.flat, groups.items(), strict=True)):
+        for axes, (name, scores) in zip(rows.flat, groups.items(), strict=True):
             colour = _COLOURS[0] if name == ANSWERABLE else _COLOURS[1]
             axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
             axes.set_yticks([])
@@ -160,7 +160,7 @@ def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
                 title += f", AUROC {system.abstention.auroc[name]:.3f}"
             axes.set_title(title)
             axes.set_xlim(low, high)
-            _mark_threshold(axes, system.abstention, is_named=not place)
+            _mark_threshold(axes, system.abstention, is_named=axes is rows[0, 0])
         axes.set_xlabel("score of the first hit")
         return _svg(figure, prefix, "Scores of first hits by kind of query")
 
@@ -206,12 +206,12 @@ def plot_states(system: SystemReport, *, prefix: str) -> str | None:
 
 
 def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
-    """Plot what each threshold keeps, its precision and its false answers."""
+    """Plot recall, precision and false answers by threshold."""
     curve = system.abstention.curve
     if len(curve) < 2:
         return None
     lines: dict[str, list[float]] = {
-        "kept": [point.kept for point in curve],
+        "recall": [point.kept for point in curve],
         "precision": [math.nan if point.precision is None else point.precision for point in curve],
     }
     for source in curve[0].false_answers:
@@ -220,22 +220,22 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
     thresholds = [_finite(point.threshold) for point in curve]
     with _figure(3.6 + 0.2 * math.ceil(len(lines) / 2)) as (figure, axes):
         handles = []
-        for place, values in enumerate(lines.values()):
-            style, colour = _DASHES[place % len(_DASHES)], _COLOURS[place % len(_COLOURS)]
+        for number, values in enumerate(lines.values()):
+            style, colour = _DASHES[number % len(_DASHES)], _COLOURS[number % len(_COLOURS)]
             percent = [100 * value for value in values]
             handles += axes.plot(thresholds, percent, linestyle=style, color=colour, linewidth=1.9)
         axes.set(xlabel="threshold", ylabel="percent of queries", ylim=(0, 103))
         axes.set_xlim(*_score_range(system.abstention, thresholds))
         _mark_threshold(axes, system.abstention, is_named=True)
         _legend(figure, handles, list(lines))
-        return _svg(figure, prefix, "Answers kept and false answers by threshold")
+        return _svg(figure, prefix, "Recall and false answers by threshold")
 
 
 def _percent(figures: Iterable[tuple[SystemReport, str]]) -> Iterator[NDArray[np.float64]]:
     """Return means in percent, then the low and the high ends of their intervals."""
     nan = math.nan
-    pairs = [(of.means.get(one, nan), *of.intervals.get(one, (nan, nan))) for of, one in figures]
-    return iter(100 * np.array(pairs).T)
+    rows = [(of.means.get(name, nan), *of.intervals.get(name, (nan, nan))) for of, name in figures]
+    return iter(100 * np.array(rows).T)
 
 
 @contextmanager

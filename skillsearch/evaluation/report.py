@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
@@ -17,7 +17,6 @@ from skillsearch.evaluation.types import (
     OperatingPoint,
     Report,
     States,
-    StateShares,
     SystemAnswers,
     SystemReport,
 )
@@ -64,23 +63,23 @@ class Outcome:
         for name, part in _parts_dict(self.report.crossing, "comparisons").items():
             record[name.replace("-", "_").replace(" ", "_")] = part
         if self.confusions is not None:
-            record["confusables"] = [asdict(one) for one in self.confusions]
+            record["confusables"] = [asdict(pair) for pair in self.confusions]
         if self.diagnostics:
-            record["diagnostics"] = [one.to_dict() for one in self.diagnostics]
+            record["diagnostics"] = [diagnostic.to_dict() for diagnostic in self.diagnostics]
         return record
 
 
 def report_dict(report: Report) -> dict[str, JsonValue]:
     """Return the JSON form of a report, its numbers rounded, None for a missing one."""
     systems = {system.name: asdict(system) for system in report.systems}
-    for one in systems.values():
-        del one["abstention"]["top_scores"]
+    for system in systems.values():
+        del system["abstention"]["top_scores"]
         for key in ("answerable", "shown", "length", "kinds", "unanswerable"):
-            (one["abstention"]["default"] or {}).pop(key, None)  # these are `states`
-        one["examples"] = {key: one[key] for key in ("worst", "best")}
+            (system["abstention"]["default"] or {}).pop(key, None)  # these are `states`
+        system["examples"] = {key: system[key] for key in ("worst", "best")}
 
     def each(key: str) -> dict[str, Any]:
-        return {name: one[key] for name, one in systems.items()}
+        return {name: system[key] for name, system in systems.items()}
 
     record: dict[str, Any] = {
         "collection": report.collection,
@@ -94,9 +93,9 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
         "abstention": each("abstention"),
         "states": {
-            one.name: _states_dict(one.abstention.default, one, report.style)
-            for one in report.systems
-            if one.abstention.default
+            system.name: _states_dict(system.abstention.default, system, report.style)
+            for system in report.systems
+            if system.abstention.default
         },
         "style": report.style,
         "examples": each("examples"),
@@ -112,11 +111,11 @@ def _states_dict(
     shares = asdict(states.answerable)
     shares["silent"] = shares.pop("none")
     answerable = {**shares, "shown": states.shown, "kinds": dict(states.kinds)}
-    found: dict[str, Any] = {ANSWERABLE: answerable}
+    record: dict[str, Any] = {ANSWERABLE: answerable}
     for source, of in states.unanswerable.items():
-        told = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
-        found[source] = {"false": of.false, "perhaps": of.perhaps, "none": of.none, **told}
-    return found
+        control = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
+        record[source] = {"false": of.false, "perhaps": of.perhaps, "none": of.none, **control}
+    return record
 
 
 def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]:
@@ -145,15 +144,12 @@ def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
 def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     """Return the means of each system that all reports have, each collection counting once."""
     means = list(map(system_means, reports))
-    return {
-        name: {key: fmean(of[name][key] for of in means) for key in shared}
-        for name in (means[0] if means else ())
-        if (
-            shared := [
-                key for key in means[0][name] if all(key in of.get(name, ()) for of in means)
-            ]
-        )
-    }
+    shared_means: dict[str, dict[str, float]] = {}
+    for name, first in means[0].items() if means else ():
+        shared = [key for key in first if all(key in of.get(name, ()) for of in means)]
+        if shared:
+            shared_means[name] = {key: fmean(of[name][key] for of in means) for key in shared}
+    return shared_means
 
 
 def shortfalls(outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]]) -> tuple[str, ...]:
@@ -168,69 +164,19 @@ def shortfalls(outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]])
     )
 
 
-class Cell(NamedTuple):
-    """A mean to show, with its interval, and whether no other system has a higher one."""
-
-    text: str
-    interval: str = ""
-    is_best: bool = False
-
-
-Row: TypeAlias = "tuple[str, list[Cell]]"  # the head of a row and its cells
-
-
 def measure_names(report: Report) -> list[str]:
     """Return the measures of a report in order."""
     return list(dict.fromkeys(name for system in report.systems for name in system.means))
 
 
-def mean_rows(report: Report, measures: Sequence[str]) -> list[Row]:
-    """Return a row for each system with its means in percent."""
-    best = {name: best_systems(name, system_means(report)) for name in measures}
-    rows: list[Row] = []
-    for one in report.systems:
-        shown = [(percent(one.means.get(of)), spread(one.intervals.get(of))) for of in measures]
-        pairs = zip(measures, shown, strict=True)
-        rows.append((one.name, [Cell(*texts, one.name in best[of]) for of, texts in pairs]))
-    return rows
-
-
-def summary_rows(reports: Sequence[Report], *, mean: str) -> tuple[list[str], list[Row]]:
-    """Return all systems, and the main measure of each by collection; `mean` heads the mean."""
-    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
-    found = [(report.collection, system_means(report)) for report in reports]
-    if mean:
-        found.append((mean, mean_systems(reports)))
-    rows = []
-    for head, means in found:
-        best = best_systems(MAIN_MEASURE, means)
-        values = ((name, means.get(name, {}).get(MAIN_MEASURE)) for name in names)
-        rows.append((head, [Cell(percent(value), "", name in best) for name, value in values]))
-    return names, rows
-
-
-STATE_HEADS = ("kept", "false", "perhaps", "none", "shown")
-"""Heads of the cells of `state_rows`."""
-
-
-def state_rows(states: States) -> list[tuple[str, list[str]]]:
-    """Return the states of answers in percent: all answerable requests, each kind, each source."""
-    every = [*_share_cells(states.answerable), percent(states.shown)]
-    rows = [(ANSWERABLE, every)]
-    for kind, kept in states.kinds.items():
-        rows.append((f"of them {kind}", [percent(kept), *[""] * 4]))
-    for source, shares in states.unanswerable.items():
-        rows.append((source, ["", *_share_cells(shares)[1:], ""]))
-    return rows
-
-
-def _share_cells(shares: StateShares) -> list[str]:
-    return [percent(getattr(shares, head)) for head in STATE_HEADS[:4]]
-
-
-def operating_points(known: Abstention) -> dict[str, OperatingPoint]:
+def operating_points(abstention: Abstention) -> dict[str, OperatingPoint]:
     """Return the points at the thresholds to ``keep 90 %``, and more."""
-    return {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
+    return {f"keep {100 * share:g} %": at for share, at in sorted(abstention.keeping.items())}
+
+
+def measure_title(measure: str) -> str:
+    """Return the title of a measure; what JSON calls kept is a recall."""
+    return "recall" if measure == KEPT else measure
 
 
 def percent(share: float | None) -> str:
@@ -287,9 +233,14 @@ def against_baseline(report: Report, system: str) -> str:
     """Return a main difference such as ``+3.2, better``; empty for the baseline."""
     if system == report.systems[0].name:
         return ""
-    main = (each for each in report.comparisons if each.measure == MAIN_MEASURE)
-    compared = next((each for each in main if each.system == system), None)
+    compared = _main_comparison(report, system)
     return f"{points(compared.difference)}, {verdict(compared)}" if compared else "too few queries"
+
+
+def _main_comparison(report: Report, system: str) -> Comparison | None:
+    """Return how a system differs from the first by the main measure."""
+    main = (each for each in report.comparisons if each.measure == MAIN_MEASURE)
+    return next((each for each in main if each.system == system), None)
 
 
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
@@ -303,25 +254,27 @@ def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> froz
 
 def headline(report: Report) -> str:
     """Return a sentence about the best system, or the last run, and how far it is from others."""
-    known = {one.name: one for one in report.systems if MAIN_MEASURE in one.means}
-    if not known:
+    measured = {system.name: system for system in report.systems if MAIN_MEASURE in system.means}
+    if not measured:
         return ""
-    ranked = sorted(known, key=lambda name: -known[name].means[MAIN_MEASURE])
+    ranked = sorted(measured, key=lambda name: -measured[name].means[MAIN_MEASURE])
     is_run = report.unit == "run"
-    top = list(known)[-1] if is_run else ranked[0]
-    which = f"an {MAIN_MEASURE} of" if is_run or len(known) < 2 else f"the highest {MAIN_MEASURE},"
-    said = f"{top} has {which} {percent(known[top].means[MAIN_MEASURE])}"
-    if interval := known[top].intervals.get(MAIN_MEASURE):
+    top = list(measured)[-1] if is_run else ranked[0]
+    is_alone = is_run or len(measured) < 2
+    which = f"an {MAIN_MEASURE} of" if is_alone else f"the highest {MAIN_MEASURE},"
+    said = f"{top} has {which} {percent(measured[top].means[MAIN_MEASURE])}"
+    if interval := measured[top].intervals.get(MAIN_MEASURE):
         said += f" (95 % interval {spread(interval)})"
-    main = [one for one in report.comparisons if one.measure == MAIN_MEASURE]
-    found = {one.baseline: (one, 1) for one in main if one.system == top}
-    found |= {one.system: (one, -1) for one in main if one.baseline == top}
-    for name in [name for name in ranked if name in found][:1]:
-        one, sign = found[name]
-        by = f"{100 * abs(one.difference):.1f} points"
-        by += f" {'below' if sign * one.difference < 0 else 'above'} {name}"
-        ends = " to ".join(map(points, sorted(sign * end for end in one.interval)))
-        said += f", {by} (95 % interval {ends}): {VERDICTS[verdict(one)].rpartition(', ')[2]}"
+    is_first = top == report.systems[0].name
+    for name in ranked if is_first else [top]:
+        if comparison := _main_comparison(report, name):
+            sign, rival = (-1, comparison.system) if is_first else (1, comparison.baseline)
+            side = "below" if sign * comparison.difference < 0 else "above"
+            said += f", {100 * abs(comparison.difference):.1f} points {side} {rival}"
+            ends = " to ".join(map(points, sorted(sign * end for end in comparison.interval)))
+            said += f" (95 % interval {ends})"
+            said += f": {VERDICTS[verdict(comparison)].rpartition(', ')[2]}"
+            break
     return f"{said}."
 
 
@@ -330,7 +283,7 @@ def answers_said(system: SystemReport) -> str:
     states = system.abstention.default
     if states is None:
         return ""
-    kept = f"With {system.name} a right skill fits for {percent(states.answerable.kept)} % of the"
+    said = f"With {system.name} a right skill fits for {percent(states.answerable.kept)} % of the"
     false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
     wrong = f"; of requests that nothing answers, {', '.join(false)} are answered" if false else ""
-    return f"{kept} requests that have one{wrong}."
+    return f"{said} requests that have one{wrong}."

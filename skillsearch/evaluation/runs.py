@@ -49,9 +49,9 @@ def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
     for query, grades in judged.items():
         document, grade = max(grades.items(), key=lambda pair: abs(pair[1]))
         if abs(grade) > MAX_GRADE:
-            found = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
+            problem = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
             cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
-            raise EvaluationError(f"{found}; {cure}.")
+            raise EvaluationError(f"{problem}; {cure}.")
     values: dict[str, dict[str, float]] = {name: {} for name in MEASURES}
     for query, grades in judged.items():
         ranked = list(dict.fromkeys(doc_id for doc_id, _ in answers.get(query, ())))
@@ -104,16 +104,16 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     is relevant for them are skipped, as trec_eval does; any other unknown query is an error.
     """
     documents = {document.doc_id for document in collection.documents}
-    asked = {query.query_id for query in (*collection.queries, *collection.negatives)}
-    known = asked | collection.unjudged
+    queries = {query.query_id for query in (*collection.queries, *collection.negatives)}
+    allowed = queries | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
     with explained(EvaluationError, f"{path} cannot be read: %s", str):
         for number, line in lines.numbered_lines(path):
             try:
-                query_id, doc_id, score = _read_line(line, known, documents)
+                query_id, doc_id, score = _read_line(line, allowed, documents)
                 if doc_id in runs.setdefault(query_id, {}):
-                    found = f"{lines.shown(doc_id)} answers {lines.shown(query_id)}"
-                    raise ValueError(f"{found} in a line above too; remove one of the two")
+                    problem = f"{lines.shown(doc_id)} answers {lines.shown(query_id)}"
+                    raise ValueError(f"{problem} in a line above too; remove one of the two")
                 runs[query_id][doc_id] = score
             except ValueError as exc:
                 raise lines.line_error(path, number, str(exc)) from exc
@@ -122,7 +122,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
         pairs = sorted(scores.items(), key=lambda pair: (np.float32(pair[1]), pair[0]))
         return tuple(reversed(pairs))
 
-    return {key: in_order(scores) for key, scores in runs.items() if key in asked}
+    return {key: in_order(scores) for key, scores in runs.items() if key in queries}
 
 
 def _read_line(
@@ -139,15 +139,15 @@ def _read_line(
         score = float(words[4])
         if np.isfinite(np.float32(score)):
             return query_id, doc_id, score
-    found = f"the score is {lines.shown(words[4])}"
-    raise ValueError(f"{found}; it must be a number between -3.4e38 and 3.4e38")
+    problem = f"the score is {lines.shown(words[4])}"
+    raise ValueError(f"{problem}; it must be a number between -3.4e38 and 3.4e38")
 
 
-def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
+def _meant(word: str, ids: AbstractSet[str], file: str) -> str:
     for meant in (word, unquote(word)):
         if meant in ids:
             return meant
-    raise ValueError(f"{lines.unknown_id(word, ids, place)}; it may be a run of another collection")
+    raise ValueError(f"{lines.unknown_id(word, ids, file)}; it may be a run of another collection")
 
 
 def write_run(path: Path, answers: Answers, tag: str) -> None:

@@ -1,4 +1,4 @@
-"""What answers say at the default threshold, by face: a skill fits, may, or none does; pure."""
+"""States of answers at the default threshold, by face: fits, perhaps or none; pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANKED = 10  # a ranking whose first so many hold a relevant document could have
 
 
 class _Answer(NamedTuple):
-    """What an answer says, as a field of `StateShares`; its length; whether a right is named."""
+    """The state of an answer (a field of `StateShares`), its length, and if it is right."""
 
     says: str
     length: int
@@ -42,40 +42,43 @@ def assess_states(
     if system.threshold is None:
         return None
     high = float(system.threshold)
-    asked = answerable_qrels(qrels)
+    judged = answerable_qrels(qrels)
     bounds: Mapping[Face, float] = BOUNDS if system.has_states else {"list": high}
-    faces = {face: _assess_face(system, asked, high, low) for face, low in bounds.items()}
+    faces = {face: _assess_face(system, judged, high, low) for face, low in bounds.items()}
     of_list = faces.pop("list")
-    kept = {query: _read(system, query, asked, high, high).says == "kept" for query in asked}
+    says = {query: _read(system, query, judged, high, high).says for query in judged}
     return States(
-        **{one.name: getattr(of_list, one.name) for one in fields(of_list)},
+        **{field.name: getattr(of_list, field.name) for field in fields(of_list)},
         threshold=high,
         precision=precision,
-        kinds=_kept_by_kind(kept, kinds),
+        kinds=_kept_by_kind(says, kinds),
         faces=faces,
     )
 
 
-def _assess_face(system: SystemAnswers, asked: Qrels, high: float, low: float) -> FaceStates:
+def _assess_face(system: SystemAnswers, judged: Qrels, high: float, low: float) -> FaceStates:
     """Measure the states of answers that show skills from `low` on."""
-    read = {query: _read(system, query, asked, high, low) for query in asked}
-    ranked = {query: [one for one, _ in system.answers.get(query, ())[:RANKED]] for query in asked}
-    could = [query for query in asked if any(asked[query].get(one, 0) > 0 for one in ranked[query])]
+    read = {query: _read(system, query, judged, high, low) for query in judged}
+    could = []
+    for query, grades in judged.items():
+        ranked = system.answers.get(query, ())[:RANKED]
+        if any(grades.get(doc_id, 0) > 0 for doc_id, _ in ranked):
+            could.append(query)
     return FaceStates(
         lower_bound=low,
         answerable=_shares(read.values()),
         shown=fmean(read[query].is_right for query in could) if could else None,
-        length=fmean(one.length for one in read.values()) if read else 0.0,
+        length=fmean(answer.length for answer in read.values()) if read else 0.0,
         unanswerable={
-            source: _shares(_read_answer(one, {}, high, low) for one in answers.values())
+            source: _shares(_read_answer(ranking, {}, high, low) for ranking in answers.values())
             for source, answers in system.unanswerable.items()
             if answers
         },
     )
 
 
-def _read(system: SystemAnswers, query: str, asked: Qrels, high: float, low: float) -> _Answer:
-    return _read_answer(system.answers.get(query, ()), asked[query], high, low)
+def _read(system: SystemAnswers, query: str, judged: Qrels, high: float, low: float) -> _Answer:
+    return _read_answer(system.answers.get(query, ()), judged[query], high, low)
 
 
 def _read_answer(ranking: Ranking, grades: Mapping[str, int], high: float, low: float) -> _Answer:
@@ -87,15 +90,15 @@ def _read_answer(ranking: Ranking, grades: Mapping[str, int], high: float, low: 
     return _Answer("perhaps" if length else "none", length, any(right))
 
 
-def _kept_by_kind(kept: Mapping[str, bool], kinds: Mapping[str, str]) -> dict[str, float]:
+def _kept_by_kind(says: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:
     """Return the share of answers kept for each kind of query; nothing if all are alike."""
     by_kind: dict[str, list[bool]] = {}
-    for query, is_kept in kept.items():
-        by_kind.setdefault(kinds.get(query, ""), []).append(is_kept)
+    for query, state in says.items():
+        by_kind.setdefault(kinds.get(query, ""), []).append(state == "kept")
     return {kind: fmean(some) for kind, some in by_kind.items() if kind and len(by_kind) > 1}
 
 
 def _shares(read: Iterable[_Answer]) -> StateShares:
-    counts = Counter(one.says for one in read)
+    counts = Counter(answer.says for answer in read)
     total = max(counts.total(), 1)
-    return StateShares(**{one: counts[one] / total for one in StateShares.__slots__})
+    return StateShares(**{state: counts[state] / total for state in StateShares.__slots__})

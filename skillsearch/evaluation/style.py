@@ -52,15 +52,15 @@ def style_auroc(answerable: Sequence[JudgedQuery], others: Sequence[JudgedQuery]
     is_answerable = np.arange(len(requests)) < len(answerable)
     folds = _folds(requests, is_answerable)
     table = _Table.of([request.text for request in requests])
-    found, weights = [], []
+    parts, weights = [], []
     for fold in range(FOLDS):
         held_out = folds == fold
         upper, lower = held_out & is_answerable, held_out & ~is_answerable
         if pairs := int(upper.sum()) * int(lower.sum()):
             scores = table.dot(_fit(table, is_answerable, ~held_out))
-            found.append(auroc(scores[upper], scores[lower]))
+            parts.append(auroc(scores[upper], scores[lower]))
             weights.append(pairs)
-    return float(np.average(found, weights=weights))
+    return float(np.average(parts, weights=weights))
 
 
 def _folds(requests: Sequence[JudgedQuery], is_answerable: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ def _folds(requests: Sequence[JudgedQuery], is_answerable: NDArray[np.bool_]) ->
     for key, sort in zip(keys, is_answerable.tolist(), strict=True):
         sorts.setdefault(key, set()).add(sort)
     order = sorted(sorts, key=lambda key: (sorted(sorts[key]), crc32(key.encode()), key))
-    part = {key: place % FOLDS for place, key in enumerate(order)}
+    part = {key: number % FOLDS for number, key in enumerate(order)}
     return np.array([part[key] for key in keys])
 
 
@@ -89,8 +89,8 @@ class _Table(NamedTuple):
         for row, text in enumerate(texts):
             tokens = _TOKEN.findall(text.casefold())
             pairs = map(" ".join, pairwise(tokens))
-            hashed = {crc32(one.encode()) % _BUCKETS for one in chain(tokens, pairs)}
-            lengths = [np.log1p(len(one)) / _LENGTH_UNIT for one in (text, tokens)]
+            hashed = {crc32(feature.encode()) % _BUCKETS for feature in chain(tokens, pairs)}
+            lengths = [np.log1p(len(sequence)) / _LENGTH_UNIT for sequence in (text, tokens)]
             columns += [*sorted(hashed), *range(_BUCKETS, _BUCKETS + 3)]
             values += [len(hashed) ** -0.5] * len(hashed) + [*lengths, 1.0]
             rows += [row] * (len(hashed) + 3)

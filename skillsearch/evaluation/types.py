@@ -94,15 +94,14 @@ class SystemSpec:
 
     @property
     def settings(self) -> str:
-        """All settings in one line, without languages if the index decides by itself."""
+        """All settings in one line, without those that have their default."""
         if self.run is not None:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
-        parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
-        parts += [] if self.examples == "none" else [f"examples {self.examples}"]
-        parts += [] if self.reader == DEFAULT_READER else [f"reader {self.reader}"]
-        parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
-        parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
+        usual = SystemSpec(self.name)
+        for key in ("languages", "examples", "reader", "threshold", "calibration"):
+            if (value := getattr(self, key)) != getattr(usual, key):
+                parts.append(f"{key} {value:g}" if key == "threshold" else f"{key} {value}")
         return ", ".join(parts)
 
 
@@ -174,7 +173,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class StateShares:
-    """What answers to some queries say, as shares that add up to 1.
+    """The states of answers to some queries, as shares that add up to 1.
 
     Skills fit, a right one among them (kept) or not (false); none fits but one may; or none does.
     """

@@ -69,37 +69,37 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
     Skills are read as they are on disk now, their vectors as they were indexed. Nothing is written.
     What needs vectors is told only of skills that the first channel knows the language of.
     """
-    tell = progress or (lambda _stage, _done, _total: None)
-    found: list[Diagnostic] = []
+    report = progress or (lambda _stage, _done, _total: None)
+    findings: list[Diagnostic] = []
     doubtful: list[_Doubt] = []
     probes: defaultdict[str, list[Document]] = defaultdict(list)
     for done, document in enumerate(index.documents(), 1):
-        tell("read", done, len(index))
+        report("read", done, len(index))
         try:
             path, root = Path(document.path), Path(document.root)
             data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
             skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
         except (SkillError, OSError) as exc:
-            found.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
+            findings.append(Diagnostic("unreadable", "warning", one_line(str(exc)), document.path))
             continue
         source, _ = decode_skill_md(data)
-        found += (finding.at(document.path) for finding in audit_text(skill, source))
+        findings += (finding.at(document.path) for finding in audit_text(skill, source))
         if document.hubness > 0:
-            found.append(Diagnostic("hub", "warning", _HUB, document.path))
+            findings.append(Diagnostic("hub", "warning", _HUB, document.path))
         if document.fluency < KNOWN:
             continue
         probes[_probe(skill.body)].append(document)
         share = _shared_words(skill)
         if share < SHARED_WORDS:
             doubtful.append((document, share, _parts(skill.body)))
-    found += _find_off_topic(index, doubtful, tell)
-    found += _find_copies(index)
+    findings += _find_off_topic(index, doubtful, report)
+    findings += _find_copies(index)
     roots = index.opened.settings.roots
-    found += name_problems(index.opened.corpus.documents, roots)
+    findings += name_problems(index.opened.corpus.documents, roots)
     # A sentence of several skills is none of their own.
     own = {probe: some[0] for probe, some in probes.items() if probe and len(some) == 1}
-    found += _find_heads(index, own, tell)
-    return tuple(sorted(found, key=lambda item: (_RANK[item.severity], item.code, item.path)))
+    findings += _find_heads(index, own, report)
+    return tuple(sorted(findings, key=lambda item: (_RANK[item.severity], item.code, item.path)))
 
 
 def _shared_words(skill: Skill) -> float:
@@ -166,12 +166,12 @@ def _find_heads(
 ) -> Iterator[Diagnostic]:
     """Yield the skills that are among the first hits for the requests of many unrelated ones."""
     step = -(-len(probes) // MOST_PROBES) or 1
-    asked = list(islice(probes, 0, None, step))
+    sampled = list(islice(probes, 0, None, step))
     documents = {document.doc_id: document for document in index.documents()}
     headed: defaultdict[str, list[str]] = defaultdict(list)
-    for begin in range(0, len(asked), _TOGETHER):
-        tell("search", begin, len(asked))
-        some = asked[begin : begin + _TOGETHER]
+    for begin in range(0, len(sampled), _TOGETHER):
+        tell("search", begin, len(sampled))
+        some = sampled[begin : begin + _TOGETHER]
         answers = index.search_many(some, n=_FIRST_HITS, threshold=_LEAST_SCORE, reader="off")
         for probe, answer in zip(some, answers, strict=True):
             source = probes[probe]
@@ -195,6 +195,6 @@ def _vectors(index: SkillIndex, documents: Sequence[Document]) -> Floats:
     """Return the embedded metadata of documents of the index, in the first channel."""
     corpus = index.opened.corpus
     numbers = (corpus.documents.number_of(document.doc_id) for document in documents)
-    known = np.array([number for number in numbers if number is not None], np.int64)
+    present = np.array([number for number in numbers if number is not None], np.int64)
     with index.opened.guard:
-        return corpus.dense[0].vectors_of(known)
+        return corpus.dense[0].vectors_of(present)

@@ -1,4 +1,4 @@
-"""What the text of one skill shows of being written for the search or against the agent; pure."""
+"""Signs in the text of a skill that it targets the search or the agent; pure."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ class CacheEntry:
         if _is_folder(self.path):
             for folder, names, files in os.walk(self.path):  # follows no links either
                 paths += [Path(folder, name) for name in (*names, *files)]
-        found = {}
+        sizes = {}
         for path in paths:
             with suppress(OSError):
                 status = path.lstat()
                 if not stat.S_ISDIR(status.st_mode):
-                    found[status.st_dev, status.st_ino] = status.st_size
-        return sum(found.values())
+                    sizes[status.st_dev, status.st_ino] = status.st_size
+        return sum(sizes.values())
 
     def to_dict(self, size: int) -> dict[str, JsonValue]:
         """Return the JSON form; the size is given, as measuring it reads the whole tree."""
@@ -108,7 +108,7 @@ def remove_unused(
 def prune_archives(folder: Path) -> None:
     """Remove archives under no index, and converted models, if unused for 30 days."""
     places = [folder / "roots", folder / "models"]
-    entries = [entry for place in places if place in _inside(folder) for entry in _entries(place)]
+    entries = [entry for path in places if path in _inside(folder) for entry in _entries(path)]
     try:
         for entry in remove_unused(entries):
             logger.info("removing from the cache, unused for 30 days: %s", entry.about)
@@ -154,7 +154,7 @@ def _member(path: Path, kind: str) -> CacheEntry:
 
 
 def _is_over(index: str, archive: Path) -> bool:
-    """Return whether an index holds skills of an archive, as far as anybody knows."""
+    """Return whether an index holds skills of an archive; True if that cannot be told."""
     if not index.startswith("/"):
         return True
     if request := _request(Path(index)):
@@ -177,7 +177,7 @@ def _entry(kind: str, path: Path, about: str, users: Collection[str] = ()) -> Ca
 def _last_use(path: Path, kind: str) -> float:
     """Return when the first levels of an entry were last written, in seconds since 1970."""
     last = 0.0
-    inner = [*_inside(path), *(one for folder in _inside(path) for one in _inside(folder))]
+    inner = [*_inside(path), *(member for folder in _inside(path) for member in _inside(folder))]
     manifests = [folder / "manifest.json" for folder in _inside(path / "generations")]
     for file in (path, *inner, *manifests):
         with suppress(OSError):

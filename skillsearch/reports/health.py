@@ -86,7 +86,7 @@ class Check(Record):
 
     @classmethod
     def of(cls, name: str, good: str, bad: str = "", verdict: Verdict = "warning") -> Check:
-        """Return what is bad, if anything, else what is good."""
+        """Return a check with the bad detail and its verdict, or ``ok`` if nothing is bad."""
         return cls(name, verdict if bad else "ok", bad or good)
 
 
@@ -102,10 +102,10 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
     checks += _check_models(settings)
     checks.append(Check("index folder", *_check_folder(settings.index_dir)))
     checks += check_index(settings)
-    for found in executor_statuses():
-        isolation = found.capabilities.isolation
-        detail = f"works, isolation: {isolation}" if found.available else found.reason
-        checks.append(Check("executor", "ok", f"{found.name}: {detail}"))
+    for executor in executor_statuses():
+        isolation = executor.capabilities.isolation
+        detail = f"works, isolation: {isolation}" if executor.available else executor.reason
+        checks.append(Check("executor", "ok", f"{executor.name}: {detail}"))
     return (*checks, *_check_extras())
 
 
@@ -113,13 +113,13 @@ def _check_installation() -> Iterator[Check]:
     system = f"{platform.system()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield Check("versions", "ok", f"skillsearch {__version__}, {python}, {system}")
-    found, missing = [], []
+    installed, missing = [], []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            installed.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
-    yield Check("packages", "ok", ", ".join(found))
+    yield Check("packages", "ok", ", ".join(installed))
     if missing:
         yield Check("packages", "error", f"missing: {pip_install()} {' '.join(missing)}")
 
@@ -167,11 +167,12 @@ def _check_extras() -> Iterator[Check]:
 
 
 def _check_folder(folder: Path) -> tuple[Verdict, str]:
-    place = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
-    if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
+    above = (folder, *folder.absolute().parents)
+    existing = next((path for path in above if path.exists()), folder)
+    if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
         cure = "fix its permissions or choose another --index-dir"
         return "error", f"{folder} is not writable; {cure}"
-    if place != folder:
+    if existing != folder:
         return "ok", f"{folder} does not exist yet and can be created"
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
@@ -199,7 +200,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     index = SkillIndex(folder, opened)
     size = counted(len(index), "skill")
     yield Check("index", "ok", f"{size}, checksums good, generation {opened.name}")
-    exampled = count_exampled(one.examples for one in index.documents())
+    exampled = count_exampled(document.examples for document in index.documents())
     yield Check("example requests", "ok", exampled_in_words(exampled, len(index)))
     yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)
     changed = index.differences()
@@ -227,7 +228,7 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Check the roots that the next indexing would take; archives and URLs are only named."""
     request = IndexRequest.load(folder.path)
-    usual = [place.path for place in usual_places().values()]
+    usual = [host_folder.path for host_folder in usual_places().values()]
     before = request.named if request else usual
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):
@@ -241,35 +242,35 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
     """Compare the sources that were added with the lock file."""
     request = IndexRequest.load(folder.path)
     try:
-        known = read_lock()
+        locked = read_lock()
     except ConfigError as exc:
         yield Check("sources", "error", str(exc))
         return
-    for entry, problem in check_sources(known.values(), request):
+    for entry, problem in check_sources(locked.values(), request):
         said = f"{entry.given}, added or updated on {entry.date}, {entry.digest[:19]}"
         yield Check.of("sources", said, f"{said}: {problem}" if problem else "")
-    for source in unlocked(known.values(), request):
+    for source in unlocked(locked.values(), request):
         yield Check("sources", "ok", f"{source}: not pinned; to pin it: skillsearch add")
 
 
 def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     """Say which folders of hosts are indexed, which plugins are disabled, and what is missing."""
     by_state: dict[str, list[PlaceReport]] = {}
-    for place in report_places(index, Path.cwd()):
-        by_state.setdefault("indexed" if place.state == "new" else place.state, []).append(place)
-    for state, places in by_state.items():
-        skills = sum(place.skills for place in places)
-        names = listed((place.plugin or place.path for place in places), _MAX_NAMED)
+    for report in report_places(index, Path.cwd()):
+        by_state.setdefault("indexed" if report.state == "new" else report.state, []).append(report)
+    for state, reports in by_state.items():
+        skills = sum(report.skills for report in reports)
+        names = listed((report.plugin or report.path for report in reports), _MAX_NAMED)
         where = f"{counted(skills, 'skill')} in " if state != "outside" else ""
-        said = f"{state}: {where}{counted(len(places), 'folder')} of hosts: {names}"
+        said = f"{state}: {where}{counted(len(reports), 'folder')} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
         yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
 
 
-def _check_roots(paths: Sequence[Path], known: Sequence[Root] = ()) -> Iterator[Check]:
+def _check_roots(paths: Sequence[Path], held: Sequence[Root] = ()) -> Iterator[Check]:
     roots, diagnostics = make_roots(paths)
-    indexed = {root.path: root for root in known}
-    yield from (Check("root", "ok", describe_root(indexed.get(one.path, one))) for one in roots)
+    indexed = {root.path: root for root in held}
+    yield from (Check("root", "ok", describe_root(indexed.get(root.path, root))) for root in roots)
     for problem in diagnostics:
         said = f"{problem.path}: {problem.message}"
         yield Check.of("root", said, said if problem.severity == "error" else "", "error")
@@ -305,9 +306,9 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     order = library.load_order(needing)
     lacks = [f"{item.requirement} (for {item.needed_by})" for item in order.missing]
     cycles = [" -> ".join((*cycle, cycle[0])) for cycle in order.cycles]
-    for said, found in (("missing", lacks), ("require each other", cycles)):
-        if found:
-            yield Check("required skills", "warning", f"{said}: {listed(found, _MAX_NAMED)}")
+    for said, items in (("missing", lacks), ("require each other", cycles)):
+        if items:
+            yield Check("required skills", "warning", f"{said}: {listed(items, _MAX_NAMED)}")
     if needing and not (lacks or cycles):
         yield Check("required skills", "ok", "all there")
     detail, unfit = describe_publication(library)
@@ -331,7 +332,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
         "languages": settings.languages,
         "channels": [_channel(index, number) for number in range(len(settings.channels))],
         "skills_by_language": count_languages(index.documents()),
-        "examples": count_exampled(one.examples for one in index.documents()),
+        "examples": count_exampled(document.examples for document in index.documents()),
         "advice": advice(index),
         "indexed": len(index),
         "skipped": count_skipped(diagnostics),
@@ -346,7 +347,7 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
 
 
 def _sources_of(index: SkillIndex) -> list[JsonValue]:
-    """Return the locked sources that the index holds, each with what is wrong with it."""
+    """Return the locked sources that the index holds, each with its problem if any."""
     request = IndexRequest.load(index.folder)
     held = set(request.sources) if request else set()
     checked = check_sources(known_sources().values(), request)

@@ -36,7 +36,7 @@ class PlaceReport(Record):
 
     @property
     def told(self) -> str:
-        """What a line says of it: state, folder, skills, and whose it is."""
+        """One line with state, folder, number of skills, and owner."""
         whose = self.plugin or listed(self.hosts, 3) or "your library"
         is_outside = self.state == "outside"
         what = "a link out of the project" if is_outside else counted(self.skills, "skill")
@@ -48,23 +48,26 @@ def report_places(
 ) -> list[PlaceReport]:
     """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
     request = IndexRequest.load(index.folder) if index is not None else None
-    given = index.opened.settings.roots if index is not None else ()
-    roots = {str(root.path): root for root in given}
+    held = index.opened.settings.roots if index is not None else ()
+    roots = {str(root.path): root for root in held}
     reports = []
-    for place in (*user_places(), *project_places(folder)):
-        key = key_of(place.path)
-        around = next((one for one in (key, *map(str, Path(key).parents)) if one in roots), "")
+    for host_folder in (*user_places(), *project_places(folder)):
+        key = key_of(host_folder.path)
+        parents = (key, *map(str, Path(key).parents))
+        around = next((parent for parent in parents if parent in roots), "")
         state: State = "indexed" if around in before else "new"
-        if place.is_outside and not around:
+        if host_folder.is_outside and not around:
             state = "outside"
-        elif not (place.is_enabled or place.is_outside):
+        elif not (host_folder.is_enabled or host_folder.is_outside):
             state = "disabled"
         elif not around:
             state = "left out" if request and key in request.left_out else "not indexed"
-        skills = count_skills([] if state == "outside" else [place.path], MOST_COUNTED)
-        if index is not None and around == key and place.is_enabled:
+        skills = count_skills([] if state == "outside" else [host_folder.path], MOST_COUNTED)
+        if index is not None and around == key and host_folder.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
-        project = str(place.project or "")
-        report = PlaceReport(str(place.path), place.hosts, project, place.plugin, state, skills)
+        project = str(host_folder.project or "")
+        report = PlaceReport(
+            str(host_folder.path), host_folder.hosts, project, host_folder.plugin, state, skills
+        )
         reports.append(report)
     return reports

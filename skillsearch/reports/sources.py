@@ -1,4 +1,4 @@
-"""What became of sources that were added, against the lock file and against what they are now."""
+"""Compare added sources with the lock file and with their present content."""
 
 from __future__ import annotations
 
@@ -48,41 +48,41 @@ def compare(old: Path | None, new: Path) -> SkillChanges:
 
 def _skills(folder: Path) -> dict[str, tuple[str, str]]:
     """Return the name and the digest of each skill below a folder, by its place there."""
-    found = {}
+    skills = {}
     for file in discover(make_roots([folder])[0]).files:
         below = file.doc_id.partition(":")[2]
         name = Path(below).name
         with suppress(SkillError):
             name = read_skill(file.path, doc_id=file.doc_id, root=file.root.path).name
-        found[below] = one_line(name, 80), content_digest(file.path.parent)
-    return found
+        skills[below] = one_line(name, 80), content_digest(file.path.parent)
+    return skills
 
 
 def check_sources(
-    known: Iterable[LockedSource], request: IndexRequest | None
+    entries: Iterable[LockedSource], request: IndexRequest | None
 ) -> list[tuple[LockedSource, str]]:
-    """Return each locked source with what is wrong with it, or nothing.
+    """Return each locked source with its problem, empty if there is none.
 
     Its copy is hashed, and it must be a root of the index.
     """
     held = set(request.sources) if request else set()
-    found = []
-    for entry in known:
-        place, given = place_of(entry.source), shlex.quote(entry.given)
-        again = f"skillsearch update {given}"
+    checked = []
+    for entry in entries:
+        folder, source = place_of(entry.source), shlex.quote(entry.given)
+        again = f"skillsearch update {source}"
         problem = ""
         if entry.source not in held:
-            problem = f"it is not in the index: skillsearch add {given}"
-        elif not place.is_dir():
+            problem = f"it is not in the index: skillsearch add {source}"
+        elif not folder.is_dir():
             problem = f"its copy is gone: {again}"
-        elif content_digest(place) != entry.digest:
+        elif content_digest(folder) != entry.digest:
             problem = f"its copy is not what was added on {entry.date}: {again}"
-        found.append((entry, problem))
-    return found
+        checked.append((entry, problem))
+    return checked
 
 
-def unlocked(known: Iterable[LockedSource], request: IndexRequest | None) -> list[str]:
+def unlocked(entries: Iterable[LockedSource], request: IndexRequest | None) -> list[str]:
     """Return the downloaded roots of an index that no entry of the lock file pins."""
-    locked = {entry.source for entry in known}
+    locked = {entry.source for entry in entries}
     sources = request.sources if request else ()
     return [shown(source) for source in sources if is_bundle(source) and source not in locked]

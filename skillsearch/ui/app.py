@@ -9,12 +9,11 @@ from __future__ import annotations
 import hmac
 import logging
 import queue
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,11 +23,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch import evaluation
 from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
-from skillsearch.files.templates import load_templates
+from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.text.provenance import shown_name, source_tag
-from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 
 logger = logging.getLogger(__name__)
@@ -49,8 +46,15 @@ _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; 
 _OUTSIDE = "Open the address that skillsearch ui has printed; it is a new one each time.\n"
 _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
-Parameters: TypeAlias = Mapping[str, str]
-View: TypeAlias = Callable[[Parameters], Awaitable[Shown]]
+
+class _Parameters(dict[str, str]):
+    """The parameters of an address, empty if they are not there."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+View: TypeAlias = Callable[[_Parameters], Awaitable[Shown]]
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -66,38 +70,22 @@ class _Site:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._templates = load_templates(
-            _HERE / "templates",
-            finalize=_shown,
-            line=_line,
-            tag=source_tag,
-            shown=shown_name,
-            counted=counted,
-        )
+        self._templates = load_templates(_HERE / "templates", tag=source_tag, shown=shown_name)
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda given: run(
-                pages.search, given.get("q", ""), given.get("from", ""), refresh=True
-            ),
-            "results": lambda given: run(
-                pages.search,
-                given.get("q", ""),
-                given.get("from", ""),
-                read=given.get("read") == "1",
-            ),
-            "skill": lambda given: run(pages.skill, given.get("id", "")),
-            "file": lambda given: run(
-                pages.file, given.get("id", ""), given.get("path", ""), _whole(given, "offset")
-            ),
-            "families": lambda _given: run(pages.families),
-            "map": lambda _given: run(pages.map),
-            "hosts": lambda given: pages.hosts(_whole(given, "window", WINDOW)),
-            "health": lambda _given: pages.health(),
-            "audit": lambda _given: pages.audit(),
-            "reports": lambda _given: run(pages.report_list),
+            "search": lambda of: run(pages.search, of["q"], of["from"], refresh=True),
+            "results": lambda of: run(pages.search, of["q"], of["from"], read=of["read"] == "1"),
+            "skill": lambda of: run(pages.skill, of["id"]),
+            "file": lambda of: run(pages.file, of["id"], of["path"], _whole(of["offset"])),
+            "families": lambda _: run(pages.families),
+            "map": lambda _: run(pages.map),
+            "hosts": lambda of: pages.hosts(_whole(of["window"], WINDOW)),
+            "health": lambda _: pages.health(),
+            "audit": lambda _: pages.audit(),
+            "reports": lambda _: run(pages.report_list),
         }
         answers: dict[str, Answer] = {
             name: partial(self._answer, name, view) for name, view in views.items()
@@ -105,8 +93,8 @@ class _Site:
         answers |= {"report": self._report, "map.json": self._map, "page.css": _page_css}
         static = Mount("/static", StaticFiles(directory=_HERE / "static"))
         paths = {name: f"/{name}" for name in answers} | {"search": "/"}
-        found = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
-        return [*found, static]
+        routes = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
+        return [*routes, static]
 
     def _guarded(self, answer: Answer) -> Answer:
         async def guarded(request: Request) -> Response:
@@ -118,7 +106,7 @@ class _Site:
         return guarded
 
     async def _answer(self, name: str, view: View, request: Request) -> Response:
-        return self._render(name, await view(request.query_params))
+        return self._render(name, await view(_Parameters(request.query_params)))
 
     async def _report(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
@@ -151,20 +139,10 @@ class _Site:
 
 
 async def _page_css(_request: Request) -> Response:
-    return FileResponse(Path(evaluation.__file__).with_name("page.css"))
+    return FileResponse(STYLE)
 
 
-def _line(value: object, limit: int | None = None) -> str:
-    return one_line(str(value), limit)
-
-
-def _shown(value: Any) -> Any:
-    """Return a value as a template shows it: what others wrote without what a reader cannot see."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
-
-
-def _whole(given: Parameters, name: str, default: int = 0) -> int:
-    text = given.get(name, "")
+def _whole(text: str, default: int = 0) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
@@ -179,9 +157,9 @@ class _Hidden:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = scope["path"].split("/")[1].encode("utf-8", "replace")
+        secret = scope["path"].split("/")[1].encode("utf-8", "replace")
         # Compared in constant time.
-        is_known = hmac.compare_digest(given, self._secret)
+        is_known = hmac.compare_digest(secret, self._secret)
         app = self._app if is_known else PlainTextResponse(_OUTSIDE, 404)
 
         async def send_with_headers(message: Message) -> None:

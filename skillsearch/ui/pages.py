@@ -1,17 +1,19 @@
-"""What each page shows: the values that its template renders."""
+"""The values that the template of each page renders."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from skillsearch.budget.costs import measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
+from skillsearch.budget.tables import levels, listings
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError
@@ -22,6 +24,7 @@ from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
+from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
 from skillsearch.skills.resources import list_files, read_file, read_page
@@ -114,8 +117,8 @@ class Pages:
         if project == ALL_PROJECTS:
             return everywhere(self.settings.selection)
         is_known = project in (value for value, _ in self._projects(self.index(MAX_AGE)))
-        known = self.settings.selection
-        return from_folders(known, [project]) if project and is_known else known
+        own = self.settings.selection
+        return from_folders(own, [project]) if project and is_known else own
 
     def skill(self, doc_id: str) -> Shown:
         """Show a skill as it is on disk now, what it costs, and what else answers its requests."""
@@ -124,6 +127,9 @@ class Pages:
         skill, root = index.get(doc_id), index.root_of(document)
         file = SkillFile(doc_id, skill.path, root, UNKNOWN_STAT)
         (costs,), _ = measure([file], TokenCounter.load())
+        parts = {"line in the overview": costs.overview, "body": costs.body}
+        parts["its documents"] = costs.documents
+        rows = [(part, size.tokens, size.characters) for part, size in parts.items()]
         files, is_truncated = list_files(skill.path.parent)
         return {
             "document": document,
@@ -131,7 +137,7 @@ class Pages:
             "root": root,
             "is_stale": skill.content_hash != document.content_hash,
             "warning": body_warning(root.trust, root.origin),
-            "costs": costs,
+            "costs": Table("Costs", ("part", "tokens", "characters"), [Group(rows)]),
             "files": files,
             "is_truncated": is_truncated,
             "rivals": self._rivals(index, document),
@@ -152,9 +158,14 @@ class Pages:
     def families(self) -> Shown:
         """Show the families of near-copies, the largest first."""
         index = self.index()
-        found = index.families()
-        shown = [(first, index.family(first, others)) for first, *others in found[:MOST_ROWS]]
-        return {"count": len(found), "families": shown}
+        families = index.families()
+        rows = []
+        for first, *others in families[:MOST_ROWS]:
+            family = index.family(first, others)
+            name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
+            rows.append((name, first.alias, str(family), family.told))
+        heads = "first skill", "root", "others", "which, and what differs"
+        return _first_of("Families", heads, rows, len(families))
 
     def map(self) -> Shown:
         """Show how many skills the map has."""
@@ -174,7 +185,8 @@ class Pages:
         skills, problems = measured
         n = self.settings.n
         report = await self.aside.run(report_budget, skills, n=n, window=window or None)
-        return {**shown, "report": report, "problems": problems[:MOST_ROWS]}
+        tables = {"levels": levels(report), "listings": listings(report)}
+        return {**shown, **tables, "report": report, "problems": problems[:MOST_ROWS]}
 
     async def health(self) -> Shown:
         """Check the installation, the settings and the index, each time anew."""
@@ -185,14 +197,18 @@ class Pages:
         return {"checks": checks}
 
     async def audit(self) -> Shown:
-        """Show what is wrong with the skills."""
-        found = await self._of_index("audit", audit)
-        return {} if found is None else {"count": len(found), "findings": found[:MOST_ROWS]}
+        """Show the findings of an audit."""
+        findings = await self._of_index("audit", audit)
+        if findings is None:
+            return {}
+        shown = findings[:MOST_ROWS]
+        rows = [(item.severity, item.code, item.message, item.path) for item in shown]
+        return _first_of("Findings", ("severity", "code", "finding", "file"), rows, len(findings))
 
     def report_list(self) -> Shown:
         """Show the names of saved evaluation pages, the newest first."""
-        found = self.reports.glob("*.html") if self.reports else ()
-        dated = sorted(((one.stat().st_mtime, one.name) for one in found), reverse=True)
+        files = self.reports.glob("*.html") if self.reports else ()
+        dated = sorted(((file.stat().st_mtime, file.name) for file in files), reverse=True)
         return {"folder": self.reports, "reports": [(name, _day(at)) for at, name in dated]}
 
     def report(self, name: str) -> bytes:
@@ -203,23 +219,23 @@ class Pages:
 
     def _rivals(self, index: SkillIndex, document: Document) -> list[Hit]:
         about = f"{document.name}: {document.description}"[:MOST_CHARS]
-        found = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
-        return list(found)
+        rivals = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
+        return list(rivals)
 
     def _relatives(self, index: SkillIndex, document: Document) -> Shown:
         ids = sorted(index.copies([document.doc_id]) - {document.doc_id})
-        others = [index.find(one) for one in ids[:MOST_LISTED]]
+        others = [index.find(other_id) for other_id in ids[:MOST_LISTED]]
         differs = index.family(document, others).members
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
     async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
-        """Return what is made of the newest generation, once; None until it is there."""
+        """Return the result of slow work on the newest generation; None until it is done."""
         generation = await self.searching.run(lambda: self.index().generation)
-        place = self.settings.index_dir
-        return await self._once(name, generation, lambda: make(SkillIndex.open(place)))
+        folder = self.settings.index_dir
+        return await self._once(name, generation, lambda: make(SkillIndex.open(folder)))
 
     async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
-        """Return what is made aside of one thing, once; None until it is there."""
+        """Return the result of slow work, done once for each version; None until it is done."""
         if name not in self._made or self._made[name][0] != of:
             self._made[name] = of, self.aside.submit(make)
         work = self._made[name][1]
@@ -230,6 +246,12 @@ class Pages:
         finally:
             if work.done() and work.exception():
                 self._made.pop(name, None)
+
+
+def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> Shown:
+    """Show the first rows of a longer table."""
+    table = Table(title, heads, [Group(rows)], texts=heads)
+    return {"count": count, "shown": len(rows), "table": table}
 
 
 def _day(seconds: float) -> str:

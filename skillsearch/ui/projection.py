@@ -60,15 +60,15 @@ def neighbours(
 ) -> Numbers:
     """Return for each document the places, among all that are not deleted, of its neighbours."""
     count = max(0, min(NEIGHBOURS, len(numbers) - 1))
-    found = np.empty((len(numbers), count), np.int64)
-    place_of = np.empty(len(numbers) + len(deleted), np.int64)
-    place_of[numbers] = np.arange(len(numbers))
+    nearest = np.empty((len(numbers), count), np.int64)
+    number_of = np.empty(len(numbers) + len(deleted), np.int64)
+    number_of[numbers] = np.arange(len(numbers))
     for begin in range(0, len(numbers) if count else 0, _BLOCK):
         block = vectors[begin : begin + _BLOCK]
-        for place, near in enumerate(channel.nearest_to_each(block, count + 1, deleted), begin):
-            others = place_of[near]
-            found[place] = others[np.argsort(others == place, kind="stable")][:count]
-    return found
+        for number, near in enumerate(channel.nearest_to_each(block, count + 1, deleted), begin):
+            others = number_of[near]
+            nearest[number] = others[np.argsort(others == number, kind="stable")][:count]
+    return nearest
 
 
 def _start(vectors: Floats, chance: np.random.Generator) -> Points:
@@ -120,7 +120,7 @@ def _pairs(vectors: Floats, near: Numbers, families: Numbers, least: float) -> N
     both = np.sort(np.stack([heads, near.ravel()], axis=1), axis=1)
     both = np.unique(both[families[both[:, 0]] != families[both[:, 1]]], axis=0)
     parts = np.array_split(both, len(both) // _PRODUCTS + 1)
-    products = [np.einsum("ij,ij->i", *(vectors[one] for one in part.T)) for part in parts]
+    products = [np.einsum("ij,ij->i", *(vectors[side] for side in part.T)) for part in parts]
     cosines = np.concatenate(products)
     order = np.argsort(-cosines, kind="stable")[: int((cosines >= least).sum())]
     return both[order[:PAIRS]].astype(np.int32)

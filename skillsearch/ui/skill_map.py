@@ -45,17 +45,17 @@ def map_record(
 ) -> JsonValue:
     """Return what the map draws of documents, given what stands for the family of each."""
     sizes = Counter(families)
-    roots, root = _numbered([one.alias for one in documents])
-    languages, language = _numbered([one.language for one in documents])
+    roots, root = _numbered([document.alias for document in documents])
+    languages, language = _numbered([document.language for document in documents])
     return {
-        "ids": [one.doc_id for one in documents],
-        "names": [one_line(one.name, _NAME) for one in documents],
-        "about": [one_line(one.description, _ABOUT) for one in documents],
-        "roots": [one_line(one, _NAME) for one in roots],
+        "ids": [document.doc_id for document in documents],
+        "names": [one_line(document.name, _NAME) for document in documents],
+        "about": [one_line(document.description, _ABOUT) for document in documents],
+        "roots": [one_line(alias, _NAME) for alias in roots],
         "root": root,
         "languages": languages,
         "language": language,
-        "family": [one if sizes[one] > 1 else -1 for one in families],
+        "family": [leader if sizes[leader] > 1 else -1 for leader in families],
         "xy": _whole(projection.xy).tolist(),
         "pairs": projection.pairs.tolist(),
     }
@@ -91,10 +91,10 @@ def _project(index: SkillIndex) -> Projection:
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Return distinct values, the most frequent first, and the place of each given one."""
-    found = [value for value, _ in Counter(values).most_common()]
-    places = {value: place for place, value in enumerate(found)}
-    return found, [places[value] for value in values]
+    """Return distinct values, the most frequent first, and the number of each value."""
+    distinct = [value for value, _ in Counter(values).most_common()]
+    numbers = {value: number for number, value in enumerate(distinct)}
+    return distinct, [numbers[value] for value in values]
 
 
 def _whole(xy: NDArray[np.float32]) -> NDArray[np.int32]:

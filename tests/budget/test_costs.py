@@ -138,7 +138,6 @@ def test_nothing_to_compare_is_said(skills):
 
 
 def test_a_report_has_the_hosts_that_were_asked_for_once():
-    """In the order asked."""
     report = report_budget([sized("a", 1, 2)], n=5, window=9, hosts=["codex", "hermes", "codex"])
     assert [listing.host for listing in report.listings] == ["codex", "hermes"]
     assert (report.skills, report.hidden, report.to_dict()["context"]) == (1, 0, 9)

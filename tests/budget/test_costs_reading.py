@@ -63,7 +63,6 @@ def test_a_location_in_the_home_folder_is_short(home, make_skill):
 
 
 def test_a_description_is_one_line(tmp_path, make_skill):
-    """Hosts write it as one."""
     make_skill(tmp_path, "tea", "Times\n  tea.\n", **{"when_to_use": "At\nfour."})
     skills, _ = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     skill = skills[0].skill
@@ -118,7 +117,6 @@ def test_bytes_that_are_no_text_are_measured_all_the_same(tmp_path, make_skill):
 
 
 def test_reading_tells_how_far_it_is(drinks):
-    """Once for each skill."""
     seen = []
     sources, _ = costs.sources_of_roots([drinks])
     costs.measure(sources, count_words, lambda *step: seen.append(step))

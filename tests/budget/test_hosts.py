@@ -229,6 +229,5 @@ def test_every_skill_has_one_fate(skills, window, host):
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
 def test_no_skills_need_no_room(host):
-    """An empty listing is within every limit."""
     listing = list_in(host, [], 200_000)
     assert (fates(listing), listing.needed <= listing.limit) == ({}, True)

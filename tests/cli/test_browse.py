@@ -15,9 +15,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from skillsearch.budget.costs import report_budget
+from skillsearch.budget.tables import levels, listings
 from skillsearch.cli import tables
 from skillsearch.cli.app import COMMANDS
-from skillsearch.cli.browse import HEADS
 from skillsearch.cli.tables import print_hits
 from skillsearch.types import Family, Hit, Relative, SearchResult
 
@@ -352,6 +353,8 @@ def printed_at(width, rows, headers=()):
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
+_EMPTY = report_budget([], n=5, window=None)
+HEADS = {"level": levels(_EMPTY).heads, "host": listings(_EMPTY).heads}
 HOSTS = [
     ("claude-code", "8,000", "characters", "975,853", "0", "0", "2,935", "0", "36"),
     ("hermes", "1,024", "characters each", "1,893", "2,955", "16", "0", "0", "0"),

@@ -85,7 +85,6 @@ def test_means_and_intervals_are_those_of_the_queries():
 
 
 def test_answers_to_queries_that_nobody_judged_are_ignored():
-    """They neither help nor harm."""
     extra = replace(FIRST, answers={**FIRST.answers, "q7": ranking("d7")})
     assert assess(collection(), [extra]) == assess(collection(), [FIRST])
 
@@ -108,7 +107,6 @@ def test_the_worst_queries_come_lowest_first_and_ties_by_their_order():
 
 
 def test_the_best_queries_are_those_where_another_system_did_worst():
-    """By the gain, and none without one."""
     report = assess(collection(), [FIRST, SECOND])
     assert examples(report, "first", "best") == ["q4", "q1"]
     assert examples(report, "second", "best") == ["q3", "q2"]
@@ -241,7 +239,6 @@ def test_what_rounds_to_zero_has_no_sign():
 
 
 def test_a_number_that_json_lacks_is_missing():
-    """A NaN score is written as null."""
     wild = SystemAnswers("wild", "", {"q1": (("d1", math.inf),)}, milliseconds=math.nan)
     found = report_dict(assess(collection(), [wild]))
     assert found["milliseconds"] == {"wild": None}
@@ -260,7 +257,6 @@ def test_means_over_collections_count_each_once():
 
 
 def test_the_mean_of_one_collection_is_its_own_and_of_none_is_none():
-    """Nothing is averaged."""
     report = assess(collection(), [FIRST])
     assert mean_systems([report]) == {"first": report.systems[0].means}
     assert mean_systems([]) == {}

@@ -60,7 +60,6 @@ def test_auroc_by_hand():
     ("above", "below", "expected"), [([2], [1], 1.0), ([1], [2], 0.0), ([1, 1], [1], 0.5)]
 )
 def test_auroc_at_its_ends_and_its_middle(above, below, expected):
-    """Always above, always below, always tied."""
     assert auroc(above, below) == expected
 
 
@@ -130,12 +129,10 @@ def test_the_default_threshold_by_hand():
 
 
 def test_without_a_threshold_there_is_no_default():
-    """A run file has none."""
     assert assess_abstention(system(FOUR), qrels_of(FOUR)).default is None
 
 
 def test_a_score_at_the_threshold_is_accepted():
-    """The threshold is the lowest accepted score."""
     answers = answered([("a", 0.5)])
     for threshold, kept in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
         found = assess_abstention(system(answers, threshold=threshold), qrels_of(answers))
@@ -189,7 +186,6 @@ def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantil
 
 
 def test_equal_scores_have_one_threshold():
-    """Nothing can be told apart."""
     answers = answered([("a", 7.0)], [("x", 7.0)])
     found = assess_abstention(
         system(answers, calibrated=False, foreign={"f": (("x", 7.0),)}), qrels_of(answers)
@@ -279,7 +275,6 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
 
 
 def test_without_unanswerable_queries_only_kept_is_known():
-    """An empty source counts as none."""
     found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
     assert found.auroc == {}
     assert point_of(found.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)

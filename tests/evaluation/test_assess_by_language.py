@@ -135,14 +135,12 @@ def test_each_part_is_named_and_says_nothing_that_the_whole_says():
 
 
 def test_the_whole_stays_as_it_is():
-    """Languages are added to it."""
     report = measured()
     assert replace(report, languages={}, crossing={}) == assess(COLLECTION, (GOOD, BAD))
 
 
 @pytest.mark.parametrize("count", [FEW - 1, FEW])
 def test_systems_are_compared_on_enough_queries(count):
-    """The interval is told of any number."""
     many = tuple(JudgedQuery(f"z{n}", ASKED["zh1"][0]) for n in range(count))
     collection = Collection(
         "many",
@@ -160,7 +158,6 @@ def test_systems_are_compared_on_enough_queries(count):
 
 
 def test_a_collection_in_one_language_has_no_languages():
-    """Its report is what it was."""
     collection = english()
     answers = (system("good", q1="bill"),)
     assert measured(collection, answers) == assess(collection, answers)
@@ -207,7 +204,6 @@ def test_queries_of_an_unknown_language_come_last_and_cross_nothing():
 
 
 def test_what_asks_for_a_skill_in_an_unknown_language_crosses_nothing():
-    """It might be the same."""
     documents = (DOCUMENTS[0], JudgedDocument("save", "save", "pg_dump"), *DOCUMENTS[2:])
     crossing = measured(replace(COLLECTION, documents=documents)).crossing
     assert {name: part.queries for name, part in crossing.items()} == {SAME: 4, CROSS: 1}
@@ -224,7 +220,6 @@ def test_a_language_that_few_texts_suggest_is_not_believed():
 
 
 def test_queries_without_a_relevant_document_are_in_no_language():
-    """Nothing could be measured of them."""
     qrels = {**COLLECTION.qrels, "en1": {"bill": 0}}
     report = measured(replace(COLLECTION, qrels=qrels))
     assert list(report.languages) == ["es", "ko", "zh"]

@@ -135,7 +135,6 @@ def test_our_judgments_come_before_those_of_a_split(write):
 
 
 def test_whole_numbers_are_ids(write):
-    """They are the same as their digits."""
     found = load_collection(
         write(
             queries_jsonl='{"_id": 1, "text": "a"}\n{"_id": "2", "text": "b"}\n',
@@ -175,7 +174,6 @@ def test_half_a_surrogate_pair_in_a_text_is_replaced(write):
 
 
 def test_missing_texts_that_are_not_needed_are_empty(write):
-    """So are those that are null."""
     found = load_collection(
         write(corpus_jsonl='{"_id": "pdf", "name": "p", "body": null}\n{"_id": "csv", "name": "c"}')
     )
@@ -198,14 +196,12 @@ def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
 
 
 def test_queries_and_their_judgments_are_in_the_order_of_the_queries(write):
-    """Whatever the order of the judgments."""
     rows = "query-id\tcorpus-id\tscore\nq2\tcsv\t1\nq1\tpdf\t1\n"
     found = load_collection(write(qrels_tsv=rows))
     assert [query.query_id for query in found.queries] == list(found.qrels) == ["q1", "q2"]
 
 
 def test_a_pair_may_be_judged_twice_alike(write):
-    """Only another score is a contradiction."""
     found = load_collection(write(qrels_tsv=FILES["qrels.tsv"] + "q2\tcsv\t+2\n"))
     assert found.qrels["q2"] == {"csv": 2, "pdf": -1}
 
@@ -317,7 +313,6 @@ def test_a_missing_file_is_named_and_a_collection_described(write, name):
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl"])
 def test_an_empty_file_is_named(write, name):
-    """Nothing can be measured on it."""
     folder = write(**{name.replace(".", "_"): "\n \n"})
     assert problem(folder).startswith(f"{folder / name} is empty. A collection is")
 
@@ -349,7 +344,6 @@ def test_a_query_may_be_as_long_as_search_takes(write):
 
 
 def test_a_collection_has_the_name_of_its_folder(write, monkeypatch):
-    """Also where it is loaded from inside."""
     monkeypatch.chdir(write())
     assert load_collection(Path()).name == "small"
 
@@ -394,7 +388,6 @@ def collections(draw):
 
 @given(collections())
 def test_what_is_saved_is_loaded_again(tmp_path_factory, collection):
-    """Ids and texts of any characters survive."""
     folder = tmp_path_factory.mktemp("save") / "saved"
     save_collection(collection, folder)
     assert load_collection(folder) == collection
@@ -435,7 +428,6 @@ def test_a_folder_with_something_in_it_is_not_written_to(write, tmp_path):
 
 @pytest.mark.parametrize("key", ["a\tb", "a\nb", "\ud83d"])
 def test_an_id_that_could_not_be_read_again_is_not_saved(write, tmp_path, key):
-    """Nothing is written then."""
     collection = replace(load_collection(write()), negatives=(JudgedQuery(key, "x"),))
     with pytest.raises(EvaluationError, match="control character; rename it"):
         save_collection(collection, tmp_path / "saved")
@@ -443,7 +435,6 @@ def test_an_id_that_could_not_be_read_again_is_not_saved(write, tmp_path, key):
 
 
 def test_half_a_surrogate_pair_is_saved_as_a_question_mark(write, tmp_path):
-    """No file could hold it."""
     collection = replace(load_collection(write()), negatives=(JudgedQuery("n", "cut \ud83d"),))
     save_collection(collection, tmp_path / "saved")
     assert load_collection(tmp_path / "saved").negatives[0].text == "cut ?"

@@ -84,7 +84,6 @@ def test_a_slash_in_an_id_makes_no_two_ids_the_same():
 
 
 def test_negatives_are_left_out_and_that_is_said():
-    """Another collection may answer them."""
     first, second = pool_collections([FIRST, SECOND])
     assert (first.negatives, second.negatives) == ((), ())
     pooled = "Asked among the 5 documents of 2 collections together."

@@ -32,7 +32,6 @@ def random_values(size, seed=7):
 
 @pytest.mark.parametrize("size", [2, 10, 300])
 def test_the_interval_is_that_of_scipy(size):
-    """The same draws, the same percentiles."""
     values = [0.0, *random_values(size - 2), 1.0]
     expected = stats.bootstrap(
         (values,), mean, n_resamples=2_000, method="percentile", rng=np.random.default_rng(5)
@@ -70,7 +69,6 @@ def test_equal_values_have_no_width(values):
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_the_interval_lies_within_the_values(values):
-    """No resampled mean leaves their range."""
     low, high = interval(values)
     assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
 
@@ -95,7 +93,6 @@ def test_p_value_by_hand():
 
 @pytest.mark.parametrize("differences", [[], [0.0], [0.0] * 1_000])
 def test_no_difference_is_no_evidence(differences):
-    """The p-value is 1."""
     assert randomisation_test(differences) == 1
 
 
@@ -161,7 +158,6 @@ def test_holm_by_hand():
 
 
 def test_holm_of_one_is_itself_and_of_none_is_none():
-    """Nothing to correct."""
     assert holm([0.04]) == [0.04]
     assert holm([]) == []
 
@@ -214,7 +210,6 @@ def test_all_are_compared_with_the_first_and_corrected_together():
 
 
 def test_queries_are_paired_by_id():
-    """Not by their order."""
     base = {"R@5": {"x": 1.0, "y": 0.0}}
     other = {"R@5": {"y": 0.0, "x": 1.0}}
     (found,) = compare([("a", base), ("b", other)])
@@ -222,5 +217,4 @@ def test_queries_are_paired_by_id():
 
 
 def test_one_system_is_compared_with_none():
-    """And no system with none."""
     assert compare([("a", values_of(R_at_5=[1]))]) == compare([]) == ()

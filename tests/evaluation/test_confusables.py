@@ -127,7 +127,6 @@ def test_two_that_steal_from_each_other_are_mutual():
 
 
 def test_any_relevant_document_in_front_is_no_theft():
-    """One of several right answers is right."""
     assert find([("hot", ["coffee", "tea"])], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
 
 
@@ -178,19 +177,16 @@ def test_near_copies_share_a_place_and_steal_nothing():
 
 
 def test_no_lead_where_the_owner_is_never_found():
-    """There is no score to compare."""
     (found,) = find([("x", ["coffee"])], [[("tea", 0.9)]])
     assert (found.lead, found.unranked) == (None, 1)
 
 
 def test_documents_that_the_collection_does_not_have_are_passed_over():
-    """A run file may hold them."""
     (found,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])
     assert found.winner == "tea"
 
 
 def test_a_grade_of_zero_is_not_relevant():
-    """Such a document can be a thief."""
     queries = (JudgedQuery("q", "x"),)
     collection = Collection("c", DOCUMENTS, queries, {"q": {"coffee": 2, "tea": 0}})
     (found,) = confusables(collection, {"q": (("tea", 1.0),)}, terms=terms, least=1)
@@ -198,7 +194,6 @@ def test_a_grade_of_zero_is_not_relevant():
 
 
 def test_examples_and_words_are_limited():
-    """The numbers count all."""
     text = "zero one two three four five six seven eight nine"
     documents = (JudgedDocument("a", "a", "x"), JudgedDocument("b", "b", text))
     queries = [(f"{text} {i}", ["a"]) for i in range(5)]
@@ -209,13 +204,11 @@ def test_examples_and_words_are_limited():
 
 
 def test_nothing_stolen_is_nothing_found():
-    """Also where nothing was answered."""
     assert find([("x", ["coffee"])], [[("coffee", 1.0)]]) == ()
     assert find([("x", ["coffee"])], []) == ()
 
 
 def test_the_json_form_can_be_written():
-    """Words are objects."""
     (found,) = find([("hot water", ["coffee"])], [[("tea", 0.9), ("coffee", 0.4)]])
     record = json.loads(json.dumps(asdict(found)))
     assert record["loser"] == "coffee"

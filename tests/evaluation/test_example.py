@@ -33,7 +33,6 @@ def test_every_skill_is_asked_for_and_some_queries_have_no_answer():
 
 
 def test_no_query_names_its_skill():
-    """That would be too easy."""
     collection = load_collection(EXAMPLE)
     names = {document.doc_id: document.name.replace("-", " ") for document in collection.documents}
     for query in collection.queries:

@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from skillsearch.cli.eval_tables import outcome_blocks, print_blocks
+from skillsearch.cli.tables import print_blocks
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.history import read_history
 from skillsearch.evaluation.page import render_page
 from skillsearch.evaluation.report import Outcome, report_dict
+from skillsearch.evaluation.tables import outcome_blocks
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
 
@@ -101,7 +102,6 @@ def test_runs_are_compared_with_the_oldest_query_by_query(saved, runs):
 
 
 def test_another_system_can_be_asked_for(saved):
-    """By its name, in every file."""
     (found,) = read_history(saved, system="bm25")
     assert len({run.means["nDCG@10"] for run in found.systems}) == 1
     with pytest.raises(
@@ -111,7 +111,6 @@ def test_another_system_can_be_asked_for(saved):
 
 
 def test_runs_without_a_date_come_first_as_given(save, runs):
-    """Under the names of their files."""
     paths = [save("b", runs["new"]), save("a", runs["old"])]
     dated = save("c", runs["middle"], made="2020-01-01T00:00:00Z")
     (found,) = read_history([dated, *paths])
@@ -150,7 +149,6 @@ def test_without_values_by_query_there_is_no_test(save, runs):
 
 
 def test_two_files_of_one_name_are_refused(saved):
-    """Nobody could tell the runs apart."""
     with pytest.raises(EvaluationError, match="Two runs are named '2026-05-04 middle'"):
         read_history([*saved, saved[0]])
 
@@ -177,7 +175,6 @@ def test_two_files_of_one_name_are_refused(saved):
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(save, runs, change, said):
-    """Among all that is right."""
     good, bad = save("good", runs["old"]), save("bad", runs["new"], **change)
     with pytest.raises(EvaluationError, match=said):
         read_history([good, bad])
@@ -185,7 +182,6 @@ def test_a_wrong_value_is_named_with_its_place(save, runs, change, said):
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b"\xff\xfe", b"[" * 100_000, b'{"a":1}'])
 def test_a_file_that_is_no_result_is_refused_with_the_cure(tmp_path, data):
-    """In one line that names it."""
     path = tmp_path / "bad.json"
     path.write_bytes(data)
     with pytest.raises(EvaluationError) as caught:
@@ -219,12 +215,12 @@ def test_whatever_a_result_holds_it_is_read_or_refused(save, small, data):
 
 @pytest.mark.slow
 def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
-    """nDCG@10, kept, false answers; the systems of the page are the runs."""
+    """nDCG@10, recall, false answers; the systems of the page are the runs."""
     html = render_page(read_history(saved), made="today", version="1")
     labels = [part.split('"')[0] for part in html.split('aria-label="')]
     assert [label for label in labels if label.endswith("run by run with intervals")] == [
         "nDCG@10, run by run with intervals",
-        "kept, run by run with intervals",
+        "recall, run by run with intervals",
         "false answers, foreign, false answers, dropped gold, run by run with intervals",
     ]
     assert html.count("<svg ") == 3
@@ -235,7 +231,6 @@ def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
 
 
 def test_the_json_of_a_history_is_that_of_a_report(saved):
-    """Programs read both in the same way."""
     (found,) = read_history(saved)
     record = json.loads(json.dumps(report_dict(found)))
     assert list(record["systems"]) == [run.name for run in found.systems]
@@ -247,7 +242,6 @@ def test_the_json_of_a_history_is_that_of_a_report(saved):
 
 @pytest.mark.slow
 def test_hostile_names_are_shown_and_do_nothing(save, report, system_report):
-    """On the page and on a terminal."""
     system = replace(system_report(HOSTILE), settings=HOSTILE)
     made = replace(
         report(system, collection=HOSTILE), unanswerable={"foreign": 1, "dropped gold": 1}

@@ -57,7 +57,6 @@ def test_collections_are_loaded_in_order_with_distinct_names(folder):
 
 
 def test_no_collection_is_foreign_to_itself(folder, tmp_path):
-    """By whichever path it was named."""
     drinks, metals = folder("drinks"), folder("metals", subjects=("steel", "iron"))
     same = tmp_path / "metals" / ".." / "drinks"
     first, second = load_jobs([drinks, metals], foreign=[same, metals])
@@ -67,7 +66,6 @@ def test_no_collection_is_foreign_to_itself(folder, tmp_path):
 
 
 def test_every_collection_is_loaded_before_any_is_used(folder, tmp_path):
-    """A bad one is found at once."""
     with pytest.raises(EvaluationError, match="nowhere is not a folder"):
         load_jobs([folder(), tmp_path / "nowhere"])
     with pytest.raises(EvaluationError, match="nowhere is not a folder"):
@@ -88,7 +86,6 @@ def test_an_outcome_holds_what_was_asked_for(folder, run):
 
 
 def test_notes_of_the_search_are_in_the_report(run):
-    """Beside those of the collection."""
     broken = JudgedDocument("odd", "\x01", "")
     made = make_collection()
     collection = Collection("c", (*made.documents, broken), made.queries, made.qrels, notes=("n",))
@@ -98,7 +95,6 @@ def test_notes_of_the_search_are_in_the_report(run):
 
 
 def test_own_skills_are_measured_by_kind_too(run, make_skill, tmp_path):
-    """Each with its queries alone."""
     root = tmp_path / "mine"
     body = "## Dialing espresso grind size\n\n## When to use\n\n- Grind the beans finely\n"
     make_skill(root, "brew-coffee", "Brew coffee.", body=body)
@@ -127,7 +123,6 @@ def test_run_files_are_read_back_with_the_same_measures(folder, run, tmp_path):
 
 
 def test_run_files_have_distinct_harmless_names(run, tmp_path):
-    """Whatever collection and systems are called."""
     made = make_collection(name="../\x1b[2Jdrinks")
     (outcome,) = run([Job(made)], "bm25")
     answers = {"q-tea": (("tea", 1.0),)}
@@ -140,7 +135,6 @@ def test_run_files_have_distinct_harmless_names(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
-    """Nothing is left beside it."""
     outcomes = run(load_jobs([folder()]), "hybrid", "bm25")
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "page.html"
@@ -154,7 +148,6 @@ def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
 
 
 def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_path):
-    """Each under its name."""
     root = tmp_path / "mine"
     body = "## Dialing espresso grind size\n"
     path = make_skill(root, "brew-coffee", "Brew coffee.", body=body)

@@ -93,7 +93,6 @@ def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_pa
 
 
 def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(answer):
-    """Another threshold can be given to any."""
     hybrid, dense, strict = answer("hybrid", "dense", "strict=system:bm25,threshold:0.4").systems
     assert (hybrid.is_calibrated, hybrid.threshold) == (True, default_calibration().threshold)
     assert hybrid.has_states
@@ -105,7 +104,6 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
 
 
 def test_unanswerable_queries_come_from_three_sources(answer):
-    """A source without queries is none."""
     assert answer("dense", collection=COLLECTION).systems[0].unanswerable.keys() == {"negatives"}
     foreign = [("metals", [JudgedQuery("q1", "weld a pipe"), JudgedQuery("q2", "cast iron")])]
     (system,) = answer("dense", foreign=foreign, drop_gold=True).systems
@@ -142,7 +140,6 @@ def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
 
 
 def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
-    """There would be nothing left to search."""
     everything = dict.fromkeys(TEXTS, 1)
     qrels = {**COLLECTION.qrels, "q1": everything}
     collection = Collection("all", COLLECTION.documents, COLLECTION.queries, qrels)
@@ -185,7 +182,6 @@ def test_progress_ends_with_all_searches(answer):
 
 
 def test_a_refused_query_counts_as_one_without_an_answer(answer):
-    """And is told, once for each system."""
     blank = (JudgedQuery("blank", " "), *COLLECTION.queries)
     qrels = {"blank": {"tea": 1}, **COLLECTION.qrels}
     found = answer("dense", collection=Collection("odd", COLLECTION.documents, blank, qrels))
@@ -198,7 +194,6 @@ def test_a_refused_query_counts_as_one_without_an_answer(answer):
 
 
 def test_notes_of_an_index_are_told_once(answer):
-    """However many systems use it."""
     documents = (*COLLECTION.documents, JudgedDocument("odd", "\x01", ""))
     collection = Collection("odd", documents, COLLECTION.queries, COLLECTION.qrels)
     notes = answer("hybrid", "dense", collection=collection).notes
@@ -263,7 +258,6 @@ def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path
 
 
 def test_skills_that_steal_one_query_are_not_worth_telling():
-    """Two are."""
     queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
     qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"lemon": 1}}
     collection = Collection("drinks", COLLECTION.documents, queries, qrels)

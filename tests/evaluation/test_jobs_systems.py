@@ -43,7 +43,6 @@ def test_settings_follow_a_name():
 
 
 def test_a_way_to_search_can_have_settings_under_its_own_name():
-    """It is what it is called."""
     assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
 
 
@@ -60,7 +59,6 @@ def test_the_languages_of_an_index_are_a_setting():
 
 
 def test_a_file_behind_an_at_sign_is_a_run():
-    """Whatever signs its path has."""
     spec = parse_system("theirs=@runs/a=b,c:d.trec")
     assert (spec.name, spec.run) == ("theirs", Path("runs/a=b,c:d.trec"))
     assert spec.settings == "run file runs/a=b,c:d.trec"
@@ -117,13 +115,11 @@ def test_an_unknown_key_is_answered_with_all_keys():
 
 
 def test_two_systems_of_one_name_are_refused():
-    """A report could not tell them apart."""
     with pytest.raises(EvaluationError, match="Two systems are named 'a'"):
         parse_systems(["a=system:bm25", "bm25", "a=@run.trec"])
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\w{1,3}=(\w{1,9}:[^,]{0,5},?){0,3}", fullmatch=True))
 def test_any_text_is_a_system_or_an_evaluation_error(text):
-    """Nothing else is ever raised."""
     with suppress(EvaluationError):
         assert text.startswith(parse_system(text).name)

@@ -110,7 +110,6 @@ def test_any_text_comes_back_from_the_written_skill(tmp_path, text):
 
 
 def test_a_document_without_a_description_is_described_by_its_name(tmp_path):
-    """A skill cannot be without."""
     folders = write_skills(collect(JudgedDocument("a", "brew-coffee", " ")), tmp_path)
     assert read(folders, 0).description == "brew-coffee"
 
@@ -146,7 +145,6 @@ def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
 
 
 def test_several_at_once_write_the_same(tmp_path):
-    """None takes away what another one reads."""
     collection = collect(*(JudgedDocument(f"{n}", f"skill {n}", "text") for n in range(100)))
 
     def write_and_count(_):
@@ -158,7 +156,6 @@ def test_several_at_once_write_the_same(tmp_path):
 
 
 def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):
-    """With what to do."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"drinks cannot be written .*file/drinks-.*--work"):
         write_skills(collect(), tmp_path / "file")
@@ -221,7 +218,6 @@ def test_an_index_is_used_again(open_index, tmp_path):
 
 
 def test_indexes_of_the_same_skills_share_vectors(open_index, tmp_path, monkeypatch):
-    """Another index of them embeds nothing again."""
     open_index()
     (first,) = (tmp_path / "work").glob("*/index-*")
     asked = []

@@ -69,7 +69,6 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_not_read(tmp_path):
-    """A line up to the cap is."""
     path = tmp_path / "lines"
     path.write_bytes(b"a" * (MAX_LINE_BYTES - 1) + b"\n" + b"b" * MAX_LINE_BYTES)
     assert [len(text) for _, text in numbered_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]
@@ -79,7 +78,6 @@ def test_a_line_that_is_too_long_is_not_read(tmp_path):
 
 
 def test_an_error_names_file_and_line(tmp_path):
-    """It ends with a full stop."""
     message = str(line_error(tmp_path / "a", 7, "it is odd; mend it"))
     assert message == f"{tmp_path / 'a'}:7: it is odd; mend it."
 
@@ -105,7 +103,6 @@ VALUES = st.recursive(
 @given(VALUES)
 @pytest.mark.slow
 def test_a_value_is_shown_short_and_in_one_line(value):
-    """However much it holds."""
     text = shown(value)
     assert len(text) <= 700
     assert "\n" not in text
@@ -117,7 +114,6 @@ def test_what_lies_deeper_than_the_first_level_is_not_shown():
 
 
 def test_a_long_value_is_cut_in_the_middle():
-    """Both ends help to find it."""
     assert shown("x" * 70) == repr("x" * 70)
     assert shown("a" * 50 + "b" * 50) == "'" + "a" * 37 + "..." + "b" * 38 + "'"
 
@@ -151,6 +147,5 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     ],
 )
 def test_names_of_files_are_harmless(name, expected):
-    """They lead nowhere, hide nothing, and fit."""
     assert file_name(name) == expected
     assert len(file_name("字" * 300).encode()) <= 80

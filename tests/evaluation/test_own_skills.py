@@ -65,7 +65,6 @@ def test_queries_of_every_kind_in_order():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_can_be_chosen(kind):
-    """Only the kinds asked for are made."""
     values = [*trigger("make an espresso", no=["x"]), {"prompt": "brew for two"}]
     files = {"coffee": {"evals/evals.json": values}}
     collection, _ = collect([make("coffee", body=BODY)], files, kinds=[kind])
@@ -74,7 +73,6 @@ def test_kinds_can_be_chosen(kind):
 
 
 def test_files_are_not_read_for_queries_of_the_text():
-    """A list of files costs time."""
 
     def fail(skill):
         raise AssertionError(skill)
@@ -154,7 +152,6 @@ def test_what_cannot_be_read_is_told_with_its_path():
 
 
 def test_evals_in_yaml_are_queries_too():
-    """By the parser of the frontmatter."""
     files = {"coffee": {"eval.yaml": b"cases:\n  - query: pull a shot\n"}}
     collection, _ = collect([make("coffee")], files)
     assert relevant(collection) == {"pull a shot": {"coffee"}}
@@ -180,7 +177,6 @@ def test_notes_speak_only_of_what_is_there():
 
 
 def test_no_query_is_an_error_with_a_cure():
-    """It shows the file to write."""
     with pytest.raises(EvaluationError, match=r"from 1 skill .*trigger-evals\.json.*query"):
         collect([make("coffee")])
     with pytest.raises(EvaluationError, match="none"):
@@ -190,12 +186,10 @@ def test_no_query_is_an_error_with_a_cure():
 
 
 def test_only_negatives_are_no_collection():
-    """Nothing could be found."""
     with pytest.raises(EvaluationError):
         collect([make("coffee")], {"coffee": {"evals.json": trigger(no=["make tea"])}})
 
 
 def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
-    """So that a typo is found."""
     with pytest.raises(EvaluationError, match="'triggers'; choose from: trigger, task"):
         collect([make("coffee")], kinds=["triggers"])

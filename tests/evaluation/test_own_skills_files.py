@@ -76,7 +76,6 @@ def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
 
 
 def test_only_the_wanted_kinds_are_made(root):
-    """By their names."""
     collection, _ = read_own_collection([root], ["heading"])
     assert list(asked(collection)) == ["Dialing espresso grind size"]
     with pytest.raises(EvaluationError, match="choose from: trigger, task, example, heading"):
@@ -110,7 +109,6 @@ def test_no_link_is_followed(root, tmp_path):
 
 @pytest.mark.parametrize("name", ["100%.json", "%2e%2e%2fa.json", "a%20b.json"])
 def test_a_percent_sign_in_a_file_name_means_itself(root, name):
-    """It does not start an escape there."""
     cases = [{"query": "pour over", "should_trigger": True}]
     write(root / "steep-tea" / "evals" / name, json.dumps(cases))
     assert asked(read_own_collection([root])[0])["pour over"] == ["mine:steep-tea"]
@@ -132,7 +130,6 @@ def test_what_cannot_be_read_is_reported_and_passed_over(root):
 
 
 def test_a_huge_eval_file_is_not_read_whole(root):
-    """It is named instead."""
     path = write(root / "steep-tea" / "evals" / "evals.json", "")
     os.truncate(path, 1 << 30)
     _, diagnostics = read_own_collection([root])
@@ -141,7 +138,6 @@ def test_a_huge_eval_file_is_not_read_whole(root):
 
 
 def test_files_beyond_the_depth_that_is_looked_at_are_told(root):
-    """Evals there could be missed."""
     write(root / "steep-tea" / "/".join("abcdefghijklmnop") / "evals.json", "[]")
     _, diagnostics = read_own_collection([root])
     assert codes(diagnostics) == ["eval-not-listed"]
@@ -160,6 +156,5 @@ def test_a_skill_that_goes_away_meanwhile_is_reported(root):
 
 
 def test_a_missing_root_is_an_error(tmp_path):
-    """Not an empty collection."""
     with pytest.raises(RootError, match="nowhere"):
         read_own_collection([tmp_path / "nowhere"])

@@ -44,7 +44,6 @@ def headings(body, common=frozenset(), **fields):
     ],
 )
 def test_phrases_in_quotes_are_examples(description):
-    """In the marks of many languages."""
     assert examples(description=description) == ["grind these beans please"]
 
 
@@ -64,7 +63,6 @@ def test_phrases_that_are_said_to_be_none_of_the_uses_are_no_examples(descriptio
 
 
 def test_an_apostrophe_is_no_quote():
-    """Nor does one end a quoted phrase."""
     assert examples(description="Coffee's best friend, the barista's own choice of beans.") == []
     assert examples(description="Use for 'what's in my cup'.") == ["what's in my cup"]
 
@@ -122,7 +120,6 @@ def test_quoted_items_below_examples_are_requests():
 
 
 def test_the_user_asks_is_no_part_of_a_request():
-    """Nor are links and emphasis."""
     body = (
         "## When to use\n\n- User asks to **descale** the [machine](care.md)\n"
         "- When the user wants a weaker cup\n"
@@ -131,7 +128,6 @@ def test_the_user_asks_is_no_part_of_a_request():
 
 
 def test_an_item_goes_on_in_indented_lines():
-    """They are one request."""
     body = (
         "## When to use\n- Grind beans\n  for the moka pot\n\n- Two words\n- Froth milk by\n  hand"
     )
@@ -152,12 +148,10 @@ def test_an_item_goes_on_in_indented_lines():
     ],
 )
 def test_commands_gaps_and_texts_of_odd_length_are_no_queries(item):
-    """Nobody says them."""
     assert examples(f"## When to use\n- {item}\n") == []
 
 
 def test_two_letters_of_a_script_without_blanks_count_as_a_word():
-    """Six make a query."""
     assert examples("## 使用场景\n- 磨咖啡豆子\n- 帮我磨咖啡豆\n") == ["帮我磨咖啡豆"]
 
 
@@ -169,7 +163,6 @@ def test_fenced_code_is_no_text():
 
 
 def test_a_fence_that_nobody_closed_goes_on_to_the_end():
-    """As every Markdown reader takes it."""
     assert headings("~~~sh\n## Grind Beans Very Fine\n```\n") == []
 
 
@@ -185,7 +178,6 @@ def test_a_fence_that_nobody_closed_goes_on_to_the_end():
     ],
 )
 def test_headings_that_name_a_subject_are_queries(line, heading):
-    """Without their numbers and decoration."""
     assert headings(f"{line}\n") == [heading]
 
 
@@ -204,7 +196,6 @@ def test_headings_that_name_a_subject_are_queries(line, heading):
     ],
 )
 def test_titles_details_and_boilerplate_are_no_queries(line):
-    """They say nothing, or are no headings."""
     assert headings(f"{line}\n") == []
 
 
@@ -236,7 +227,6 @@ def test_a_text_that_holds_the_name_is_no_query(name, text):
 
 
 def test_a_part_of_a_word_is_not_the_name():
-    """The name must stand as words."""
     assert examples("## When to use\n- peel apples for cider\n", name="app") == [
         "peel apples for cider"
     ]
@@ -266,7 +256,6 @@ def test_each_kind_has_a_limit_and_its_own_numbers():
 )
 @pytest.mark.timeout(120)
 def test_hostile_text_costs_little_time(text):
-    """No pattern runs away."""
     known_item_queries(make(f"## When to use {text}\n- {text}\n{text}:\n", description=text))
 
 

@@ -89,20 +89,6 @@ def test_languages_of_few_queries_are_folded(part):
     assert language_section(replace(part(10), languages=some)).count("<table") == 1
 
 
-def test_the_best_means_are_bold(part):
-    """But for the measure of which more is not better."""
-    whole = replace(part(20), languages={"zh": part(20)})
-    (row,) = re.findall(r"<tr>.*bm25.*", language_section(whole))
-    assert row.count("<b>60.0</b>") == 6
-
-
-def test_a_single_system_differs_from_nothing(part):
-    """No column without a word in it."""
-    one = part(20, names=("hybrid",))
-    heads, _, row = cells(language_section(replace(one, languages={"zh": one})))
-    assert len(heads) == len(row) == 1 + len(MEASURES)
-
-
 def test_hostile_names_are_shown_and_nothing_else(part):
     """Those of languages too, though only hand-made reports have such."""
     one = part(20, names=(HOSTILE, f"{HOSTILE}2"))

@@ -12,6 +12,7 @@ import pytest
 
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.plots import (
+    inline_svg,
     plot_history,
     plot_measures,
     plot_queries,
@@ -178,7 +179,6 @@ def test_a_plot_is_one_element_that_refers_to_nothing_outside(system_report):
 
 
 def test_no_two_plots_of_a_page_share_an_id(system_report):
-    """Each prefix is its own."""
     plots = plots_of_hybrid(system_report, "one") + plots_of_hybrid(system_report, "two")
     ids = [name for svg in plots for name in re.findall(r' id="([^"]+)"', svg)]
     assert ids
@@ -290,7 +290,6 @@ def test_intervals_are_drawn_from_end_to_end():
 
 
 def test_measures_and_systems_are_named_once():
-    """Measures at the axis, systems above."""
     systems = [make_system(name, {"nDCG@10": 0.5, "R@5": 0.6}) for name in ("bm25", "dense")]
     found = texts(plot_measures(systems, prefix="p"))
     for name in ("nDCG@10", "R@5", "bm25", "dense", "mean and 95 % interval, percent"):
@@ -310,7 +309,6 @@ def test_long_names_stand_below_each_other():
 
 
 def test_queries_with_the_same_values_are_one_dot():
-    """Its area is their number."""
     svg = scatter([1.0, 1.0, 1.0, 1.0, 0.5], [0.0, 0.0, 0.0, 0.0, 1.0], wins=1, losses=4)
     assert "1 better, 0 equal, 4 worse" in texts(svg)
     assert "largest dot: 4 queries" in texts(svg)
@@ -397,8 +395,8 @@ def test_reliability_of_answerable_queries_alone_says_so():
     assert "of answerable queries" in texts(plot_reliability(system, prefix="p"))
 
 
-def test_thresholds_show_what_is_kept_and_what_is_wrong():
-    """One line each for kept, precision and every source; precision ends where no answer is."""
+def test_thresholds_show_recall_precision_and_false_answers():
+    """One line each for recall, precision and every source; precision ends where no answer is."""
     curve = tuple(
         OperatingPoint(
             at / 4, 1 - at / 4, {"foreign": 0.5, "negatives": 0.1}, None if at == 4 else 1.0
@@ -408,7 +406,7 @@ def test_thresholds_show_what_is_kept_and_what_is_wrong():
     default = replace(STATES, threshold=0.25)
     svg = plot_thresholds(make_system(curve=curve, default=default), prefix="p")
     found = texts(svg)
-    for name in ("kept", "precision", "false answers: foreign", "false answers: negatives"):
+    for name in ("recall", "precision", "false answers: foreign", "false answers: negatives"):
         assert found.count(name) == 1
     assert "default 0.25" in found
     lines = {
@@ -434,7 +432,6 @@ def test_states_are_bars_that_fill_the_width():
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_any_kind_of_request_is_shown_as_text(name):
-    """As the collection has it."""
     states = replace(STATES, unanswerable={name: STATES.answerable})
     svg = plot_states(make_system(default=states), prefix="p")
     assert SHOWN.get(name, name[:10]) in " ".join(texts(svg))
@@ -488,7 +485,32 @@ def test_what_a_system_lacks_is_left_out():
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    """The message is a command to copy."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"matplotlib.*\[eval\]"):
         plot_measures([make_system("a", {"R@5": 0.5})], prefix="p")
+
+
+DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
+ <defs>
+  <style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>
+ </defs>
+ <g id="axes_1">
+  <path id="dot" d="M 0 0" style="fill: #dot"/>
+  <use xlink:href="#dot" clip-path="url(#box)"/>
+  <text>id="dot" url(#dot) &lt;b&gt;</text>
+ </g>
+ <defs><clipPath id="box"><rect/></clipPath></defs>
+</svg>"""
+
+
+def test_an_svg_document_becomes_an_element_of_the_page():
+    """No prolog, no stylesheet; ids that are used get the prefix, colours and text stay."""
+    assert inline_svg(DOCUMENT, prefix="p1", label="a dot").replace("\n", "") == (
+        '<svg width="9pt" role="img" aria-label="a dot" stroke-linejoin="round" '
+        'stroke-linecap="butt"> <defs>  </defs><g>  '
+        '<path d="M 0 0" style="fill: #dot" id="p1-dot" />'
+        '<use href="#p1-dot" clip-path="url(#p1-box)" />'
+        '<text>id="dot" url(#dot) &lt;b&gt;</text></g>'
+        '<defs><clipPath id="p1-box"><rect /></clipPath></defs></svg>'
+    )

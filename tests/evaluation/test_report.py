@@ -52,7 +52,6 @@ def test_each_kind_of_query_is_measured_by_itself():
 
 
 def test_queries_of_one_kind_are_measured_together_alone():
-    """The report would say the same twice."""
     queries = COLLECTION.queries[:1]
     collection = Collection("one", COLLECTION.documents, queries, {"t1": {"a": 1}})
     assert assess_kinds(collection, (GOOD,)) == {}
@@ -108,7 +107,6 @@ def test_the_first_system_is_held_against_what_it_must_reach():
 
 
 def test_a_sum_that_is_rounded_down_is_no_shortfall():
-    """0.1 + 0.2 is not 0.3 either."""
     assert shortfalls([outcome(GOOD)], [("RR@10", 5 / 6 + 1e-12)]) == ()
 
 

@@ -33,7 +33,6 @@ def test_shares_are_percent_with_one_decimal():
 
 
 def test_differences_carry_their_sign():
-    """Points, not percent of something."""
     assert [points(value) for value in (0.032, -0.2, -0.0001)] == ["+3.2", "-20.0", "+0.0"]
 
 
@@ -41,7 +40,6 @@ def test_differences_carry_their_sign():
     ("value", "shown"), [(1.0, "1.000"), (0.0456, "0.046"), (0.001, "0.001"), (0.0009, "<0.001")]
 )
 def test_p_values_have_three_decimals(value, shown):
-    """None of them is zero."""
     assert probability(value) == shown
 
 
@@ -186,7 +184,6 @@ def test_what_answers_say_is_told_in_a_sentence(report):
 
 
 def test_without_the_main_measure_there_is_no_headline(report, system_report):
-    """Nothing is said rather than something wrong."""
     assert headline(report(replace(system_report("bm25", is_empty=True), means={}))) == ""
 
 

@@ -87,7 +87,6 @@ def test_queries_without_a_line_are_not_in_the_run(read):
 
 
 def test_queries_that_the_collection_left_out_are_passed_over(read):
-    """Their lines are checked all the same."""
     collection = make_collection(unjudged=["q3"])
     assert read("q3 Q0 a 1 1 x\nq1 Q0 b 1 1 x", collection) == {"q1": (("b", 1.0),)}
     with pytest.raises(EvaluationError, match=":1: 'z' is not an _id in corpus"):
@@ -128,7 +127,6 @@ LINES = {
 
 @pytest.mark.parametrize("case", LINES)
 def test_a_line_that_cannot_be_used_is_named_with_its_value(read, case):
-    """File, line, value and cure."""
     line, parts = LINES[case]
     data = line if isinstance(line, bytes) else line.encode()
     with pytest.raises(EvaluationError, match=r"/run\.trec:3: ") as caught:
@@ -179,7 +177,6 @@ def test_a_run_is_written_in_the_form_of_trec(tmp_path):
 
 
 def test_a_tag_that_is_empty_leaves_no_column_out(tmp_path, read):
-    """A dash stands for it."""
     write_run(tmp_path / "run", {"q1": (("a", 1.0),)}, "")
     assert (tmp_path / "run").read_text() == "q1 Q0 a 1 1.0 -\n"
 

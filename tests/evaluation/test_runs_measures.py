@@ -120,13 +120,11 @@ def test_every_judged_query_has_a_value():
 
 
 def test_a_query_is_answerable_where_a_grade_is_above_zero():
-    """Others are left out, the order stays."""
     qrels = {"b": {"x": 1}, "none": {}, "zero": {"x": 0}, "less": {"x": -1}, "a": {"x": 0, "y": 2}}
     assert list(answerable_qrels(qrels).items()) == [("b", {"x": 1}), ("a", {"x": 0, "y": 2})]
 
 
 def test_nothing_is_measured_of_nothing():
-    """No judgment, or no answer."""
     assert measure({}, {"q": ranking("a")}) == {name: {} for name in MEASURES}
     assert measure({"q": {"a": 1}}, {}) == {name: {"q": 0.0} for name in MEASURES}
 
@@ -155,14 +153,12 @@ def test_a_grade_that_trec_eval_cannot_bear_is_refused(grade):
 
 
 def test_a_document_that_comes_twice_keeps_its_first_place():
-    """The others move up."""
     answers = {"q": ranking("a", "b", "a", "c", "b", "d", "e")}
     found = measure({"q": {"d": 1, "e": 1}}, answers)
     assert (found["RR@10"]["q"], found["R@5"]["q"], found["Judged@10"]["q"]) == (1 / 4, 1, 2 / 5)
 
 
 def test_all_is_measured_without_any_library(monkeypatch):
-    """The extra is for plots and pages."""
     for name in ("ir_measures", "pytrec_eval", "scipy", "matplotlib", "jinja2"):
         monkeypatch.setitem(sys.modules, name, None)
     assert measure({"q": {"a": 1}}, {"q": ranking("a")})["nDCG@10"] == {"q": 1.0}
@@ -193,7 +189,6 @@ def test_what_is_no_minimum_is_refused(text):
 
 @given(st.text())
 def test_any_other_text_is_refused_as_one(text):
-    """No text brings down the parser."""
     try:
         name, value = parse_minimum(text)
     except EvaluationError:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.report import report_dict, state_rows
+from skillsearch.evaluation.report import report_dict
 from skillsearch.evaluation.states import DEPTH, assess_states
+from skillsearch.evaluation.tables import states
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,
     JudgedQuery,
-    States,
     StateShares,
     SystemAnswers,
 )
@@ -98,7 +98,6 @@ def test_an_answer_is_as_long_as_that_of_a_search():
 
 
 def test_a_right_skill_beyond_the_first_ten_could_not_be_shown():
-    """At rank ten it could."""
     above = tuple((f"d{n}", 0.01) for n in range(9))
     for ranking, shown in (
         ((*above, ("a", 0.01)), 0.0),
@@ -119,19 +118,16 @@ def test_only_the_threshold_tells_without_a_lower_bound_below_it():
 
 
 def test_without_a_threshold_an_answer_says_nothing():
-    """A run file is a ranking alone."""
     assert measured(replace(SYSTEM, threshold=None)) is None
 
 
 def test_without_a_query_there_are_no_shares():
-    """Nothing is divided by zero."""
     found = measured(replace(SYSTEM, unanswerable={"twin": {}}), {"q": {"a": 0}})
     nothing = StateShares(0.0, 0.0, 0.0, 0.0)
     assert (found.answerable, found.shown, found.unanswerable) == (nothing, None, {})
 
 
 def test_kept_is_not_told_again_for_the_only_kind():
-    """The whole says it."""
     assert measured(kinds=dict.fromkeys(QRELS, "task")).kinds == {}
 
 
@@ -179,12 +175,12 @@ def test_the_json_form():
 
 def test_the_rows_of_the_table():
     """Right fits are kept of answerable requests only, and only these have a ranking to show."""
-    states = make_report().systems[0].abstention.default
-    assert isinstance(states, States)
-    assert state_rows(states) == [
-        ("answerable", ["12.5", "12.5", "37.5", "37.5", "50.0"]),
-        ("of them short", ["50.0", "", "", "", ""]),
-        ("of them task", ["0.0", "", "", "", ""]),
-        ("twin", ["", "25.0", "50.0", "25.0", ""]),
-        ("foreign", ["", "0.0", "0.0", "100.0", ""]),
+    (group,) = states(make_report()).groups
+    assert group.title == "hybrid"
+    assert group.rows == [
+        ("answerable", "12.5", "12.5", "37.5", "37.5", "50.0"),
+        ("of them short", "50.0", "", "", "", ""),
+        ("of them task", "0.0", "", "", "", ""),
+        ("twin", "", "25.0", "50.0", "25.0", ""),
+        ("foreign", "", "0.0", "0.0", "100.0", ""),
     ]

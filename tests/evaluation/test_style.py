@@ -67,7 +67,6 @@ def test_twins_stay_with_their_originals_in_parts_of_equal_sorts():
 
 
 def test_few_requests_have_no_control():
-    """Chance would decide."""
     many, few = requests(FEWEST, "q", 1), requests(FEWEST - 1, "n", 2)
     assert style_controls(many, {"few": few, "no": ()}) == {}
     assert style_controls(few, {"many": many}) == {}

@@ -166,7 +166,6 @@ def test_a_list_is_no_stuffing(root, findings, make_skill):
     ],
 )
 def test_what_the_metadata_tells_the_agent_is_found(root, findings, make_skill, sentence, severity):
-    """The phrase is the evidence."""
     make_skill(root, "cocoa", f"Makes cocoa. {sentence}")
     (found,) = findings()
     assert found[:3] == ("instructs-agent", severity, "cocoa")
@@ -223,7 +222,6 @@ def test_the_most_severe_findings_come_first(root, findings, make_skill):
 
 
 def test_a_skill_that_is_gone_is_reported(root, tmp_path):
-    """The others are audited."""
     index = SkillIndex.from_roots(root, index_dir=tmp_path / "i", model="hashing")
     (root / "about-tea" / "SKILL.md").unlink()
     (found,) = audit(index)
@@ -246,7 +244,6 @@ def test_an_honest_skill_adds_no_finding_to_others(root, findings, make_skill, t
 
 
 def test_a_skill_made_of_requests_is_a_hub(root, findings, make_skill):
-    """Whatever is asked, it would be near."""
     asked = (
         "I want to look at the pictures of last week, put two of them on one page",
         "tell five people on Monday what we found, I have three pages of notes since last month",

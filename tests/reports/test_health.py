@@ -21,7 +21,6 @@ def verdicts(checks, name):
 
 
 def test_all_packages_of_the_project_are_looked_for():
-    """The list of pyproject.toml."""
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
@@ -46,14 +45,12 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
 
 
 def test_versions_are_those_of_this_process():
-    """Python's own and the package's."""
     ((verdict, detail),) = verdicts(doctor(), "versions")
     assert verdict == "ok"
     assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
 
 
 def test_a_swapped_model_is_an_error(tmp_path, monkeypatch):
-    """Loading verifies the digest of every file."""
     copied = shutil.copytree(PACKAGED_MODEL, tmp_path / "model")
     path = copied / "model.onnx"
     path.write_bytes(path.read_bytes() + b"swapped")
@@ -76,7 +73,6 @@ def test_the_chosen_model_is_loaded_too(monkeypatch):
 
 @pytest.mark.usefixtures("default_reader")
 def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
-    """A file, a variable or a flag."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLSEARCH_N", "7")
     (tmp_path / "skillsearch.toml").write_text("daemon = 'off'\n")
@@ -102,7 +98,6 @@ def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
 
 
 def test_a_good_index_is_said_to_be_good(index):
-    """Checksums, roots and files."""
     checks = doctor(index.folder)
     assert verdicts(checks, "index")[0][0] == "ok"
     assert verdicts(checks, "root") == [
@@ -120,7 +115,6 @@ def test_a_changed_file_is_a_warning(index, drinks):
 
 
 def test_a_gone_root_is_an_error(index, drinks):
-    """Its path is named."""
     drinks.rename(drinks.with_name("elsewhere"))
     ((verdict, detail),) = verdicts(doctor(index.folder), "root")
     assert verdict == "error"
@@ -136,13 +130,11 @@ def test_a_folder_that_others_can_write_is_a_warning(index):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes wherever it likes")
 def test_a_folder_that_cannot_be_written_is_an_error(index):
-    """Searching works, indexing will not."""
     index.folder.chmod(0o500)
     assert verdicts(doctor(index.folder), "index folder")[0][0] == "error"
 
 
 def test_a_file_in_the_place_of_the_index_folder_is_an_error(tmp_path):
-    """No index can be made there."""
     (tmp_path / "file").write_text("x")
     assert verdicts(doctor(tmp_path / "file" / "i"), "index folder")[0][0] == "error"
 

@@ -286,7 +286,6 @@ def test_a_kind_that_says_too_little_is_refused(write_kind, part, other):
     ['says = ["Times coffee."]', 'lacks = ["Times tea."]', 'once = ["e"]', "exit = 4"],
 )
 def test_what_does_not_come_fails(walk, write_kind, expected):
-    """Each of the expectations can."""
     folder = write_kind('says = ["Times tea."]', expected)
     with pytest.raises(AssertionError, match="list: exit 0"):
         walk(folder)

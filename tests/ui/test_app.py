@@ -118,7 +118,6 @@ def test_whoever_does_not_know_the_secret_gets_nothing(site, secret, path):
 
 
 def test_pages_only_answer_what_changes_nothing(site):
-    """There is no form that writes."""
     for method in ("POST", "PUT", "DELETE"):
         assert site.get("", method=method)[0] == 405
 
@@ -154,13 +153,11 @@ def test_the_page_says_why_as_explain_does(site, index_dir):
 
 
 def test_an_empty_request_is_no_error(site):
-    """It says how many skills there are."""
     for path in ("", "?q=", "?q=+++", "results?q="):
         assert "3 skills." in site.get(path)[2]
 
 
 def test_a_request_without_a_letter_or_too_long_is_answered(site):
-    """No page fails on what is typed."""
     for query in ("!!!", "\x00", "🚀", "a" * 100_000, "\u202e"):
         assert site.get(f"?q={quote(query)}")[0] == 200
 
@@ -184,7 +181,6 @@ def test_a_page_refreshes_the_index_but_a_key_only_once_a_second(
 
 
 def test_what_the_settings_leave_out_is_not_found(drinks, index_dir, monkeypatch, pages_of):
-    """As in all other views."""
     SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
     monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "steep-*")
     assert "steep-tea" not in Site(make_app(pages_of(), SECRET)).get("results?q=green+tea")[2]
@@ -230,7 +226,6 @@ def test_a_huge_skill_is_cut(hostile):
 
 
 def test_pages_of_a_file_add_up_to_it(site, drinks):
-    """No character is lost between them."""
     long = "".join(f"{number} Zeile mit Umlaut ä\n" for number in range(10_000))
     (drinks / "steep-tea" / "long.md").write_text(long, encoding="utf-8")
     path, found = "file?id=drinks%3Asteep-tea&path=long.md", ""
@@ -244,7 +239,6 @@ def test_pages_of_a_file_add_up_to_it(site, drinks):
 
 @pytest.mark.parametrize("path", ["../brew-coffee/SKILL.md", "/etc/passwd", "no.md", "", "a\0b"])
 def test_no_path_leads_out_of_a_skill(site, path):
-    """The page says so."""
     status, _, text = site.get(f"file?id=drinks%3Asteep-tea&path={quote(path)}")
     assert status == 404
     assert "This cannot be shown" in text
@@ -252,7 +246,6 @@ def test_no_path_leads_out_of_a_skill(site, path):
 
 
 def test_a_file_that_is_no_text_is_not_shown(site, drinks):
-    """Only its size."""
     (drinks / "steep-tea" / "cup.png").write_bytes(b"\x89PNG\0\xff")
     _, _, text = site.get("file?id=drinks%3Asteep-tea&path=cup.png")
     assert "6 bytes" in text
@@ -260,14 +253,12 @@ def test_a_file_that_is_no_text_is_not_shown(site, drinks):
 
 
 def test_an_unknown_skill_is_not_found(site):
-    """With names that are near."""
     status, _, text = site.get("skill?id=steep-te")
     assert status == 404
     assert "steep-tea" in text
 
 
 def test_a_skill_that_is_gone_is_not_found(site, drinks):
-    """The index still knows it."""
     (drinks / "steep-tea" / "SKILL.md").unlink()
     assert site.get("skill?id=drinks%3Asteep-tea")[0] == 404
 
@@ -278,13 +269,12 @@ def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks
     make_skill(drinks / "more", "steep-tea", "Steep green tea, gently.", body=f"{body}\n")
     site.get("")
     _, _, text = site.get("skill?id=drinks%3Asteep-tea")
-    assert re.search(rf'row">body</th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
+    assert re.search(rf'row"><bdi>body</bdi></th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
     assert re.search(r"more/steep-tea.*?differs in description", text, re.DOTALL)
     assert "brew-coffee" in text.partition("What competes")[2]
 
 
 def test_families_are_those_of_the_index(site, drinks, make_skill):
-    """In the same order."""
     assert "no near-copies" in site.get("families")[2]
     body = "# Tea\n\n" + "Steep it slowly and watch the clock. " * 30
     for name in ("one", "two", "three"):
@@ -294,23 +284,22 @@ def test_families_are_those_of_the_index(site, drinks, make_skill):
 
 
 def test_hosts_are_as_budget_says(site, cli, index_dir):
-    """The same figures."""
     text = site.wait("hosts?window=32000")
     assert '<option value="32000" selected>' in text
     said = cli("budget", "--index-dir", index_dir, "--context", 32000, "--json").stdout
     for one in json.loads(said)["hosts"]:
         cells = [
-            f"{one['limit']:,} {one['unit']}",
+            f"{one['limit']:,}",
+            f"<bdi>{one['unit']}</bdi>",
             f"{one['needed']:,}",
             str(one["counts"]["whole"]),
         ]
-        row = "".join(rf"<td>{re.escape(str(cell))}</td>\s*" for cell in cells)
-        assert re.search(rf"{one['host']}</th>{row}", text)
+        row = "".join(rf"\s*<td>{re.escape(str(cell))}</td>" for cell in cells)
+        assert re.search(rf"{one['host']}</bdi></th>{row}", text)
 
 
 @pytest.mark.parametrize("window", ["", "-1", "x", "9" * 30, "٣"])
 def test_a_window_that_is_no_number_is_the_usual_one(site, window):
-    """Nothing fails."""
     assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
 
 
@@ -360,7 +349,6 @@ def test_slow_work_that_fails_is_tried_again(site, monkeypatch, pages_of):
 
 
 def test_a_bug_is_a_page(site, monkeypatch, capfd, pages_of):
-    """No traceback reaches a user."""
 
     def fail(*_args, **_options):
         raise RuntimeError("<b>oops</b>")
@@ -396,7 +384,6 @@ def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
 
 
 def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
-    """With an option that it has."""
     from skillsearch.cli.eval import eval_command
 
     options = {name for one in eval_command.params for name in one.opts}
@@ -475,14 +462,12 @@ def test_the_browser_is_started_without_the_secret(drinks, index_dir, home, tmp_
 
 
 def test_without_an_index_the_command_says_how_to_make_one(cli, index_dir):
-    """It does not start."""
     result = cli("ui", "--index-dir", index_dir)
     assert result.exit_code == 4
     assert "skillsearch index" in result.stderr
 
 
 def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch):
-    """In one line."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     result = indexed("ui")
     assert result.exit_code == 1

@@ -131,7 +131,6 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
 
 
 def test_a_finger_taps_once_for_the_card_and_again_to_open(shown):
-    """It cannot hover."""
     page = shown(width=390, has_touch=True)
     page.get_by_role("button", name="Zoom in").tap()
     name = page.locator("#around a").first.inner_text()
@@ -146,7 +145,6 @@ def test_a_finger_taps_once_for_the_card_and_again_to_open(shown):
 
 
 def test_a_map_that_does_not_come_says_so(visit):
-    """Instead of an empty frame."""
     window = visit()
     window.page.route("**/map.json", lambda route: route.fulfill(status=500, body="{"))
     page = window.go("map")

@@ -63,7 +63,6 @@ def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x00" * 999])
 @pytest.mark.slow
 def test_a_damaged_map_is_computed_anew(opened, damage):
-    """And replaced."""
     first = make_map(opened)
     (path,) = kept()
     sound = path.read_bytes()
@@ -74,7 +73,6 @@ def test_a_damaged_map_is_computed_anew(opened, damage):
 
 @pytest.mark.slow
 def test_a_map_of_other_skills_is_not_believed(opened):
-    """Even if its digest is right."""
     first = make_map(opened)
     (path,) = kept()
     for record in ({"xy": [[0, 0]], "pairs": []}, {"xy": first[:9].decode(), "pairs": [[1]]}, []):
@@ -86,7 +84,6 @@ def test_a_map_of_other_skills_is_not_believed(opened):
 
 
 def test_a_map_that_cannot_be_kept_is_shown(opened, caplog):
-    """With a word of why."""
     cache_dir().mkdir(parents=True, exist_ok=True)
     (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
     assert len(json.loads(make_map(opened))["xy"]) == 5

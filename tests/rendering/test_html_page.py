@@ -1,28 +1,15 @@
 """Pieces of HTML."""
 
+from pathlib import Path
+
 import pytest
-from markupsafe import Markup
 
-from skillsearch.evaluation.page import page_templates, text
-from skillsearch.evaluation.plots import inline_svg
-from skillsearch.evaluation.report import Cell
+from skillsearch.rendering.blocks import Cell, Group, Table
+from skillsearch.rendering.html_page import load_templates, text
 
-PIECES = page_templates().get_template("pieces.html").module
-cell, definitions, details = PIECES.cell, PIECES.definitions, PIECES.details
-figures, table = PIECES.figures, PIECES.table
-
-DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
-<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
- <defs>
-  <style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>
- </defs>
- <g id="axes_1">
-  <path id="dot" d="M 0 0" style="fill: #dot"/>
-  <use xlink:href="#dot" clip-path="url(#box)"/>
-  <text>id="dot" url(#dot) &lt;b&gt;</text>
- </g>
- <defs><clipPath id="box"><rect/></clipPath></defs>
-</svg>"""
+TEMPLATES = load_templates(Path(__file__).parent)
+PIECES = TEMPLATES.get_template("blocks.html").module
+cell, definitions, figures, table = PIECES.cell, PIECES.definitions, PIECES.figures, PIECES.table
 
 
 @pytest.mark.parametrize(
@@ -40,7 +27,6 @@ def test_text_is_shown_and_does_nothing(value, shown):
 
 
 def test_text_is_cut_before_it_is_escaped():
-    """An entity is never cut in two."""
     assert text("&" * 10, 3) == "<bdi>&amp;&amp;…</bdi>"
     assert len(text("x" * 10_000)) == 5_000 + len("<bdi></bdi>")
 
@@ -55,7 +41,7 @@ def test_cells_have_dashes_for_hyphens_and_a_second_line():
 
 def test_a_table_names_columns_rows_and_groups():
     """The box around it can be scrolled with the keyboard."""
-    html = table("Tea", ["kind", "price"], [("", [("black", ["2"])]), ("rare", [])], links=0)
+    html = table(Table("Tea", ["kind", "price"], [Group([("black", "2")]), Group([], "rare")]))
     assert html == (
         '<div class="scroll" role="group" tabindex="0" aria-label="Tea">\n<table>\n'
         '<caption>Tea</caption>\n<thead><tr><th scope="col"><bdi>kind</bdi></th>'
@@ -69,22 +55,25 @@ def test_a_table_names_columns_rows_and_groups():
 
 def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
     """Wherever it stands: in heads, titles and cells."""
-    rows = [("<a>", [Cell("<b>", "<i>")]), ("more", ["<u>"])]
-    html = table("Tea", ["<p>"], [("<q>", rows)], links=1)
-    assert not any(f"<{tag}>" in html for tag in "abipqu")
-    assert html.count("&lt;") == 6
+    rows = [(Cell("<a>", link="#c0"), Cell("<b>", "<i>")), ("more", "<u>")]
+    html = table(Table("Tea", ["<p>", "<s>"], [Group(rows, "<q>")]))
+    assert not any(f"<{tag}>" in html for tag in "abipqsu")
+    assert html.count("&lt;") == 7
     assert '<a href="#c0"><bdi>&lt;a&gt;</bdi></a>' in html
     assert html.count("<a ") == 1
 
 
 def test_details_are_closed_unless_asked_for():
     """The page decides which are open, not a script."""
-    assert details("more", Markup("<p>text</p>")).startswith("<details>\n<summary>more</summary>")
-    assert details("more", Markup("<p>text</p>"), is_open=True).startswith("<details open>")
+    call = (
+        '{%% from "blocks.html" import details %%}{%% call details("more"%s) %%}text{%% endcall %%}'
+    )
+    shut, wide = (TEMPLATES.from_string(call % more).render() for more in ("", ", is_open=true"))
+    assert shut.startswith("<details>\n<summary>more</summary>\ntext")
+    assert wide.startswith("<details open>")
 
 
 def test_terms_stand_beside_their_meaning():
-    """As a list of definitions."""
     assert definitions([("a", "b")]) == "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"
 
 
@@ -92,15 +81,3 @@ def test_plots_that_there_are_not_leave_no_trace():
     """Neither an empty figure nor an empty grid."""
     assert figures([(None, "nothing"), ("<svg></svg>", "this")]).count("<figure>") == 1
     assert figures([(None, "nothing")]) == ""
-
-
-def test_an_svg_document_becomes_an_element_of_the_page():
-    """No prolog, no stylesheet; ids that are used get the prefix, colours and text stay."""
-    assert inline_svg(DOCUMENT, prefix="p1", label="a dot").replace("\n", "") == (
-        '<svg width="9pt" role="img" aria-label="a dot" stroke-linejoin="round" '
-        'stroke-linecap="butt"> <defs>  </defs><g>  '
-        '<path d="M 0 0" style="fill: #dot" id="p1-dot" />'
-        '<use href="#p1-dot" clip-path="url(#p1-box)" />'
-        '<text>id="dot" url(#dot) &lt;b&gt;</text></g>'
-        '<defs><clipPath id="p1-box"><rect /></clipPath></defs></svg>'
-    )

@@ -8,14 +8,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from skillsearch.cli.eval_tables import (
-    _last_part,
-    emit_report,
-    emit_summary,
-    print_blocks,
-    report_blocks,
-    summary_blocks,
-)
+from skillsearch.cli.tables import print_blocks
+from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.tables import _last_part, figure_rows, report_blocks, summary
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 BOLD = re.compile(r"\x1b\[1m([^\x1b]+)\x1b\[0m")
@@ -32,6 +27,16 @@ def printed(show, what, width=80, *, is_styled=False):
     )
     print_blocks(show(what), console)
     return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def summary_blocks(reports):
+    """Return the summary of some reports as the only block."""
+    return [summary(reports, mean="mean" if len(reports) > 1 else "")]
+
+
+def figures(*reports):
+    """Return the rows for other programs, a list of cells each."""
+    return [list(row) for row in figure_rows([Outcome(report, ()) for report in reports])]
 
 
 def words(lines):
@@ -70,7 +75,6 @@ def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
 
 
 def test_the_best_mean_is_bold(measured):
-    """Only where the systems differ."""
     text = "\n".join(printed(report_blocks, measured(), 100, is_styled=True))
     bold = {found.strip() for found in BOLD.findall(text)}
     assert "70.0" in bold
@@ -109,47 +113,53 @@ def test_the_title_says_what_was_measured_and_what_was_found(report):
         ),
     ],
 )
-def test_differences_are_told_on_two_measures(measured, fields, row):
+def test_a_terminal_shows_differences_on_two_measures(measured, fields, row):
     """nDCG@10 and Success@1, each with its verdict; the page has the others."""
-    lines = printed(report_blocks, measured(**fields))
-    titles = [line for line in lines if "points from bm25" in line and not line.startswith("hyb")]
-    assert titles == ["nDCG@10, points from bm25", "Success@1, points from bm25"]
-    assert [" ".join(found) for found in words(lines)].count(row) == 2
+    lines = printed(report_blocks, measured(**fields), 100)
+    assert lines.count("Differences in points") == 1
+    assert any("from bm25" in line for line in lines)
+    rows = [" ".join(cells) for cells in words(lines)]
+    assert [f"{measure} {row}" in rows for measure in ("nDCG@10", "Success@1", "R@5")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_single_system_is_compared_with_nothing(measured):
-    """No table without rows."""
     made = measured()
     alone = replace(made, systems=made.systems[:1], comparisons=())
-    assert "points from" not in "\n".join(printed(report_blocks, alone))
+    assert "Differences" not in "\n".join(printed(report_blocks, alone))
 
 
 def test_each_threshold_has_a_row_of_false_answers(report):
-    """AUROC first, of style alone before all."""
+    """AUROC first, then that of style alone; a column for each system."""
     made = report()
-    rows = words(printed(report_blocks, made))
-    start = rows.index(["system", "threshold", "kept", "foreign", "dropped", "gold"])
-    kinds = [row[1] if row[1] == "AUROC" else " ".join(row[:2]) for row in rows[start + 2 :][:9]]
-    assert rows[start + 1] == ["(style", "alone)", "AUROC", "0.876", "-"]
-    assert kinds == ["AUROC", "keep 90", "keep 95"] * 3
-    point = made.systems[2].abstention.keeping[0.9]
-    shares = [point.kept, *point.false_answers.values()]
-    assert ["keep", "90", "%", "0.38", *(f"{100 * share:.1f}" for share in shares)] in rows
-    assert "calibration error of hybrid: 0.061 (answerable queries), 0.043 (all queries)" in (
-        printed(report_blocks, made)
-    )
+    lines = printed(report_blocks, made, 120)
+    rows = [" ".join(row) for row in words(lines)]
+    start = rows.index("When nothing fits: shares in percent")
+    assert rows[start + 1] == "figure bm25 dense hybrid"
+    assert rows[start + 2].startswith("AUROC against foreign ")
+    assert rows[start + 4] == "AUROC of style alone foreign 0.876 0.876 0.876"
+    assert rows[start + 5] == "at its own threshold threshold - - 0.30"
+    points = [system.abstention.keeping[0.9] for system in made.systems]
+    assert "recall " + " ".join(f"{100 * point.kept:.1f}" for point in points) in rows
+    shares = [f"{100 * point.false_answers['foreign']:.1f}" for point in points]
+    assert f"false answers, foreign {' '.join(shares)}" in rows
+    assert "calibration error answerable queries - - 0.061" in rows
+    assert "all queries - - 0.043" in rows
 
 
 def test_the_states_at_the_default_threshold_have_a_table(report):
     """Of the system that has a threshold: all answerable requests, their kinds, the others."""
     made = report()
     lines = printed(report_blocks, made)
-    start = lines.index("What answers say at the default threshold, in percent")
+    start = lines.index("What answers say at the default threshold, in percent of the requests")
     states = made.systems[2].abstention.default
     kept, foreign = states.answerable.kept, states.unanswerable["foreign"]
     said = [f"{100 * share:.1f}" for share in (foreign.false, foreign.perhaps, foreign.none)]
     table = [row for row in words(lines[start + 1 :]) if row and not row[0].startswith("─")][:6]
-    assert table[0] == ["system", "requests", "kept", "false", "perhaps", "none", "shown"]
+    assert table[0] == ["system", "requests", "recall", "false", "perhaps", "none", "shown"]
     assert table[1][:4] == ["hybrid", "answerable", f"{100 * kept:.1f}", "5.0"]
     assert table[2:5] == [
         ["of", "them", "short", "61.0"],
@@ -159,10 +169,10 @@ def test_the_states_at_the_default_threshold_have_a_table(report):
 
 
 def test_without_unanswerable_queries_there_are_no_false_answers(report, system_report):
-    """How far scores are from probabilities is known all the same."""
+    """How far scores are from probabilities is measured all the same."""
     lines = printed(report_blocks, report(system_report("hybrid", sources=())))
     assert not [line for line in lines if "false answers" in line]
-    assert [line for line in lines if line.startswith("calibration error of hybrid: 0.061")]
+    assert [line for line in lines if line.startswith("calibration error") and "0.061" in line]
 
 
 def test_the_worst_queries_of_the_best_system_are_shown(measured):
@@ -190,7 +200,6 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
 
 
 def test_notes_come_last(measured):
-    """Each on a line of its own."""
     lines = printed(report_blocks, replace(measured(), notes=("one thing", "another\nthing")))
     assert lines[-2:] == ["note: one thing", "note: another thing"]
 
@@ -229,7 +238,6 @@ def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
 
 
 def test_one_collection_has_no_mean(measured):
-    """It would be the same row again."""
     assert len(printed(summary_blocks, [measured()])) == 3
 
 
@@ -249,61 +257,58 @@ def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
         assert "☕" not in text
 
 
-def test_rows_for_other_programs_have_six_columns(measured, capsys):
-    """Parted by tabs; the ends are empty where no interval is known."""
-    emit_report(replace(measured(), collection="my\ttea"))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == [
-        "my tea\tbm25\tnDCG@10\t0.500000\t0.400000\t0.550000",
-        "my tea\tbm25\tSuccess@1\t0.500000\t\t",
-        "my tea\tbm25\tR@5\t0.250000\t0.200000\t0.300000",
+def test_rows_for_other_programs_have_six_columns(measured):
+    """The ends are empty where no interval is known."""
+    rows = figures(replace(measured(), collection="tea"))
+    assert rows[:3] == [
+        ["tea", "bm25", "nDCG@10", "0.500000", "0.400000", "0.550000"],
+        ["tea", "bm25", "Success@1", "0.500000", "", ""],
+        ["tea", "bm25", "R@5", "0.250000", "0.200000", "0.300000"],
     ]
-    assert lines[6:8] == [
-        "my tea\thybrid\tnDCG@10 from bm25\t0.000000\t-0.030000\t0.030000",
-        "my tea\thybrid\tp (Holm) of nDCG@10 from bm25\t0.010000\t\t",
+    assert rows[6:8] == [
+        ["tea", "hybrid", "nDCG@10 from bm25", "0.000000", "-0.030000", "0.030000"],
+        ["tea", "hybrid", "p (Holm) of nDCG@10 from bm25", "0.010000", "", ""],
     ]
-    assert {line.count("\t") for line in lines} == {5}
+    assert {len(row) for row in rows} == {6}
 
 
-def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report, capsys):
+def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
     """Every figure of the table that a terminal shows."""
     made = report()
-    emit_report(made)
-    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    said = {(system, measure): float(value) for _, system, measure, value, *_ in rows}
+    said = {(system, measure): float(value) for _, system, measure, value, *_ in figures(made)}
     for system in made.systems:
         known = system.abstention
         for source, auroc in known.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
         points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
         for name, point in points.items():
-            figures = {f"threshold ({name})": point.threshold, f"kept ({name})": point.kept}
+            shares = {f"threshold ({name})": point.threshold, f"kept ({name})": point.kept}
             for source, share in point.false_answers.items():
-                figures[f"false answers {source} ({name})"] = share
-            for measure, figure in figures.items():
+                shares[f"false answers {source} ({name})"] = share
+            for measure, figure in shares.items():
                 assert said[system.name, measure] == pytest.approx(figure, abs=1e-6)
     assert any(measure.startswith("calibration error") for _, measure in said)
     states = made.systems[2].abstention.default
-    figures = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
-    figures |= {"shown answerable (page)": 0.97, "perhaps answerable": 0.1}
-    figures |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
-    figures |= {"precision (default)": states.precision, "kept answerable": states.answerable.kept}
-    figures |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}
-    for measure, figure in figures.items():
+    expected = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
+    expected |= {"shown answerable (page)": 0.97, "perhaps answerable": 0.1}
+    expected |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
+    expected |= {"precision (default)": states.precision, "kept answerable": states.answerable.kept}
+    expected |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}
+    for measure, figure in expected.items():
         assert said["hybrid", measure] == pytest.approx(figure, abs=1e-6)
     assert said["style", "AUROC foreign"] == 0.8765
     assert ("hybrid", "kept foreign") not in said
     assert ("bm25", "kept answerable") not in said
 
 
-def test_means_over_collections_are_rows_too(measured, capsys):
+def test_means_over_collections_are_rows_too(measured):
     """In the place of the name of a collection stands what they are."""
-    emit_summary([measured(), measured()])
-    assert capsys.readouterr().out.splitlines()[0] == "mean\tbm25\tnDCG@10\t0.500000\t\t"
+    rows = figures(measured(), measured())
+    assert ["mean", "bm25", "nDCG@10", "0.500000", "", ""] in rows
+    assert "mean" not in {row[0] for row in figures(measured())}
 
 
 def test_tables_go_to_stdout(measured, capsys):
-    """If no console is given."""
     print_blocks(report_blocks(measured()))
     print_blocks(summary_blocks([measured()]))
     assert capsys.readouterr().out.count("nDCG@10 in percent") == 1

@@ -1,0 +1,45 @@
+"""The tables of a budget, for terminal, lines and page; pure."""
+
+from __future__ import annotations
+
+from skillsearch.budget.costs import BudgetReport
+from skillsearch.budget.hosts import FATES
+from skillsearch.rendering.blocks import Group, Row, Table
+from skillsearch.text.safe_text import counted
+
+_HOLDS = {True: "yes", False: "no", None: "nothing to compare"}
+
+
+def levels(report: BudgetReport) -> Table:
+    """Return what each level costs, and what a search costs instead."""
+    rows: list[Row] = []
+    for level in report.levels:
+        sizes = level.total.characters, level.total.tokens, level.share
+        largest = level.largest.tokens, level.largest_skill
+        rows.append((level.name, *sizes, level.median.tokens, *largest))
+    search, whole = report.search, report.levels[-1].total.tokens
+    for part, size in ((counted(search.n, "hit"), search.listing), ("one body", search.body)):
+        share = size.tokens / whole if whole else None
+        rows.append((f"search: {part}", size.characters, size.tokens, share, "", "", ""))
+    heads = ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in")
+    return Table("Costs by level", heads, [Group(rows)], texts=["in"])
+
+
+def claims(report: BudgetReport) -> Table:
+    """Return the promised savings beside the measured ones."""
+    rows: list[Row] = []
+    for claim in report.claims:
+        shares = claim.figure, claim.claimed, claim.measured
+        rows.append((claim.name, *shares, _HOLDS[claim.holds], claim.compares))
+    heads = ("claim", "figure", "said", "measured", "holds", "compares")
+    return Table("Promised savings", heads, [Group(rows)], texts=["figure", "holds", "compares"])
+
+
+def listings(report: BudgetReport) -> Table:
+    """Return how many skills meet which fate in the listing of each host."""
+    rows: list[Row] = []
+    for listing in report.listings:
+        counts = (len(listing.fates[fate]) for fate in FATES)
+        rows.append((listing.host, listing.limit, listing.unit, listing.needed, *counts))
+    title = "Skills by what is left of them in the host's listing"
+    return Table(title, ("host", "limit", "of", "uncut", *FATES), [Group(rows)], texts=["of"])

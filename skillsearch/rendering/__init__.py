@@ -1,0 +1,1 @@
+"""One model of reports, and what shows it: blocks for a terminal, a page or other programs."""
