@@ -12,7 +12,7 @@ from shlex import quote
 
 import click
 
-from skillsearch.cli.app import LOGGER
+from skillsearch.cli.options import LOGGER
 from skillsearch.cli.output import say, show_record
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
@@ -22,6 +22,7 @@ from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.text.safe_text import counted, one_line
+from skillsearch.types import Json
 
 _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)
@@ -132,10 +133,10 @@ def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
 
 def show_executors(*, as_json: bool) -> None:
     """Print which executors there are, and what each does not isolate a command from."""
-    records, rows = [], []
+    records: list[Json] = []
+    rows = []
     for name, available, reason, reach in executor_statuses():
-        record = {"name": name, "available": available, "reason": reason}
-        records.append(record | reach.to_dict())
+        records.append({"name": name, "available": available, "reason": reason, **reach.to_dict()})
         state = "works here" if available else "does not work here"
         rows.append((name, state, reason or f"isolates by: {reach.isolation}"))
         rows += [(name, "not isolated", text) for text in reach.not_isolated]
