@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,26 +189,26 @@ def eval_command(
         _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
         return 0
     settings = read_settings()
-    if own:
-        request = _request(collections, settings)
-        specs = parse_systems(
-            systems,
+    request = _request(collections, settings) if own else None
+    if request:
+        settings = replace(
+            settings,
             model=request.model,
             fields="full" if request.with_body else "metadata",
             languages=request.languages,
-            reader=settings.reader,
         )
+    specs = parse_systems(
+        systems,
+        model=settings.model,
+        fields=settings.fields,
+        languages=settings.languages,
+        reader=settings.reader,
+    )
+    if request:
         jobs: tuple[Job, ...] = (_own_job(request, kinds, foreign, split, save_collection),)
     else:
         from skillsearch.evaluation.collection import EXAMPLE
 
-        specs = parse_systems(
-            systems,
-            model=settings.model,
-            fields=settings.fields,
-            languages=settings.languages,
-            reader=settings.reader,
-        )
         folders = [*collections, *([EXAMPLE] if example else [])]
         jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:

@@ -31,7 +31,7 @@ from skillsearch.reports.places import PlaceReport
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
-from skillsearch.types import Diagnostic, IndexReport, JsonValue
+from skillsearch.types import Diagnostic, IndexReport, Json
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -52,7 +52,7 @@ _CHECKED = {"checked": int, "lost?": int, **_SEVERITIES, "diagnostics": [Diagnos
 _FIRST = _some(Document, "name doc_id path root")
 _ENTRY = _FIRST | _some(Document, "description hidden tags") | _some(types.Root, "trust origin")
 _ENTRY |= {"alias": str}
-_SHOWN = {"stale": bool, "frontmatter": {str: JsonValue}, "files": [str], "files_truncated": bool}
+_SHOWN = {"stale": bool, "frontmatter": {str: Any}, "files": [str], "files_truncated": bool}
 _SHOWN |= {"examples": [{"text": str, "source": types.ExampleSource}]}
 _SHOWN |= {"chunks?": [_each(str, "id description")], "body?": str}
 _FILE = {"name": str, "file": str, "bytes": int}
@@ -184,7 +184,7 @@ class _Printed(GenerateJsonSchema):
         return made | {"required": required, "additionalProperties": False}
 
 
-def schema_of(command: str) -> dict[str, JsonValue]:
+def schema_of(command: str) -> dict[str, Json]:
     """Return the JSON Schema of what a command prints with ``--json``."""
     made = TypeAdapter(_typed(MODELS[command])).json_schema(schema_generator=_Printed)
     return {"$schema": DRAFT, "title": f"skillsearch {command} --json", **made}

@@ -712,10 +712,10 @@ def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_
     asked = []
     terminal = type("Terminal", (), {"isatty": lambda _self: True})()
     monkeypatch.setattr(
-        "skillsearch.cli.app.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
+        "skillsearch.cli.options.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
     )
     confirm = lambda text, **_how: asked.append(text)  # noqa: E731
-    monkeypatch.setattr("skillsearch.cli.app.click.confirm", confirm)
+    monkeypatch.setattr("skillsearch.cli.options.click.confirm", confirm)
     from skillsearch.cli.options import check_size
 
     check_size(tmp_path / "many", is_agreed=False)
