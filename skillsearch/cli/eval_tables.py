@@ -52,7 +52,7 @@ def print_blocks(blocks: Blocks, console: Console | None = None) -> None:
             continue
         title, heads, rows = block
         is_text = [head in _TEXTS or head.startswith("from ") for head in heads]
-        numbers = [place for place, text in enumerate(is_text) if place and not text]
+        numbers = [position for position, text in enumerate(is_text) if position and not text]
         cut = (row[: len(heads)] for row in rows)
         shown = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in cut]
         print_rows(shown, heads, title=title, numbers=numbers, console=console)
@@ -95,9 +95,9 @@ def report_blocks(report: Report) -> Blocks:
     nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
     skills, queries = counted(report.documents, "skill"), counted(report.queries, "judged query")
     counts = f": {skills}, {queries}{nothing}"
-    found = one_line(words.headline(report))
+    headline = one_line(words.headline(report))
     title = Text(one_line(report.collection), style="bold")
-    yield Text.assemble(title, one_line(counts), "\n" if found else "", found)
+    yield Text.assemble(title, one_line(counts), "\n" if headline else "", headline)
     tables = (_measures(report), *_differences(report), *_states(report), *_abstentions(report))
     for table in tables:
         yield Text()
@@ -151,24 +151,24 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
     for system in report.systems:
         for measure, mean in system.means.items():
             yield system.name, measure, mean, *system.intervals.get(measure, ())
-    for one in report.comparisons:
-        what = f"{one.measure} from {one.baseline}"
-        yield one.system, what, one.difference, *one.interval
-        yield one.system, f"p (Holm) of {what}", one.p_holm
+    for comparison in report.comparisons:
+        what = f"{comparison.measure} from {comparison.baseline}"
+        yield comparison.system, what, comparison.difference, *comparison.interval
+        yield comparison.system, f"p (Holm) of {what}", comparison.p_holm
     for source, auroc in report.style.items():
         yield "style", f"AUROC {source}", auroc
     for system in report.systems:
-        known = system.abstention
-        for source, auroc in known.auroc.items():
+        abstention = system.abstention
+        for source, auroc in abstention.auroc.items():
             yield system.name, f"AUROC {source}", auroc
-        yield from ((system.name, *one) for one in _state_figures(known.default))
-        points = words.operating_points(known) if report.unanswerable else {}
+        yield from ((system.name, *figure) for figure in _state_figures(abstention.default))
+        points = words.operating_points(abstention) if report.unanswerable else {}
         for name, point in points.items():
             yield system.name, f"threshold ({name})", point.threshold
             yield system.name, f"kept ({name})", point.kept
             for source, share in point.false_answers.items():
                 yield system.name, f"false answers {source} ({name})", share
-        for kind, error in known.calibration_error.items():
+        for kind, error in abstention.calibration_error.items():
             yield system.name, f"calibration error ({kind})", error
 
 
@@ -188,7 +188,9 @@ def _state_figures(states: States | None) -> Iterator[tuple[str, float]]:
     for face, of in states.faces.items():
         if of.shown is not None:
             yield f"shown {ANSWERABLE} ({face})", of.shown
-        yield from ((f"none {name} ({face})", one.none) for name, one in of.unanswerable.items())
+        yield from (
+            (f"none {name} ({face})", shares.none) for name, shares in of.unanswerable.items()
+        )
     yield from ((f"kept {kind}", kept) for kind, kept in states.kinds.items())
 
 
@@ -196,11 +198,11 @@ def gain_blocks(measured: Measured) -> Blocks:
     """Yield the means of each system before and after a tuning."""
     rows: list[_Row] = []
     for system, change in measured.changes.items():
-        for place, (measure, before) in enumerate(change.before.items()):
+        for row, (measure, before) in enumerate(change.before.items()):
             after = change.after[measure]
-            chance = "" if place else words.probability(change.test.p_value)
+            chance = "" if row else words.probability(change.test.p_value)
             figures = (percent(before), percent(after), words.points(after - before), chance)
-            rows.append(("" if place else system, measure, *figures))
+            rows.append(("" if row else system, measure, *figures))
     yield "", ["", "measure", "before", "after", "points", "p"], rows
     yield Text()
 
@@ -223,7 +225,7 @@ def _means(cells: Sequence[Cell], measures: Iterable[str]) -> Iterator[Text]:
 
 def _measures(report: Report) -> _Table:
     names = words.measure_names(report)
-    times = {one.name: words.milliseconds(one.milliseconds) for one in report.systems}
+    times = {system.name: words.milliseconds(system.milliseconds) for system in report.systems}
     rows: list[_Row] = []
     for name, cells in words.mean_rows(report, names):
         rows.append((_short(name), *_means(cells, names), times[name]))
@@ -234,12 +236,21 @@ def _differences(report: Report) -> Iterator[_Table]:
     heads = [report.unit, "points", "95 %", "Holm p", "won/tied/lost", "verdict"]
     for measure in _COMPARED:
         rows: list[_Row] = []
-        for one in (one for one in report.comparisons if one.measure == measure):
-            meant = words.verdict(one)
-            ends = " to ".join(map(words.points, one.interval))
-            counts = f"{one.wins}/{one.ties}/{one.losses}"
-            figures = (words.points(one.difference), ends, words.probability(one.p_holm), counts)
-            rows.append((_short(one.system), *figures, Text(meant, style=_STYLES.get(meant, ""))))
+        for comparison in (
+            comparison for comparison in report.comparisons if comparison.measure == measure
+        ):
+            meant = words.verdict(comparison)
+            ends = " to ".join(map(words.points, comparison.interval))
+            counts = f"{comparison.wins}/{comparison.ties}/{comparison.losses}"
+            figures = (
+                words.points(comparison.difference),
+                ends,
+                words.probability(comparison.p_holm),
+                counts,
+            )
+            rows.append(
+                (_short(comparison.system), *figures, Text(meant, style=_STYLES.get(meant, "")))
+            )
         if rows:
             yield f"{measure}, points from {report.systems[0].name}", heads, rows
 
@@ -263,10 +274,10 @@ def _abstentions(report: Report) -> Iterator[_Table]:
         style = [words.decimals(report.style.get(source)) for source in sources]
         rows.append(("(style alone)", "AUROC", "", "", *style))
     for system in report.systems:
-        known = system.abstention
-        auroc = [words.decimals(known.auroc.get(source)) for source in sources]
+        abstention = system.abstention
+        auroc = [words.decimals(abstention.auroc.get(source)) for source in sources]
         rows.append((_short(system.name), "AUROC", "", "", *auroc))
-        for name, point in words.operating_points(known).items():
+        for name, point in words.operating_points(abstention).items():
             false = [percent(point.false_answers.get(source)) for source in sources]
             rows.append(("", name, score_digits(point.threshold), percent(point.kept), *false))
     heads = ["system", "", "threshold", "kept", *map(_short, sources)]
@@ -288,8 +299,8 @@ def _remarks(report: Report) -> Blocks:
         errors = system.abstention.calibration_error.items()
         if said := ", ".join(f"{error:.3f} ({kind} queries)" for kind, error in errors):
             yield Text(f"calibration error of {_short(system.name)}: {said}")
-    if known := [system for system in report.systems if system.worst]:
-        best = max(known, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
+    if judged := [system for system in report.systems if system.worst]:
+        best = max(judged, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
         yield Text()
         yield Text(f"Worst queries of {_short(best.name)}", style="bold")
         for example in best.worst[:_WORST]:
@@ -321,28 +332,28 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
         yield Text(f"Under {_name(system)} no skill steals several queries from another one.")
         return
     yield Text(f"Skills that lose queries to others under {_name(system)}", style="bold")
-    for one in confusions[:_MAX_PAIRS]:
-        said = f": {counted(one.queries, 'query')}, {percent(one.share)} % of its own"
-        said += "" if one.lead is None else f", lead {score_digits(one.lead)}"
-        said += f", not found at all for {one.unranked:,}" if one.unranked else ""
-        said += ", and the other way round" if one.is_mutual else ""
-        loser, winner = _name(one.loser_name), _name(one.winner_name)
+    for confusion in confusions[:_MAX_PAIRS]:
+        said = f": {counted(confusion.queries, 'query')}, {percent(confusion.share)} % of its own"
+        said += "" if confusion.lead is None else f", lead {score_digits(confusion.lead)}"
+        said += f", not found at all for {confusion.unranked:,}" if confusion.unranked else ""
+        said += ", and the other way round" if confusion.is_mutual else ""
+        loser, winner = _name(confusion.loser_name), _name(confusion.winner_name)
         yield Text.assemble((loser, "bold"), " loses to ", (winner, "bold"), said)
-        for label, text in _reasons(one):
+        for label, text in _reasons(confusion):
             line = Text.assemble((f"{label}: ", "dim"), one_line(text))
             yield Padding(line, (0, 0, 0, 2))
     if len(confusions) > _MAX_PAIRS:
         yield Text(f"and {counted(len(confusions) - _MAX_PAIRS, 'more pair')} (--json lists all)")
 
 
-def _reasons(one: Confusion) -> Iterator[tuple[str, str]]:
+def _reasons(confusion: Confusion) -> Iterator[tuple[str, str]]:
     lists = {
-        "won by": [word.text for word in one.words],
-        "only in its body": [word.text for word in one.missing if word.in_loser == "body"],
-        "nowhere in it": [word.text for word in one.missing if word.in_loser == "nowhere"],
+        "won by": [word.text for word in confusion.words],
+        "only in its body": [word.text for word in confusion.missing if word.in_loser == "body"],
+        "nowhere in it": [word.text for word in confusion.missing if word.in_loser == "nowhere"],
     }
     yield from ((label, ", ".join(texts)) for label, texts in lists.items() if texts)
-    yield from (("query", one_line(example, _EXAMPLE_CHARS)) for example in one.examples[:1])
+    yield from (("query", one_line(example, _EXAMPLE_CHARS)) for example in confusion.examples[:1])
 
 
 def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:
@@ -352,11 +363,13 @@ def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:
     that comes first, stolen queries, their share, mean lead, words, missing words, an example.
     """
     rows = []
-    for one in confusions:
-        skills = (one.loser, one.loser_name, one.winner, one.winner_name)
-        lead = "" if one.lead is None else f"{one.lead:.6f}"
-        found = [" ".join(word.text for word in given) for given in (one.words, one.missing)]
-        example = one.examples[0] if one.examples else ""
-        figures = (one.queries, f"{one.share:.6f}", lead)
-        rows.append((collection, "confusable", *skills, *figures, *found, example))
+    for confusion in confusions:
+        skills = (confusion.loser, confusion.loser_name, confusion.winner, confusion.winner_name)
+        lead = "" if confusion.lead is None else f"{confusion.lead:.6f}"
+        texts = [
+            " ".join(word.text for word in terms) for terms in (confusion.words, confusion.missing)
+        ]
+        example = confusion.examples[0] if confusion.examples else ""
+        figures = (confusion.queries, f"{confusion.share:.6f}", lead)
+        rows.append((collection, "confusable", *skills, *figures, *texts, example))
     emit_rows(rows)

@@ -168,7 +168,7 @@ def index_command(
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     places = report_places(index, Path.cwd(), before) if follows == "hosts" else []
-    records = {"places": [place.to_dict() for place in places]} if places else {}
+    records = {"places": [report.to_dict() for report in places]} if places else {}
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, records, as_json=as_json)
     if not as_json:
@@ -238,8 +238,8 @@ def held_roots(settings: Settings) -> frozenset[str]:
 
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
-    for place in places:
-        say(place.told)
+    for report in places:
+        say(report.told)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:

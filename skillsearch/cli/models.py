@@ -43,8 +43,8 @@ def _each(kind: Any, names: str) -> dict[Any, Any]:
 def _some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
     """Return the model of fields of a dataclass, all or some."""
     hints, optional = get_type_hints(of), getattr(of, "OPTIONAL", ())
-    kept = names.split() or [field.name for field in fields(of) if field.name != without]
-    return {f"{name}?" if name in optional else name: hints[name] for name in kept}
+    chosen = names.split() or [field.name for field in fields(of) if field.name != without]
+    return {f"{name}?" if name in optional else name: hints[name] for name in chosen}
 
 
 _SEVERITIES = _each(int, "error warning note")
