@@ -165,20 +165,45 @@ def show_command(
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)
-    if chunk is not None:
-        from skillsearch.skills.chunks import find_chunk
+    # `list` parses no skill: the parser and its YAML are imported only here.
+    from skillsearch.skills.chunks import find_chunk, parse_chunks
 
+    if chunk is not None:
         text_chunk = find_chunk(skill, chunk)
-        record = {"name": skill.name, "chunk": text_chunk.id, "description": text_chunk.description}
-        _show_text(record, text_chunk.content, root, as_json=as_json)
-    elif file is not None:
+        head = {"name": skill.name, "chunk": text_chunk.id, "description": text_chunk.description}
+        _show_text(head, text_chunk.content, root, as_json=as_json)
+        return
+    if file is not None:
         _show_file(skill, file, root, as_json=as_json)
-    elif as_json:
-        _emit_skill(skill, document, root, with_body=part == "body")
+        return
+    body, (files, truncated) = parse_chunks(skill.body), list_files(skill.path.parent)
+    if as_json:
+        record: dict[str, Json] = {
+            **_entry(document, root),
+            "name": skill.name,
+            "description": skill.description,
+            "stale": skill.content_hash != document.content_hash,
+            "frontmatter": dict(skill.metadata.frontmatter),
+            "examples": [example._asdict() for example in document.examples],
+            "files": list(files),
+            "files_truncated": truncated,
+        }
+        if body.chunks:
+            record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
+        emit_json({**record, "body": body.core} if part == "body" else record)
     elif part == "body":
-        _show_body(skill, root)
+        say(body_warning(root.trust, root.origin))
+        click.echo(visible(body.core))
+        if body.chunks:
+            ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
+            say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
     else:
-        _show_skill(skill, document, root, is_files=part == "files")
+        say("note: the skill has more files than can be listed here" if truncated else "")
+        if part == "files":
+            emit_rows(zip(files), ("file",))
+        else:
+            rows = _skill_rows(skill, document, root, body.chunks)
+            show_rows(rows + [("file", path) for path in files], columns=("key", "value"))
 
 
 def _show_text(record: Mapping[str, Json], text: str, root: Root, *, as_json: bool) -> None:
@@ -200,50 +225,6 @@ def _show_file(skill: Skill, file: str, root: Root, *, as_json: bool) -> None:
         size = counted(len(data), "byte")
         raise SkillError(f"The file {file!r} is not text ({size}); --json prints it as base64.")
     emit_json({**record, "base64": base64.b64encode(data).decode("ascii")})
-
-
-def _emit_skill(skill: Skill, document: Document, root: Root, *, with_body: bool) -> None:
-    # `list` parses no skill: the parser and its YAML are imported only here.
-    from skillsearch.skills.chunks import parse_chunks
-
-    files, truncated = list_files(skill.path.parent)
-    body = parse_chunks(skill.body)
-    record: dict[str, Json] = {
-        **_entry(document, root),
-        "name": skill.name,
-        "description": skill.description,
-        "stale": skill.content_hash != document.content_hash,
-        "frontmatter": dict(skill.metadata.frontmatter),
-        "examples": [example._asdict() for example in document.examples],
-        "files": list(files),
-        "files_truncated": truncated,
-    }
-    if body.chunks:
-        record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
-    emit_json({**record, "body": body.core} if with_body else record)
-
-
-def _show_body(skill: Skill, root: Root) -> None:
-    from skillsearch.skills.chunks import parse_chunks
-
-    body = parse_chunks(skill.body)
-    say(body_warning(root.trust, root.origin))
-    click.echo(visible(body.core))
-    if body.chunks:
-        ids = ", ".join(chunk.id for chunk in body.chunks)
-        say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
-
-
-def _show_skill(skill: Skill, document: Document, root: Root, *, is_files: bool) -> None:
-    from skillsearch.skills.chunks import parse_chunks
-
-    files, truncated = list_files(skill.path.parent)
-    say("note: the skill has more files than can be listed here" if truncated else "")
-    if is_files:
-        emit_rows(zip(files), ("file",))
-    else:
-        rows = _skill_rows(skill, document, root, parse_chunks(skill.body).chunks)
-        show_rows(rows + [("file", file) for file in files], columns=("key", "value"))
 
 
 def _skill_rows(

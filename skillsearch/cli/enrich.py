@@ -87,7 +87,7 @@ def enrich_command(
     from skillsearch.cli.enriching import Enriching, writer_arguments
 
     argv, is_host = writer_arguments(command_line) if command_line is not None else ([], False)
-    enriching = Enriching.open(yes=yes, as_json=as_json)
+    enriching = Enriching(limit, include_unvetted, yes, as_json)
     if lists:
         return enriching.list_entries()
     if forget:
@@ -95,7 +95,5 @@ def enrich_command(
     if accept:
         return enriching.accept(accept)
     if argv:
-        return enriching.have_written(
-            argv, limit, seconds, is_host=is_host, include_unvetted=include_unvetted
-        )
-    return enriching.show_pending(limit, include_unvetted=include_unvetted)
+        return enriching.have_written(argv, seconds, is_host=is_host)
+    return enriching.show_pending()

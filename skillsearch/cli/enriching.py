@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -64,21 +65,21 @@ class Enriching:
     Each public method does what one option says, and returns the exit code.
     """
 
-    index: SkillIndex
-    settings: Settings
+    limit: int | None
+    include_unvetted: bool
     yes: bool
     as_json: bool
+    settings: Settings = field(default_factory=read_settings)
 
-    @classmethod
-    def open(cls, *, yes: bool, as_json: bool) -> Enriching:
-        """Open the index of the running command."""
-        settings = read_settings()
-        return cls(open_fresh(settings, say), settings, yes, as_json)
+    @cached_property
+    def index(self) -> SkillIndex:
+        """The index of the running command."""
+        return open_fresh(self.settings, say)
 
-    def show_pending(self, limit: int | None, *, include_unvetted: bool) -> int:
+    def show_pending(self) -> int:
         """Print skills without examples, and what to write."""
-        documents, unvetted = self._without_examples(include_unvetted=include_unvetted)
-        chosen = documents[: limit or BATCH]
+        documents, unvetted = self._without_examples()
+        chosen = documents[: self.limit or BATCH]
         wanted = list(self._read(chosen))
         if self.as_json:
             skills = [asdict(skill) for skill in wanted]
@@ -101,18 +102,10 @@ class Enriching:
         done = self._keep(good, [*refused, *more])
         return self._finish(good if done else [], [*refused, *more], done=done)
 
-    def have_written(
-        self,
-        argv: Sequence[str],
-        limit: int | None,
-        seconds: float,
-        *,
-        is_host: bool,
-        include_unvetted: bool,
-    ) -> int:
+    def have_written(self, argv: Sequence[str], seconds: float, *, is_host: bool) -> int:
         """Ask a command batch by batch, and keep what is good of each answer before the next."""
-        documents, _ = self._without_examples(include_unvetted=include_unvetted)
-        wanted = list(self._read(documents[:limit]))
+        documents, _ = self._without_examples()
+        wanted = list(self._read(documents[: self.limit]))
         if not wanted:
             return self._finish([], [], done=True)
         batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
@@ -181,10 +174,10 @@ class Enriching:
             emit_json({"file": str(user_file()), "forgotten": forgotten, "done": done})
         return 0 if done else 1
 
-    def _without_examples(self, *, include_unvetted: bool) -> tuple[Sequence[Document], int]:
+    def _without_examples(self) -> tuple[Sequence[Document], int]:
         """Return the skills that have no examples, and how many unvetted ones were left out."""
         documents = without_examples(self.index.documents(self.settings.selection), kept_examples())
-        if include_unvetted:
+        if self.include_unvetted:
             return documents, 0
         vetted = [each for each in documents if self.index.root_of(each).trust == "vetted"]
         if left_out := len(documents) - len(vetted):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,8 +178,10 @@ def eval_command(
         require_installed("eval", "--html", "matplotlib", "jinja2")
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
+    from skillsearch.evaluation import collection
     from skillsearch.evaluation.history import read_history
-    from skillsearch.evaluation.jobs import evaluate, load_jobs, parse_systems
+    from skillsearch.evaluation.jobs import evaluate, load_jobs, make_own_job, parse_systems
+    from skillsearch.evaluation.own_skills import KINDS
     from skillsearch.evaluation.report import Outcome, shortfalls
     from skillsearch.evaluation.runs import parse_minimum
     from skillsearch.evaluation.runs import save_runs as save_run_files
@@ -205,11 +208,14 @@ def eval_command(
         reader=settings.reader,
     )
     if request:
-        jobs: tuple[Job, ...] = (_own_job(request, kinds, foreign, split, save_collection),)
+        names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
+        job = make_own_job(request.roots, names, foreign=foreign, split=split)
+        if save_collection:
+            collection.save_collection(job.collection, save_collection)
+        output.show_diagnostics(job.diagnostics)
+        jobs: tuple[Job, ...] = (job,)
     else:
-        from skillsearch.evaluation.collection import EXAMPLE
-
-        folders = [*collections, *([EXAMPLE] if example else [])]
+        folders = [*collections, *([collection.EXAMPLE] if example else [])]
         jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:
         outcomes = evaluate(
@@ -226,26 +232,6 @@ def eval_command(
     for shortfall in (missed := shortfalls(outcomes, least)):
         output.say(str(shortfall))
     return 1 if missed else 0
-
-
-def _own_job(
-    request: IndexRequest,
-    kinds: str | None,
-    foreign: Sequence[Path],
-    split: str,
-    save_to: Path | None,
-) -> Job:
-    """Make a collection of the user's own skills, and save it in a folder if there is one."""
-    from skillsearch.evaluation.collection import save_collection
-    from skillsearch.evaluation.jobs import make_own_job
-    from skillsearch.evaluation.own_skills import KINDS
-
-    names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
-    job = make_own_job(request.roots, names, foreign=foreign, split=split)
-    if save_to:
-        save_collection(job.collection, save_to)
-    output.show_diagnostics(job.diagnostics)
-    return job
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: bool) -> None:
@@ -365,39 +351,27 @@ def tune_command(
             f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
         )
     request = _request(roots, read_settings())
+    from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
+    from skillsearch.training.tuning import TuneOptions, tune
+
+    make: partial[ReaderOptions] | partial[TuneOptions]
+    if reader and queries:
+        make = partial(ReaderOptions, queries=queries, reader=reader)
+    else:
+        make = partial(TuneOptions, queries=queries, teacher=teacher)
+    made = make(
+        roots=request.roots,
+        out=out.absolute(),
+        model=request.model,
+        minutes=minutes,
+        seed=seed,
+        languages=request.languages,
+        keep=keep,
+    )
     # A caller that runs us in its own process may bring another way to tune.
-    run = click.get_current_context().obj
+    run: Callable[..., Tuned] = click.get_current_context().obj or (tune_reader if reader else tune)
     with output.progress_bars() as progress:
-        if reader and queries:
-            from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
-
-            reader_options = ReaderOptions(
-                request.roots,
-                out.absolute(),
-                queries,
-                reader=reader,
-                model=request.model,
-                minutes=minutes,
-                seed=seed,
-                languages=request.languages,
-                keep=keep,
-            )
-            tuned = (run or tune_reader)(reader_options, progress=progress, tell=output.say)
-        else:
-            from skillsearch.training.tuning import TuneOptions, tune
-
-            model_options = TuneOptions(
-                request.roots,
-                out.absolute(),
-                model=request.model,
-                queries=queries,
-                minutes=minutes,
-                seed=seed,
-                teacher=teacher,
-                languages=request.languages,
-                keep=keep,
-            )
-            tuned = (run or tune)(model_options, progress=progress, tell=output.say)
+        tuned = run(made, progress=progress, tell=output.say)
     if as_json:
         output.emit_json(tuned.to_dict())
     else:

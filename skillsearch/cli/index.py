@@ -236,6 +236,17 @@ def held_roots(settings: Settings) -> frozenset[str]:
     return frozenset(map(key_of, held.roots)) if held else frozenset()
 
 
+def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
+    """Change the index that the settings of the change name, behind a progress bar."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    folder = change.settings.index_dir.absolute()
+    with progress_bars() as bars:
+        built = SkillIndex.build(change, folder, progress=bars)
+    forget_told(folder)
+    return built
+
+
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
     for report in places:

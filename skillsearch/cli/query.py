@@ -94,12 +94,9 @@ def query_command(
     )
     refuse(with_header() and batch, "--batch prints JSON, which has no --header.")
     how: SearchOptions = {
-        "n": settings.n,
-        "threshold": settings.threshold,
+        **_search_options(settings),
         "system": system,
         "explain": explain,
-        "reader": settings.reader,
-        "selection": settings.selection,
         "face": "terminal",
     }
     if batch:
@@ -111,6 +108,15 @@ def query_command(
         say(note)
     _show((result, near, notes), as_json=as_json)
     return int(exit_code and not result)
+
+
+def _search_options(settings: Settings) -> SearchOptions:
+    return {
+        "n": settings.n,
+        "threshold": settings.threshold,
+        "reader": settings.reader,
+        "selection": settings.selection,
+    }
 
 
 def _answer_batch(
@@ -312,10 +318,7 @@ def prompt_command(
     index = open_fresh(settings, say)
     text = request_text(words)
     how: SearchOptions = {
-        "n": settings.n,
-        "threshold": settings.threshold,
-        "reader": settings.reader,
-        "selection": settings.selection,
+        **_search_options(settings),
         "include_hidden": False,
         "vetted_only": not include_unvetted,
         "face": "prompt",

@@ -14,10 +14,9 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
-from skillsearch.cli.hook import forget_told
-from skillsearch.cli.index import ask_to_vouch, held_roots, show_places
+from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_places
 from skillsearch.cli.options import Flags, NamedRoot, read_flags, read_settings, selecting_words
-from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics, show_rows
+from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.config import load_settings, no_index, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
@@ -116,13 +115,10 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
 
 
 def _index(change: RootChange, index_dir: Path) -> None:
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
 
     before = held_roots(change.settings)
-    with progress_bars() as bars:
-        index, report = SkillIndex.build(change, index_dir, progress=bars)
-    forget_told(index_dir)
+    index, report = build_index(change)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
     say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")

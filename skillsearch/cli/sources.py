@@ -15,9 +15,9 @@ from typing import NamedTuple
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import check_settings, held_roots, show_places
+from skillsearch.cli.index import build_index, check_settings, held_roots, show_places
 from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
-from skillsearch.cli.output import emit_json, progress_bars, say
+from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, index_option, load_settings, user_index_dir
 from skillsearch.errors import RootError
 from skillsearch.index.request import Follows, key_of
@@ -136,7 +136,6 @@ def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> Ro
 def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
     """Take roots out of the index, and the index away if that leaves nothing; count its skills."""
     from skillsearch.index.corpus import last_request, open_current
-    from skillsearch.index.skill_index import SkillIndex
 
     gone = set(map(key_of, roots))
     folder = IndexFolder(settings.index_dir.absolute())
@@ -151,9 +150,7 @@ def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
             if held and set(map(key_of, held.named)) == gone and not is_chosen and not is_kept:
                 folder.clear()
                 return 0
-    with progress_bars() as bars:
-        change = RootChange(roots, "remove", settings)
-        return SkillIndex.build(change, folder.path, progress=bars)[1].indexed
+    return build_index(RootChange(roots, "remove", settings))[1].indexed
 
 
 @click.command("update")
@@ -176,12 +173,7 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     ]
     states = [record["state"] for record in records]
     if "updated" in states:
-        from skillsearch.index.skill_index import SkillIndex
-
-        settings = _own(read_settings())
-        with progress_bars() as bars:
-            change = RootChange(how="keep", settings=settings)
-            SkillIndex.build(change, settings.index_dir.absolute(), progress=bars)
+        build_index(RootChange(how="keep", settings=_own(read_settings())))
     if as_json:
         emit_json({"sources": records})
     elif "changed" in states:
@@ -232,7 +224,6 @@ def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: boo
     The first index of the user takes up what hosts look for too, as `skillsearch index` does.
     """
     from skillsearch.index.corpus import last_request
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
 
     is_named = settings.roots or settings.sources.get("index_dir") == "flag"
@@ -240,9 +231,7 @@ def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: boo
     folder = IndexFolder(settings.index_dir.absolute())
     is_first = not is_named and last_request(folder) is None
     follows: Follows = "hosts" if is_first else "projects"
-    change = RootChange(roots, "add", settings, follows=follows)
-    with progress_bars() as bars:
-        index, report = SkillIndex.build(change, folder.path, progress=bars)
+    index, report = build_index(RootChange(roots, "add", settings, follows=follows))
     if is_first and not as_json:
         show_places(report_places(index, Path.cwd()))
     return report.indexed
