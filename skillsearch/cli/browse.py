@@ -58,7 +58,7 @@ HEADS = {
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.COUNTED | {"skills": [m.ENTRY]})
 def list_command(as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
     settings = read_settings()
@@ -93,7 +93,7 @@ def list_command(as_json: bool) -> None:
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.types.Family)]})
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
@@ -146,7 +146,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.all_projects
 @options.index_dir
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.SHOW)
 def show_command(
     name: str, part: str | None, file: str | None, chunk: str | None, as_json: bool
 ) -> None:
@@ -258,7 +258,7 @@ def _skill_rows(
     "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
 )
 @options.all_projects
-@options.as_json
+@options.as_json(lambda m: m.BUDGET | {"diagnostics": [m.Diagnostic]})
 def budget_command(
     roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
 ) -> None:

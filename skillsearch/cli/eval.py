@@ -113,7 +113,7 @@ _NAMES = {
     help="Write what --self made as a collection.",
 )
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.EVAL)
 def eval_command(
     collections: tuple[Path, ...],
     systems: tuple[str, ...],
@@ -306,7 +306,7 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
 @click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
 @options.languages
 @options.index_dir
-@options.as_json
+@options.as_json(lambda m: m.TUNED | {"measured": {str: m.MEASURED}})
 def tune_command(
     roots: tuple[NamedRoot, ...],
     out: Path,

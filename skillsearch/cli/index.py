@@ -109,7 +109,7 @@ _SHOWN_ROOTS = 10
     "around each. [default: project for folders where hosts look for those of a project, else "
     "user]",
 )
-@options.as_json
+@options.as_json(lambda m: m.INDEX)
 def index_command(
     roots: tuple[NamedRoot, ...],
     verify: bool,
@@ -357,7 +357,7 @@ def _show(
 @options.index_dir
 @options.languages
 @options.trust
-@options.as_json
+@options.as_json(lambda m: m.IndexReport)
 def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     """Keep the index up to date until interrupted.
 

@@ -47,7 +47,7 @@ _SWITCHES = tuple(with_key("switch"))
     f"{', '.join(_SWITCHES)}.",
 )
 @options.yes
-@options.as_json
+@options.as_json(lambda m: m.LIBRARY)
 def library_command(
     action: str,
     names: tuple[str, ...],

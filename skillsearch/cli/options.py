@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import click
@@ -24,6 +25,8 @@ from skillsearch.types import LANGUAGES, Languages
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
 Function = TypeVar("Function", bound=Callable[..., Any])
+Model = Callable[[ModuleType], object]
+"""Makes the model of a JSON object from the module `skillsearch.cli.models`."""
 LOGGER = logging.getLogger("skillsearch")
 EXISTING = click.Path(exists=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -259,14 +262,6 @@ def _check_header(context: click.Context, is_wrong: object) -> None:
         )
 
 
-def _print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
-    if on and not context.resilient_parsing:
-        from skillsearch.cli.models import schema_of
-
-        emit_json(schema_of(context.command.name or ""))
-        context.exit()
-
-
 header = click.option(
     "--header",
     is_flag=True,
@@ -276,20 +271,31 @@ header = click.option(
 )
 
 
-def as_json(function: Function) -> Function:
-    """Add ``--json`` and ``--json-schema``."""
+def as_json(model: Model) -> Callable[[Function], Function]:
+    """Add ``--json``, and ``--json-schema`` for a model made of those in `skillsearch.cli.models`.
+
+    The models are imported only if the schema is printed.
+    """
+
+    def print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
+        if on and not context.resilient_parsing:
+            from skillsearch.cli.models import schema_of
+
+            emit_json(schema_of(context.command.name or "", model))
+            context.exit()
+
     schema = click.option(
         "--json-schema",
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_print_schema,
+        callback=print_schema,
         help="Print the JSON Schema of that object.",
     )
     json = click.option(
         "--json", "as_json", is_flag=True, callback=_set_json, help="Print one JSON object."
     )
-    return json(schema(function))
+    return lambda function: json(schema(function))
 
 
 def _set_agreed(context: click.Context, _option: click.Parameter, on: bool) -> None:

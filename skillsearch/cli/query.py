@@ -72,7 +72,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.QUERY)
 def query_command(
     words: tuple[str, ...],
     explain: bool,
@@ -290,7 +290,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 )
 @options.index_dir
 @options.no_refresh
-@options.as_json
+@options.as_json(lambda m: m.each(str, "query prompt") | {"skills": [str], "fits": int} | m.OFFERED)
 def prompt_command(
     words: tuple[str, ...],
     include_unvetted: bool,

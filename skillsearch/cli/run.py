@@ -132,7 +132,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @click.option("--image", metavar="IMAGE", help="Image for --executor container.")
 @click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
 @click.option("--list-executors", is_flag=True, help="List the executors and exit.")
-@options.as_json
+@options.as_json(lambda m: m.RUN)
 def run_command(
     name: str | None,
     misplaced: tuple[str, ...],

@@ -37,7 +37,7 @@ _MOST_NAMED = 10
 @click.command("add")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
 @options.index_dir
-@options.as_json
+@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Add skills from elsewhere to the index, and pin what they are.
 
@@ -91,7 +91,7 @@ def _pin(entry: LockedSource) -> None:
 @click.command("remove")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
 @options.index_dir
-@options.as_json
+@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
 def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Take a source out of the index and the lock file.
 
@@ -157,7 +157,7 @@ def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
 @click.argument("texts", nargs=-1, metavar="[SOURCE]...")
 @click.option("--yes", is_flag=True, help="Take what has changed without asking.")
 @options.index_dir
-@options.as_json
+@options.as_json(lambda m: {"sources": [m.UPDATED]})
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Fetch what was added anew, and take it once you agree.
 

@@ -71,7 +71,7 @@ END_SECONDS = 10.0
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json
+@options.as_json(lambda m: (m.STATUS, m.HELD | {"collection": str} | m.each([str], "models roots")))
 def status_command(as_json: bool) -> int:
     """Check that the index matches the files on disk.
 
@@ -149,7 +149,7 @@ def _status_rows(record: _Status, roots: Sequence[Root]) -> list[tuple[str, str]
 @click.command("doctor")
 @options.index_dir
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.DOCTOR)
 def doctor_command(as_json: bool) -> int:
     """Check the installation, the settings and the index.
 
@@ -175,7 +175,7 @@ def doctor_command(as_json: bool) -> int:
     metavar="HOST",
     help="The host that the skills are for, or 'spec' for none. [default: any host]",
 )
-@options.as_json
+@options.as_json(lambda m: m.CHECKED)
 def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -> int:
     """Check skills against the Agent Skills specification.
 
@@ -200,7 +200,7 @@ def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for a warning too.")
 @options.index_dir
-@options.as_json
+@options.as_json(lambda m: m.CHECKED)
 def audit_command(
     roots: tuple[NamedRoot, ...], shows_all: bool, strict: bool, as_json: bool
 ) -> int:
@@ -280,7 +280,7 @@ def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
 @click.option("--prune", is_flag=True, help="Remove what nothing needs, unused for 30 days.")
 @click.option("--clear", is_flag=True, help="Remove everything that nothing needs.")
 @options.header
-@options.as_json
+@options.as_json(lambda m: {"folder": str, "bytes": int} | m.each(m.ENTRIES, "entries removed"))
 def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     """Show what is in the user's cache folder, and empty it.
 
@@ -347,7 +347,7 @@ def _show_entries(entries: Sized, folder: Path) -> None:
     metavar="MINUTES",
     help="With start: stop after this time without a query. [default: 15]",
 )
-@options.as_json
+@options.as_json(lambda m: m.DAEMON | {"indexes?": m.INDEXES, "running": bool})
 def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
     """Keep model and index warm in the background.
 
@@ -378,7 +378,7 @@ def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
 @click.argument("action", type=click.Choice(["list", "show", "switch"]))
 @click.argument("name", required=False)
 @options.header
-@options.as_json
+@options.as_json(lambda m: m.ENV)
 def env_command(action: str, name: str | None, as_json: bool) -> None:
     """List or show named environments, or switch to one.
 
