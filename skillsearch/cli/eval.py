@@ -35,7 +35,7 @@ _NAMES = {
 
 
 @click.command("eval")
-@click.argument("collections", nargs=-1, metavar="[COLLECTION]...", type=click.Path(path_type=Path))
+@click.argument("collections", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
 @click.option(
     "--system",
     "systems",
@@ -115,7 +115,7 @@ _NAMES = {
 @options.header
 @options.as_json(lambda m: m.EVAL)
 def eval_command(
-    collections: tuple[Path, ...],
+    collections: tuple[str, ...],
     systems: tuple[str, ...],
     split: str,
     foreign: tuple[Path, ...],
@@ -188,7 +188,9 @@ def eval_command(
 
     least = list(map(parse_minimum, minima))
     if compare:
-        reports = read_history(collections, system=next(iter(systems), None))
+        reports = read_history(
+            [Path(file) for file in collections], system=next(iter(systems), None)
+        )
         _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
         return 0
     settings = read_settings()
@@ -215,7 +217,7 @@ def eval_command(
         output.show_diagnostics(job.diagnostics)
         jobs: tuple[Job, ...] = (job,)
     else:
-        folders = [*collections, *([collection.EXAMPLE] if example else [])]
+        folders = [*map(Path, collections), *([collection.EXAMPLE] if example else [])]
         jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:
         outcomes = evaluate(
