@@ -26,7 +26,8 @@ from skillsearch.types import Json
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
-    from skillsearch.training.tuning import Tuned
+    from skillsearch.training.reader_tuning import ReaderOptions
+    from skillsearch.training.tuning import Tuned, TuneOptions
 
 _NAMES = {
     "held_out": "requests held out of the skills",
@@ -353,14 +354,17 @@ def tune_command(
             f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
         )
     request = _request(roots, read_settings())
-    from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
-    from skillsearch.training.tuning import TuneOptions, tune
-
     make: partial[ReaderOptions] | partial[TuneOptions]
+    tuning: Callable[..., Tuned]
     if reader and queries:
-        make = partial(ReaderOptions, queries=queries, reader=reader)
+        from skillsearch.training import reader_tuning
+
+        tuning = reader_tuning.tune_reader
+        make = partial(reader_tuning.ReaderOptions, queries=queries, reader=reader)
     else:
-        make = partial(TuneOptions, queries=queries, teacher=teacher)
+        from skillsearch.training.tuning import TuneOptions, tune
+
+        tuning, make = tune, partial(TuneOptions, queries=queries, teacher=teacher)
     made = make(
         roots=request.roots,
         out=out.absolute(),
@@ -371,7 +375,7 @@ def tune_command(
         keep=keep,
     )
     # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or (tune_reader if reader else tune)
+    run: Callable[..., Tuned] = click.get_current_context().obj or tuning
     with output.progress_bars() as progress:
         tuned = run(made, progress=progress, tell=output.say)
     if as_json:
