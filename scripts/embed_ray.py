@@ -32,9 +32,8 @@ import click
 from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
-from skillsearch.cli import app as shared
+from skillsearch.cli import options
 from skillsearch.cli.index import planned
-from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.environ import forbid_telemetry
@@ -181,7 +180,9 @@ def connected(address: str | None, cpus: int, gpus: float) -> Iterator[Any]:
             ray.shutdown()
 
 
-def chosen(listing: Path | None, roots: Sequence[shared.Root]) -> tuple[shared.Root, ...]:
+def chosen(
+    listing: Path | None, roots: Sequence[options.NamedRoot]
+) -> tuple[options.NamedRoot, ...]:
     """Return the roots named on the command line and in a listing."""
     text = listing.read_text(encoding="utf-8", errors="surrogateescape") if listing else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -189,16 +190,21 @@ def chosen(listing: Path | None, roots: Sequence[shared.Root]) -> tuple[shared.R
 
 
 @click.command(help=__doc__.partition("\n")[0])
-@shared.roots()
-@shared.index_dir
+@options.roots()
+@options.index_dir
 @click.option(
     "--listing",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with further roots, one a line.",
 )
-@click.option("--model", help="As in skillsearch index.")
-@click.option("--fields", type=click.Choice(("metadata", "full")), help="As in skillsearch index.")
-@shared.languages
+@click.option("--model", cls=options.Setting, help="As in skillsearch index.")
+@click.option(
+    "--fields",
+    cls=options.Setting,
+    type=click.Choice(("metadata", "full")),
+    help="As in skillsearch index.",
+)
+@options.languages
 @click.option("--address", help="Of a Ray cluster, or auto; without it, this machine alone.")
 @click.option("--workers", type=click.IntRange(1, 10_000), default=2, show_default=True)
 @click.option("--cpus", type=click.IntRange(1, 64), default=1, help="Of each worker. [default: 1]")
@@ -208,7 +214,7 @@ def chosen(listing: Path | None, roots: Sequence[shared.Root]) -> tuple[shared.R
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def main(
-    roots: tuple[shared.Root, ...],
+    roots: tuple[options.NamedRoot, ...],
     listing: Path | None,
     address: str | None,
     workers: int,
@@ -216,11 +222,10 @@ def main(
     gpus: float,
     shard: int,
     as_json: bool,
-    **flags: JsonValue,
 ) -> None:
     """Run it."""
     try:
-        settings = load_settings(**flags)
+        settings = options.read_settings()
         request = planned(RootChange(chosen(listing, roots), settings=settings))
         folder = IndexFolder(settings.index_dir.absolute())
         with folder.lock(), connected(address, workers * cpus, workers * gpus) as ray:

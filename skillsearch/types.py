@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 JsonValue: TypeAlias = Any
 """A JSON value: str, int, float, bool, None, or lists and string-keyed dicts of them."""
 
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
+"""What JSON can say, for whoever prints it."""
+
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
 

@@ -15,10 +15,11 @@ def main() -> None:
     if sys.argv[1:2] == ["hook"]:
         from skillsearch.cli.hook import parse, run
 
-        options = parse(sys.argv[2:])
-        if options is not None:
+        arguments = parse(sys.argv[2:])
+        if arguments is not None:
             raise_on_interrupt()
-            run(**options)
+            client, index_dir, include_unvetted = arguments
+            run(client, index_dir, include_unvetted=include_unvetted)
             return
     from skillsearch.cli.app import main as run_command
 

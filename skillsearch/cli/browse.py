@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, option, refuse, repeatable
+from skillsearch.cli import options
+from skillsearch.cli.app import refuse
+from skillsearch.cli.options import NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import (
     describe,
     emit_json,
@@ -19,8 +21,7 @@ from skillsearch.cli.output import (
     say,
     show_rows,
 )
-from skillsearch.cli.selecting import selecting
-from skillsearch.config import load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_fresh, open_index
@@ -29,7 +30,7 @@ from skillsearch.rendering.blocks import plain, shown
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, listed, one_line, visible
-from skillsearch.types import Diagnostic, JsonValue, Root, Skill, SkillFile
+from skillsearch.types import Diagnostic, Json, Root, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
@@ -46,176 +47,177 @@ HOSTS = tuple(with_key("listing"))
 _SHOWN = 20
 
 
-@command("list")
-@selecting
-@app.index_dir
-@app.header
-@app.as_json
-def list_command(asked: Asked) -> None:
+@click.command("list")
+@options.selecting
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.COUNTED | {"skills": [m.ENTRY]})
+def list_command(as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
-    index = open_fresh(asked.settings, say)
-    documents = list(index.documents(asked.settings.selection))
+    settings = read_settings()
+    index = open_fresh(settings, say)
+    documents = list(index.documents(settings.selection))
     roots = {str(root.path): root for root in index.opened.settings.roots}
-    if asked.as_json:
-        skills = [_entry(each, roots[each.root]) for each in documents]
+    if as_json:
+        skills = [_entry(document, roots[document.root]) for document in documents]
         emit_json({"count": len(skills), "generation": index.generation, "skills": skills})
     else:
-        tags = {path: tag_of(root.trust) for path, root in roots.items()}
         form = "{1} {0}" if is_terminal() else "{0} {1}"  # an alias may be cut there, not its tag
-        rows = (
-            (index.handle(each), form.format(each.alias, tags[each.root]).strip(), each.description)
-            for each in documents
-        )
+        rows = [
+            (
+                index.handle(document),
+                form.format(document.alias, tag_of(roots[document.root].trust)).strip(),
+                document.description,
+            )
+            for document in documents
+        ]
         columns = ("name", "alias", "description")
         show_rows(rows, ("name", "root", "description"), is_cut=True, columns=columns)
-    seen = len(list(index.documents(scope_of(asked.settings.selection))))
+    seen = len(list(index.documents(scope_of(settings.selection))))
     if elsewhere := len(index) - seen:
-        said = "of other projects or paths left out; to see all: --all-projects"
-        say(f"note: {counted(elsewhere, 'skill')} {said}")
+        reason = "of other projects or paths left out; to see all: --all-projects"
+        say(f"note: {counted(elsewhere, 'skill')} {reason}")
     if left_out := seen - len(documents):
         say(f"note: {counted(left_out, 'more skill')} left out by options or settings")
     if not documents:
         say("The index holds no skills.")
 
 
-@command("families")
-@app.index_dir
-@app.header
-@app.as_json
-def families_command(asked: Asked) -> None:
+@click.command("families")
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.types.Family)]})
+def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
     A family takes one place of an answer. Its first skill stands for the others; what differs from
     it is said of each: name, description or body.
     """
-    index = open_fresh(asked.settings, say)
-    found = [(first, index.family(first, others)) for first, *others in index.families()]
-    if asked.as_json:
+    index = open_fresh(read_settings(), say)
+    families = [(first, index.family(first, others)) for first, *others in index.families()]
+    if as_json:
         keys = ("name", "doc_id", "path", "root")
         records = [
-            {key: getattr(first, key) for key in keys} | family.to_dict() for first, family in found
+            {key: getattr(first, key) for key in keys} | family.to_dict()
+            for first, family in families
         ]
-        emit_json({"count": len(found), "generation": index.generation, "families": records})
+        emit_json({"count": len(families), "generation": index.generation, "families": records})
     else:
         rows = [
-            [index.handle(first), first.alias, str(family), family.told] for first, family in found
+            [index.handle(first), first.alias, str(family), family.told]
+            for first, family in families
         ]
         if is_terminal():
             rows = [[*row[:2], ": ".join(row[2:])] for row in rows]
         columns = ("name", "alias", "family", "members")
         show_rows(rows, ("name", "root", "family"), is_cut=True, columns=columns)
-    if not found:
+    if not families:
         say("The index holds no near-copies.")
 
 
-def _entry(document: Document, root: Root) -> dict[str, JsonValue]:
-    entry = {key: getattr(document, key) for key in _ENTRY}
+def _entry(document: Document, root: Root) -> dict[str, Json]:
+    entry: dict[str, Json] = {key: getattr(document, key) for key in _ENTRY}
     return entry | {key: getattr(root, key) for key in _SOURCE}
 
 
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return indexed names that complete a word in a shell; none if there is no index."""
     try:
-        index = open_index(load_settings(index_dir=context.params.get("index_dir")))
+        index = open_index(load_settings(**vars(read_flags(context))))
     except SkillSearchError:
         return []
     names = {one_line(document.name) for document in index.documents()}
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-@command("show")
+@click.command("show")
 @click.argument("name", shell_complete=complete_name)
-@option("--body part", "Print the body, without its chunks.", flag_value="body")
-@option("--files part", "Print the names of its files.", flag_value="files")
-@option("--file PATH", "Print one of its files, such as references/a.md.")
-@option("--chunk ID", "Print one chunk of its body.")
-@app.all_projects
-@app.index_dir
-@app.header
-@app.as_json
-def show_command(asked: Asked) -> None:
+@click.option("--body", "part", flag_value="body", help="Print the body, without its chunks.")
+@click.option("--files", "part", flag_value="files", help="Print the names of its files.")
+@click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")
+@click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
+@options.all_projects
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.SHOW)
+def show_command(
+    name: str, part: str | None, file: str | None, chunk: str | None, as_json: bool
+) -> None:
     """Show a skill, or part of it.
 
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
     as it is now. An unknown name exits with 1 and suggests similar ones.
     """
-    parts = {asked.part: asked.part, "file": asked.file, "chunk": asked.chunk}
-    given = [f"--{option}" for option, value in parts.items() if value is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} ask for different things; use one of them.")
-    index = open_fresh(asked.settings, say)
-    document = index.find(asked.name, scope_of(asked.settings.selection))
+    parts = {f"--{part}": part, "--file": file, "--chunk": chunk}
+    used = [option for option, value in parts.items() if value is not None]
+    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
+    settings = read_settings()
+    index = open_fresh(settings, say)
+    document = index.find(name, scope_of(settings.selection))
     skill = index.read(document)
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)
-    if asked.file is not None or asked.chunk is not None:
-        _show_part(skill, root, asked)
-    else:
-        _show_skill(skill, document, root, asked)
-
-
-def _show_part(skill: Skill, root: Root, asked: Asked) -> None:
-    from skillsearch.skills.chunks import find_chunk
-
-    record: dict[str, JsonValue] = {"name": skill.name}
-    if asked.file is None:
-        chunk = find_chunk(skill, asked.chunk)
-        record |= {"chunk": chunk.id, "description": chunk.description, "text": chunk.content}
-    else:
-        data = read_file(skill.path.parent, asked.file)
-        record |= {"file": asked.file, "bytes": len(data)}
-        try:
-            text = None if b"\0" in data else data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = None
-        encoded = base64.b64encode(data).decode("ascii")
-        record |= {"base64": encoded} if text is None else {"text": text}
-    if asked.as_json:
-        emit_json(record)
-    elif "text" in record:
-        say(body_warning(root.trust, root.origin))
-        click.echo(visible(record["text"]), nl=not record["text"].endswith("\n"))
-    else:
-        size = counted(record["bytes"], "byte")
-        raise SkillError(
-            f"The file {asked.file!r} is not text ({size}); --json prints it as base64."
-        )
-
-
-def _show_skill(skill: Skill, document: Document, root: Root, asked: Asked) -> None:
     # `list` parses no skill: the parser and its YAML are imported only here.
-    from skillsearch.skills.chunks import parse_chunks
+    from skillsearch.skills.chunks import find_chunk, parse_chunks
 
-    files, truncated = list_files(skill.path.parent)
-    body = parse_chunks(skill.body)
-    if asked.as_json:
-        record = {
+    if chunk is not None:
+        text_chunk = find_chunk(skill, chunk)
+        head = {"name": skill.name, "chunk": text_chunk.id, "description": text_chunk.description}
+        _show_text(head, text_chunk.content, root, as_json=as_json)
+        return
+    if file is not None:
+        _show_file(skill, file, root, as_json=as_json)
+        return
+    body, (files, truncated) = parse_chunks(skill.body), list_files(skill.path.parent)
+    if as_json:
+        record: dict[str, Json] = {
             **_entry(document, root),
             "name": skill.name,
             "description": skill.description,
             "stale": skill.content_hash != document.content_hash,
             "frontmatter": dict(skill.metadata.frontmatter),
-            "examples": [one._asdict() for one in document.examples],
+            "examples": [example._asdict() for example in document.examples],
             "files": list(files),
             "files_truncated": truncated,
         }
         if body.chunks:
             record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
-        emit_json({**record, "body": body.core} if asked.part == "body" else record)
-    elif asked.part == "body":
+        emit_json({**record, "body": body.core} if part == "body" else record)
+    elif part == "body":
         say(body_warning(root.trust, root.origin))
         click.echo(visible(body.core))
         if body.chunks:
-            ids = ", ".join(chunk.id for chunk in body.chunks)
+            ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
             say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
     else:
         say("note: the skill has more files than can be listed here" if truncated else "")
-        if asked.part == "files":
+        if part == "files":
             emit_rows(zip(files), ("file",))
         else:
             rows = _skill_rows(skill, document, root, body.chunks)
-            show_rows(rows + [("file", file) for file in files], columns=("key", "value"))
+            show_rows(rows + [("file", path) for path in files], columns=("key", "value"))
+
+
+def _show_text(record: Mapping[str, Json], text: str, root: Root, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({**record, "text": text})
+    else:
+        say(body_warning(root.trust, root.origin))
+        click.echo(visible(text), nl=not text.endswith("\n"))
+
+
+def _show_file(skill: Skill, file: str, root: Root, *, as_json: bool) -> None:
+    data = read_file(skill.path.parent, file)
+    record: dict[str, Json] = {"name": skill.name, "file": file, "bytes": len(data)}
+    with suppress(UnicodeDecodeError):
+        if b"\0" not in data:
+            _show_text(record, data.decode("utf-8-sig"), root, as_json=as_json)
+            return
+    if not as_json:
+        size = counted(len(data), "byte")
+        raise SkillError(f"The file {file!r} is not text ({size}); --json prints it as base64.")
+    emit_json({**record, "base64": base64.b64encode(data).decode("ascii")})
 
 
 def _skill_rows(
@@ -228,25 +230,31 @@ def _skill_rows(
             rows.append((key.replace("_", "-"), text))
     rows += [("id", document.doc_id), ("path", str(skill.path)), ("trust", root.trust)]
     rows += [("origin", root.origin)] if root.origin else []
-    rows += [(f"example ({one.source})", one.text) for one in document.examples]
+    rows += [(f"example ({example.source})", example.text) for example in document.examples]
     rows += [("body", f"{counted(len(skill.body), 'character')} (--body prints it)")]
     return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
 
 
-@command("budget")
-@app.roots(must_exist=True)
-@app.index_dir
-@option(
-    "--context TOKENS",
-    "Context window of the model; 0 if unknown.",
-    type=app.Count(0),
+@click.command("budget")
+@options.roots(must_exist=True)
+@options.index_dir
+@click.option(
+    "--context",
+    "window",
+    type=options.Count(0),
+    metavar="TOKENS",
     default=WINDOW,
     show_default=True,
+    help="Context window of the model; 0 if unknown.",
 )
-@repeatable("--host hosts", "Only this host. Repeatable.", type=app.Choice(HOSTS))
-@app.all_projects
-@app.as_json
-def budget_command(asked: Asked) -> None:
+@click.option(
+    "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
+)
+@options.all_projects
+@options.as_json(lambda m: m.BUDGET | {"diagnostics": [m.Diagnostic]})
+def budget_command(
+    roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
+) -> None:
     """Measure what skills cost in a prompt.
 
     It also shows what hosts would cut from their listing. The skills are those below each ROOT,
@@ -269,22 +277,21 @@ def budget_command(asked: Asked) -> None:
     counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
     """
     refuse(
-        asked.roots and asked.flags["index_dir"] is not None,
+        roots and read_flags().index_dir,
         "ROOT and --index-dir name different skills; use one of them.",
     )
     from skillsearch.budget.costs import measure, report_budget
     from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 
-    settings = asked.settings
-    sources, problems = _sources(asked)
+    settings = read_settings()
+    sources, problems = _sources(roots, settings)
     with progress_bars() as progress:
         skills, more = measure(sources, TokenCounter.load(), progress)
-    hosts = asked.hosts or HOSTS
-    report = report_budget(skills, n=settings.n, window=asked.context or None, hosts=hosts)
+    report = report_budget(skills, n=settings.n, window=window or None, hosts=hosts or HOSTS)
     problems = (*problems, *more)
-    if asked.as_json:
-        found = [item.to_dict() for item in problems]
-        emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": found})
+    if as_json:
+        diagnostics = [item.to_dict() for item in problems]
+        emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": diagnostics})
     elif not skills:
         say("There are no skills to measure.")
     else:
@@ -294,19 +301,20 @@ def budget_command(asked: Asked) -> None:
         _show_unmeasured(problems)
 
 
-def _sources(asked: Asked) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
+def _sources(
+    roots: Sequence[NamedRoot], settings: Settings
+) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
     from skillsearch.budget.costs import sources_of_index, sources_of_roots
     from skillsearch.roots.bundles import local_roots
 
-    if asked.roots:
-        return sources_of_roots(local_roots(asked.roots)[0])
-    index = open_index(asked.settings)
-    sources = sources_of_index(index, scope_of(asked.settings.selection))
+    if roots:
+        return sources_of_roots(local_roots(roots)[0])
+    sources = sources_of_index(open_index(settings), scope_of(settings.selection))
     library = library_folder().resolve()
-    listed = [source for source in sources if source.root.path != library]
-    if away := len(sources) - len(listed):
+    listed_by_hosts = [source for source in sources if source.root.path != library]
+    if away := len(sources) - len(listed_by_hosts):
         say(f"note: {counted(away, 'skill')} of your library: found by search, listed by no host")
-    return listed, ()
+    return listed_by_hosts, ()
 
 
 def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:

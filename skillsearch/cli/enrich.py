@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
+from typing import BinaryIO
+
 import click
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
-from skillsearch.cli.selecting import selecting
+from skillsearch.cli import options
+from skillsearch.cli.app import refuse
 
 _SECONDS = 300.0
 _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 
 
-@command("enrich")
+@click.command("enrich")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@flag("--pending", "Print skills that have no examples, and what to write.")
-@option("--accept FILE|-", "Check and keep what was written.", type=click.File("rb"))
-@option("--command line CMD", "Have them written by this host or program, on stdin; no shell.")
-@flag("--list listing", "List what is kept; stale is what fits no skill of the index.")
-@flag("--forget", "Take away what is kept for NAMEs.")
-@flag("--stale", "With --forget: all that fits no skill of the index.")
-@option("-n count", "Skills at most. [default: 8; with --command all]", type=app.Count(1))
-@option(
-    "--seconds S",
-    "With --command: how long one call may take.",
+@click.option(
+    "--pending", is_flag=True, help="Print skills that have no examples, and what to write."
+)
+@click.option(
+    "--accept", type=click.File("rb"), metavar="FILE|-", help="Check and keep what was written."
+)
+@click.option(
+    "--command",
+    "command_line",
+    metavar="CMD",
+    help="Have them written by this host or program, on stdin; no shell.",
+)
+@click.option(
+    "--list",
+    "lists",
+    is_flag=True,
+    help="List what is kept; stale is what fits no skill of the index.",
+)
+@click.option("--forget", is_flag=True, help="Take away what is kept for NAMEs.")
+@click.option("--stale", is_flag=True, help="With --forget: all that fits no skill of the index.")
+@click.option(
+    "-n", "limit", type=options.Count(1), help="Skills at most. [default: 8; with --command all]"
+)
+@click.option(
+    "--seconds",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
     default=_SECONDS,
     show_default=True,
+    help="With --command: how long one call may take.",
 )
-@flag("--include-unvetted", "Skills of roots that nobody has vouched for, too.")
-@selecting
-@flag("--yes", "Do it without asking.")
-@app.index_dir
-@app.header
-@app.as_json
-def enrich_command(asked: Asked) -> int:
+@click.option(
+    "--include-unvetted", is_flag=True, help="Skills of roots that nobody has vouched for, too."
+)
+@options.selecting
+@options.yes
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.ENRICH)
+def enrich_command(
+    names: tuple[str, ...],
+    pending: bool,
+    accept: BinaryIO | None,
+    command_line: str | None,
+    lists: bool,
+    forget: bool,
+    stale: bool,
+    limit: int | None,
+    seconds: float,
+    include_unvetted: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Have example requests written for the skills that have none.
 
     Examples are what people would ask of a skill, in other words than its author's, so that it is
@@ -45,12 +78,22 @@ def enrich_command(asked: Asked) -> int:
     What was written is checked, shown, and kept once you agree, in a file of yours; no skill is
     touched. Whatever ends the command, what was kept stays, and the next run goes on.
     """
-    modes = (asked.pending, asked.accept, asked.line is not None, asked.listing, asked.forget)
+    modes = (pending, accept, command_line is not None, lists, forget)
     refuse(sum(map(bool, modes)) != 1, f"Say what to do, one of {_MODES}.")
-    refuse(bool(asked.names) and not asked.forget, "NAME is for --forget.")
-    refuse(asked.stale and not asked.forget, "--stale is for --forget.")
-    refuse(asked.forget and not (asked.names or asked.stale), "--forget what? NAMEs, or --stale.")
+    refuse(bool(names) and not forget, "NAME is for --forget.")
+    refuse(stale and not forget, "--stale is for --forget.")
+    refuse(forget and not (names or stale), "--forget what? NAMEs, or --stale.")
     # Help is shown without what writes, checks and keeps.
-    from skillsearch.cli.enriching import enrich
+    from skillsearch.cli.enriching import Enriching, writer_arguments
 
-    return enrich(asked)
+    argv, is_host = writer_arguments(command_line) if command_line is not None else ([], False)
+    enriching = Enriching(limit, include_unvetted, yes, as_json)
+    if lists:
+        return enriching.list_entries()
+    if forget:
+        return enriching.forget(names, stale=stale)
+    if accept:
+        return enriching.accept(accept)
+    if argv:
+        return enriching.have_written(argv, seconds, is_host=is_host)
+    return enriching.show_pending()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli.app import Asked, agrees, refuse
+from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
+from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
 from skillsearch.hosts.table import hosts, with_key, writer_of
@@ -39,98 +42,187 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES = 4 << 20
 
 
-def enrich(asked: Asked) -> int:
-    """Do what the options say; return the exit code."""
-    argv = _arguments(asked.line) if asked.line is not None else []
-    index = open_fresh(asked.settings, say)
-    if asked.listing:
-        return _list(index, asked)
-    if asked.forget:
-        return _forget(index, asked)
-    if asked.accept:
-        return _accept(index, asked)
-    documents, unvetted = _without_examples(index, asked)
-    chosen = documents[: asked.count or (None if argv else BATCH)]
-    wanted = list(_read(chosen, index))
-    if argv:
-        return _have_written(index, asked, argv, wanted)
-    if asked.as_json:
-        skills, more = [asdict(one) for one in wanted], len(documents) - len(chosen)
-        emit_json({"ask": ASK, "skills": skills, "more": more, "unvetted": unvetted})
-    elif wanted:
-        click.echo(ask_for(wanted), nl=False)
-    if not asked.as_json:
-        say(f"{counted(len(documents), 'skill')} without examples, {len(wanted)} of them here")
-    return 0
-
-
-def _arguments(line: str) -> list[str]:
+def writer_arguments(line: str) -> tuple[list[str], bool]:
+    """Return the arguments of what ``--command`` names, and whether that is a host."""
     if argv := writer_of(line):
-        return argv
-    known = ", ".join(with_key("writes"))
-    refuse(line in hosts(), f"It is not known how {line} writes without tools; hosts are {known}.")
+        return argv, True
+    writers = ", ".join(with_key("writes"))
+    refuse(
+        line in hosts(), f"It is not known how {line} writes without tools; hosts are {writers}."
+    )
     try:
         argv = shlex.split(line)
     except ValueError as exc:
         raise click.UsageError(f"--command {line!r} cannot be read: {exc}.") from exc
     refuse(not argv, "--command is empty; name a host, such as claude-code, or a program.")
-    return argv
+    return argv, False
 
 
-def _without_examples(index: SkillIndex, asked: Asked) -> tuple[list[Document], int]:
-    found = without_examples(index.documents(asked.settings.selection), kept_examples())
-    vetted = [one for one in found if index.root_of(one).trust == "vetted"]
-    left = 0 if asked.include_unvetted else len(found) - len(vetted)
-    if left:
-        what = f"{counted(left, 'skill')} of unvetted roots left out"
-        say(f"note: {what}; vouch for a root with `{VOUCH}`, or add --include-unvetted")
-    return found if asked.include_unvetted else vetted, left
+@dataclass(frozen=True)
+class Enriching:
+    """The index whose skills get examples, and how the user is asked and answered.
 
+    Each public method does what one option says, and returns the exit code.
+    """
 
-def _read(documents: Iterable[Document], index: SkillIndex) -> Iterator[Wanted]:
-    for document in documents:
-        try:
-            yield Wanted.of(document, index)
-        except ParseError as exc:
-            say(f"left out: {document.name}: {exc}")
+    limit: int | None
+    include_unvetted: bool
+    yes: bool
+    as_json: bool
+    settings: Settings = field(default_factory=read_settings)
 
+    @cached_property
+    def index(self) -> SkillIndex:
+        """The index of the running command."""
+        return open_fresh(self.settings, say)
 
-def _accept(index: SkillIndex, asked: Asked) -> int:
-    data = asked.accept.read(MAX_ANSWER_BYTES + 1)
-    refuse(len(data) > MAX_ANSWER_BYTES, f"--accept takes {MAX_ANSWER_BYTES >> 20} MiB at most.")
-    answers, refused = read_answers(data.decode("utf-8-sig", "replace"))
-    kept, more = Review(index).check(answers)
-    done = _keep(kept, [*refused, *more], asked)
-    return _tell(kept if done else [], [*refused, *more], asked, done=done)
+    def show_pending(self) -> int:
+        """Print skills without examples, and what to write."""
+        documents, unvetted = self._without_examples()
+        chosen = documents[: self.limit or BATCH]
+        wanted = list(self._read(chosen))
+        if self.as_json:
+            skills = [asdict(skill) for skill in wanted]
+            more = len(documents) - len(chosen)
+            emit_json({"ask": ASK, "skills": skills, "more": more, "unvetted": unvetted})
+            return 0
+        if wanted:
+            click.echo(ask_for(wanted), nl=False)
+        say(f"{counted(len(documents), 'skill')} without examples, {len(wanted)} of them here")
+        return 0
 
+    def accept(self, file: BinaryIO) -> int:
+        """Check examples that were written elsewhere, and keep the good ones."""
+        data = file.read(MAX_ANSWER_BYTES + 1)
+        refuse(
+            len(data) > MAX_ANSWER_BYTES, f"--accept takes {MAX_ANSWER_BYTES >> 20} MiB at most."
+        )
+        answers, refused = read_answers(data.decode("utf-8-sig", "replace"))
+        good, more = Review(self.index).check(answers)
+        done = self._keep(good, [*refused, *more])
+        return self._finish(good if done else [], [*refused, *more], done=done)
 
-def _have_written(
-    index: SkillIndex, asked: Asked, argv: Sequence[str], wanted: Sequence[Wanted]
-) -> int:
-    """Ask a command batch by batch, and keep what is good of each answer before the next."""
-    if not wanted:
-        return _tell([], [], asked, done=True)
-    batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
-    say(_price(batches))
-    is_host = argv == writer_of(asked.line)
-    if is_host:
-        say(f"to be called, in an empty folder: {shlex.join(argv)}")
-    review, all_kept, all_refused = Review(index), list[Kept](), list[Refusal]()
-    done = agrees(asked.yes, "Nothing was called. To do this, add --yes.")
-    for batch in batches if done else ():
-        text = filtered(argv, ask_for(batch), asked.seconds, is_elsewhere=is_host)
-        answers, refused = read_answers(text)
-        if not answers:
-            said = one_line(text, 200) or "nothing"
-            raise ExecutionError(f"The answer of {argv[0]!r} cannot be read as JSON lines: {said}")
-        kept, more = review.check(answers, {one.digest for one in batch})
-        refused += more
-        all_refused += refused
-        if done := _keep(kept, refused, asked):
-            all_kept += kept
-        else:
-            break
-    return _tell(all_kept, all_refused, asked, done=done)
+    def have_written(self, argv: Sequence[str], seconds: float, *, is_host: bool) -> int:
+        """Ask a command batch by batch, and keep what is good of each answer before the next."""
+        documents, _ = self._without_examples()
+        wanted = list(self._read(documents[: self.limit]))
+        if not wanted:
+            return self._finish([], [], done=True)
+        batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
+        say(_price(batches))
+        if is_host:
+            say(f"to be called, in an empty folder: {shlex.join(argv)}")
+        review, all_good, all_refused = Review(self.index), list[Kept](), list[Refusal]()
+        done = agrees(self.yes, "Nothing was called. To do this, add --yes.")
+        for batch in batches if done else ():
+            text = filtered(argv, ask_for(batch), seconds, is_elsewhere=is_host)
+            answers, refused = read_answers(text)
+            if not answers:
+                start = one_line(text, 200) or "nothing"
+                raise ExecutionError(
+                    f"The answer of {argv[0]!r} cannot be read as JSON lines: {start}"
+                )
+            good, more = review.check(answers, {skill.digest for skill in batch})
+            refused += more
+            all_refused += refused
+            done = self._keep(good, refused)
+            if not done:
+                break
+            all_good += good
+        return self._finish(all_good, all_refused, done=done)
+
+    def list_entries(self) -> int:
+        """Print the examples that the user keeps."""
+        skills = Review(self.index).skills
+        records = [
+            asdict(entry) | {"stale": entry.digest not in skills}
+            for entry in kept_examples().values()
+        ]
+        if self.as_json:
+            emit_json({"file": str(user_file()), "skills": records})
+            return 0
+        columns = ("skill", "state", "examples")
+        rows = [
+            (record["name"], "stale" if record["stale"] else "used", " | ".join(record["examples"]))
+            for record in records
+        ]
+        show_rows(rows, columns, is_cut=True, columns=columns)
+        say("" if records else "No examples of yours are kept.")
+        return 0
+
+    def forget(self, names: Sequence[str], *, stale: bool) -> int:
+        """Take away the examples of some skills, and with `stale` what fits none."""
+        entries, skills = kept_examples(), Review(self.index).skills
+        for name in names:
+            if not any(name in (entry.name, entry.digest) for entry in entries.values()):
+                hint = "See: skillsearch enrich --list"
+                raise SkillError(
+                    f"No examples of yours are kept for {one_line(name, 80)!r}. {hint}"
+                )
+        gone = [
+            entry
+            for digest, entry in entries.items()
+            if {entry.name, digest} & {*names} or (stale and digest not in skills)
+        ]
+        for entry in gone:
+            say(f"{entry.name}: {counted(len(entry.examples), 'example')}")
+        done = not gone or agrees(self.yes, "Nothing was taken away. To do this, add --yes.")
+        if gone and done:
+            change_examples(forget=[entry.digest for entry in gone])
+        if self.as_json:
+            forgotten = [asdict(entry) for entry in gone]
+            emit_json({"file": str(user_file()), "forgotten": forgotten, "done": done})
+        return 0 if done else 1
+
+    def _without_examples(self) -> tuple[Sequence[Document], int]:
+        """Return the skills that have no examples, and how many unvetted ones were left out."""
+        documents = without_examples(self.index.documents(self.settings.selection), kept_examples())
+        if self.include_unvetted:
+            return documents, 0
+        vetted = [each for each in documents if self.index.root_of(each).trust == "vetted"]
+        if left_out := len(documents) - len(vetted):
+            count = f"{counted(left_out, 'skill')} of unvetted roots left out"
+            say(f"note: {count}; vouch for a root with `{VOUCH}`, or add --include-unvetted")
+        return vetted, left_out
+
+    def _read(self, documents: Iterable[Document]) -> Iterator[Wanted]:
+        for document in documents:
+            try:
+                yield Wanted.of(document, self.index)
+            except ParseError as exc:
+                say(f"left out: {document.name}: {exc}")
+
+    def _keep(self, good: Sequence[Kept], refused: Sequence[Refusal]) -> bool:
+        """Show what could be kept and what not, and keep it if the user agrees."""
+        for each in refused:
+            parts = ("refused", each.name, each.text and repr(each.text), each.reason)
+            say(": ".join(filter(None, parts)))
+        if not self.as_json:
+            rows = [(entry.name, text) for entry in good for text in entry.examples]
+            show_rows(rows, ("skill", "example"), columns=("skill", "example"))
+        if good and not agrees(self.yes, "Nothing was kept. To keep this, add --yes."):
+            return False
+        if good:
+            change_examples(good)
+            file = visible(str(user_file()))
+            say(f"kept the examples of {counted(len(good), 'skill')} in {file}")
+        return True
+
+    def _finish(self, good: Sequence[Kept], refused: Sequence[Refusal], *, done: bool) -> int:
+        if self.as_json:
+            emit_json(
+                {
+                    "file": str(user_file()),
+                    "kept": [asdict(entry) for entry in good],
+                    "refused": [each._asdict() for each in refused],
+                    "done": done,
+                }
+            )
+        elif good:
+            say("the next question takes them up; of many skills: skillsearch index")
+        elif done:
+            say("Nothing was kept." if refused else "There is nothing to write or to keep.")
+        return 0 if done and (good or not refused) else 1
 
 
 def _price(batches: Sequence[Sequence[Wanted]]) -> str:
@@ -142,68 +234,3 @@ def _price(batches: Sequence[Sequence[Wanted]]) -> str:
         f"{counted(skills, 'skill')} in {counted(len(batches), 'call')}: about {tokens:,} tokens to"
         f" read and {skills * ANSWER_TOKENS:,} to write, as counted by {COUNTED_BY}"
     )
-
-
-def _keep(kept: Sequence[Kept], refused: Sequence[Refusal], asked: Asked) -> bool:
-    """Show what could be kept and what not, and keep it if the user agrees."""
-    for one in refused:
-        say(": ".join(filter(None, ("refused", one.name, one.text and repr(one.text), one.reason))))
-    if not asked.as_json:
-        rows = [(one.name, text) for one in kept for text in one.examples]
-        show_rows(rows, ("skill", "example"), columns=("skill", "example"))
-    if kept and not agrees(asked.yes, "Nothing was kept. To keep this, add --yes."):
-        return False
-    if kept:
-        change_examples(kept)
-        say(f"kept the examples of {counted(len(kept), 'skill')} in {visible(str(user_file()))}")
-    return True
-
-
-def _tell(kept: Sequence[Kept], refused: Sequence[Refusal], asked: Asked, *, done: bool) -> int:
-    if asked.as_json:
-        records = [asdict(one) for one in kept]
-        record = {"kept": records, "refused": [one._asdict() for one in refused]}
-        emit_json({"file": str(user_file()), **record, "done": done})
-    elif kept:
-        say("the next question takes them up; of many skills: skillsearch index")
-    elif done:
-        say("Nothing was kept." if refused else "There is nothing to write or to keep.")
-    return 0 if done and (kept or not refused) else 1
-
-
-def _list(index: SkillIndex, asked: Asked) -> int:
-    known, kept = Review(index).skills, kept_examples().values()
-    records = [asdict(one) | {"stale": one.digest not in known} for one in kept]
-    if asked.as_json:
-        emit_json({"file": str(user_file()), "skills": records})
-    else:
-        rows = [
-            (one["name"], "stale" if one["stale"] else "used", " | ".join(one["examples"]))
-            for one in records
-        ]
-        columns = ("skill", "state", "examples")
-        show_rows(rows, columns, is_cut=True, columns=columns)
-        say("" if records else "No examples of yours are kept.")
-    return 0
-
-
-def _forget(index: SkillIndex, asked: Asked) -> int:
-    kept, known = kept_examples(), Review(index).skills
-    for name in asked.names:
-        if not any(name in (one.name, one.digest) for one in kept.values()):
-            hint = "See: skillsearch enrich --list"
-            raise SkillError(f"No examples of yours are kept for {one_line(name, 80)!r}. {hint}")
-    gone = [
-        one
-        for digest, one in kept.items()
-        if {one.name, digest} & {*asked.names} or (asked.stale and digest not in known)
-    ]
-    for one in gone:
-        say(f"{one.name}: {counted(len(one.examples), 'example')}")
-    done = not gone or agrees(asked.yes, "Nothing was taken away. To do this, add --yes.")
-    if gone and done:
-        change_examples(forget=[one.digest for one in gone])
-    if asked.as_json:
-        records = [asdict(one) for one in gone]
-        emit_json({"file": str(user_file()), "forgotten": records, "done": done})
-    return 0 if done else 1

@@ -3,194 +3,254 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from skillsearch._version import __version__
-from skillsearch.cli import app, output
-from skillsearch.cli.app import Asked, Root, command, flag, option, refuse, repeatable, setting
+from skillsearch.cli import options, output
+from skillsearch.cli.app import refuse
 from skillsearch.cli.index import planned
-from skillsearch.config import Settings, cache_dir, load_settings
+from skillsearch.cli.options import NamedRoot, Setting, read_flags, read_settings
+from skillsearch.config import Settings, cache_dir
 from skillsearch.errors import require_installed
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.text.safe_text import counted
+from skillsearch.types import Json
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
-    from skillsearch.evaluation.types import SystemSpec
     from skillsearch.training.reader_tuning import ReaderOptions
     from skillsearch.training.tuning import Tuned, TuneOptions
 
-_NO_MEASURING = {"compare", "places", "system", "split", "html", "as_json", "header", "flags"}
 _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
 }
 
 
-@command("eval")
-@click.argument("places", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
-@repeatable(
-    "--system TEXT",
-    "A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; NAME=key:value,... "
-    "with system, model, fields, threshold, calibration, languages, reader; NAME=@FILE for a TREC "
-    "run file. Repeatable. [default: hybrid, bm25, dense]",
+@click.command("eval")
+@click.argument("collections", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    metavar="TEXT",
+    help="A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; "
+    "NAME=key:value,... with system, model, fields, threshold, calibration, languages, reader; "
+    "NAME=@FILE for a TREC run file. Repeatable. [default: hybrid, bm25, dense]",
 )
-@option("--split S", "Read qrels/S.tsv. [default: test]", default="test")
-@repeatable(
-    "--foreign DIR",
-    "A collection of another domain, whose queries no skill should answer. Repeatable; none is "
-    "foreign to itself.",
+@click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
+@click.option(
+    "--foreign",
+    multiple=True,
+    type=options.FOLDER,
+    metavar="DIR",
+    help="A collection of another domain, whose queries no skill should answer. Repeatable; none "
+    "is foreign to itself.",
 )
-@flag("--drop-gold", "Ask every query again without the skills that answer it and their copies.")
-@flag("--example", "Add the collection that comes with the package.")
-@flag(
-    "--self own",
-    "COLLECTION is a folder of skills: judge them by their eval files and their own text.",
+@click.option(
+    "--drop-gold",
+    is_flag=True,
+    help="Ask every query again without the skills that answer it and their copies.",
 )
-@flag(
-    "--pool", "Ask the queries of each collection against the documents of all, as one collection."
+@click.option("--example", is_flag=True, help="Add the collection that comes with the package.")
+@click.option(
+    "--self",
+    "own",
+    is_flag=True,
+    help="COLLECTION is a folder of skills: judge them by their eval files and their own text.",
 )
-@flag(
+@click.option(
+    "--pool",
+    is_flag=True,
+    help="Ask the queries of each collection against the documents of all, as one collection.",
+)
+@click.option(
     "--compare",
-    "COLLECTION is a file that eval --json printed: show several side by side, the oldest first, "
-    "each by its first system or that of --system NAME.",
+    is_flag=True,
+    help="COLLECTION is a file that eval --json printed: show several side by side, the oldest "
+    "first, each by its first system or that of --system NAME.",
 )
-@option("--kinds LIST", "Queries that --self makes: trigger,task,example,heading. [default: all]")
-@flag("--confusables", "Report which skills steal each other's queries.")
-@repeatable(
-    "--min minimum MEASURE=VALUE",
-    "Exit with 1 if the mean of the first system over all queries and all collections is lower; "
-    "such as nDCG@10=0.8.",
+@click.option(
+    "--kinds",
+    metavar="LIST",
+    help="Queries that --self makes: trigger,task,example,heading. [default: all]",
 )
-@option("--save-runs DIR", "Write the answers as run files.")
-@option("--html FILE", "Write a self-contained page with tables and plots.")
-@option("--work DIR", "Where indexes are kept for the next run. [default: in the user's cache]")
-@option("--save-collection DIR", "Write what --self made as a collection.")
-@app.header
-@app.as_json
-def eval_command(asked: Asked) -> int:
+@click.option("--confusables", is_flag=True, help="Report which skills steal each other's queries.")
+@click.option(
+    "--min",
+    "minima",
+    multiple=True,
+    metavar="MEASURE=VALUE",
+    help="Exit with 1 if the mean of the first system over all queries and all collections is "
+    "lower; such as nDCG@10=0.8.",
+)
+@click.option(
+    "--save-runs", type=options.FOLDER, metavar="DIR", help="Write the answers as run files."
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a self-contained page with tables and plots.",
+)
+@click.option(
+    "--work",
+    type=options.FOLDER,
+    metavar="DIR",
+    help="Where indexes are kept for the next run. [default: in the user's cache]",
+)
+@click.option(
+    "--save-collection",
+    type=options.FOLDER,
+    metavar="DIR",
+    help="Write what --self made as a collection.",
+)
+@options.header
+@options.as_json(lambda m: m.EVAL)
+def eval_command(
+    collections: tuple[str, ...],
+    systems: tuple[str, ...],
+    split: str,
+    foreign: tuple[Path, ...],
+    drop_gold: bool,
+    example: bool,
+    own: bool,
+    pool: bool,
+    compare: bool,
+    kinds: str | None,
+    confusables: bool,
+    minima: tuple[str, ...],
+    save_runs: Path | None,
+    html: Path | None,
+    work: Path | None,
+    save_collection: Path | None,
+    as_json: bool,
+) -> int:
     """Compare ways to search on judged collections.
 
     COLLECTION is a folder with corpus.jsonl, queries.jsonl and qrels.tsv (the format of BEIR).
     Every system answers every query; the report shows how good the answers are, which differences
     are significant, and how well scores separate answerable from unanswerable queries.
     """
+    refuse(
+        not any((collections, own, example)),
+        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+        "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
+    )
+    measuring = (foreign, drop_gold, example, own, pool, kinds, confusables, minima)
+    refuse(
+        compare
+        and (
+            any((*measuring, save_runs, work, save_collection))
+            or len(collections) < 2
+            or len(systems) > 1
+        ),
+        "--compare shows two or more results of eval --json and measures nothing: beside their "
+        "files it takes one --system NAME, --html, --json and --header.",
+    )
+    refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
+    refuse(
+        pool and (own or len(collections) + example < 2),
+        "--pool mixes the documents of collections: name at least two.",
+    )
+    refuse(
+        pool and drop_gold,
+        "--drop-gold goes without --pool: another collection may answer what was dropped.",
+    )
+    refuse(kinds is not None and not own, "--kinds goes with --self only.")
+    refuse(save_collection and not own, "--save-collection goes with --self only.")
+    refuse(
+        html and not html.absolute().parent.is_dir(),
+        f"The folder of --html {html} does not exist; create it.",
+    )
+    refuse(
+        output.with_header() and confusables,
+        "--header names the columns of figures, and --confusables prints others; use --json.",
+    )
+    if html:
+        require_installed("eval", "--html", "matplotlib", "jinja2")
+    if save_runs:
+        save_runs.mkdir(parents=True, exist_ok=True)
+    from skillsearch.evaluation import collection
     from skillsearch.evaluation.history import read_history
-    from skillsearch.evaluation.jobs import evaluate
+    from skillsearch.evaluation.jobs import evaluate, load_jobs, make_own_job, parse_systems
+    from skillsearch.evaluation.own_skills import KINDS
     from skillsearch.evaluation.report import Outcome, shortfalls
-    from skillsearch.evaluation.runs import save_runs
+    from skillsearch.evaluation.runs import parse_minimum
+    from skillsearch.evaluation.runs import save_runs as save_run_files
 
-    minima = _check(asked)
-    if asked.compare:
-        system = next(iter(asked.system), None)
-        reports = read_history([Path(place) for place in asked.places], system=system)
-        _show_outcomes([Outcome(report, ()) for report in reports], asked)
+    least = list(map(parse_minimum, minima))
+    if compare:
+        reports = read_history(
+            [Path(file) for file in collections], system=next(iter(systems), None)
+        )
+        _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
         return 0
-    specs, jobs = _load(asked)
+    settings = read_settings()
+    request = _request(collections, settings) if own else None
+    if request:
+        settings = replace(
+            settings,
+            model=request.model,
+            fields="full" if request.with_body else "metadata",
+            languages=request.languages,
+        )
+    specs = parse_systems(
+        systems,
+        model=settings.model,
+        fields=settings.fields,
+        languages=settings.languages,
+        reader=settings.reader,
+    )
+    if request:
+        names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
+        job = make_own_job(request.roots, names, foreign=foreign, split=split)
+        if save_collection:
+            collection.save_collection(job.collection, save_collection)
+        output.show_diagnostics(job.diagnostics)
+        jobs: tuple[Job, ...] = (job,)
+    else:
+        folders = [*map(Path, collections), *([collection.EXAMPLE] if example else [])]
+        jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:
         outcomes = evaluate(
             jobs,
             specs,
-            work=asked.work or cache_dir() / "evaluation",
-            drop_gold=asked.drop_gold,
-            with_confusions=asked.confusables,
+            work=work or cache_dir() / "evaluation",
+            drop_gold=drop_gold,
+            with_confusions=confusables,
             progress=progress,
         )
-    if asked.save_runs:
-        save_runs(outcomes, asked.save_runs)
-    _show_outcomes(outcomes, asked)
-    for shortfall in (missed := shortfalls(outcomes, minima)):
+    if save_runs:
+        save_run_files(outcomes, save_runs)
+    _show_outcomes(outcomes, html, as_json=as_json)
+    for shortfall in (missed := shortfalls(outcomes, least)):
         output.say(str(shortfall))
     return 1 if missed else 0
 
 
-def _check(asked: Asked) -> list[tuple[str, float]]:
-    """Refuse what is bound to fail before anything is indexed, and return the required minima."""
-    refuse(
-        not any((asked.places, asked.own, asked.example)),
-        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
-        "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
-    )
-    given = {name for name, value in vars(asked).items() if value}
-    refuse(
-        asked.compare and (given - _NO_MEASURING or len(asked.places) < 2 or len(asked.system) > 1),
-        "--compare shows two or more results of eval --json and measures nothing: beside their "
-        "files it takes one --system NAME, --html, --json and --header.",
-    )
-    refuse(
-        asked.own and asked.example,
-        "--example is a collection, --self judges skills; use one of the two.",
-    )
-    refuse(
-        asked.pool and (asked.own or len(asked.places) + asked.example < 2),
-        "--pool mixes the documents of collections: name at least two.",
-    )
-    refuse(
-        asked.pool and asked.drop_gold,
-        "--drop-gold goes without --pool: another collection may answer what was dropped.",
-    )
-    refuse(asked.kinds is not None and not asked.own, "--kinds goes with --self only.")
-    refuse(asked.save_collection and not asked.own, "--save-collection goes with --self only.")
-    refuse(
-        asked.html and not asked.html.absolute().parent.is_dir(),
-        f"The folder of --html {asked.html} does not exist; create it.",
-    )
-    refuse(
-        asked.header and asked.confusables,
-        "--header names the columns of figures, and --confusables prints others; use --json.",
-    )
-    if asked.html:
-        require_installed("eval", "--html", "matplotlib", "jinja2")
-    if asked.save_runs:
-        asked.save_runs.mkdir(parents=True, exist_ok=True)
-    from skillsearch.evaluation.runs import parse_minimum
-
-    return list(map(parse_minimum, asked.minimum))
-
-
-def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    from skillsearch.evaluation.collection import EXAMPLE, save_collection
-    from skillsearch.evaluation.jobs import load_jobs, make_own_job, parse_systems
-    from skillsearch.evaluation.own_skills import KINDS
-
-    how = {"foreign": asked.foreign, "split": asked.split}
-    settings = load_settings()
-    if not asked.own:
-        places = [*map(Path, asked.places), *([EXAMPLE] if asked.example else [])]
-        made = {key: getattr(settings, key) for key in ("model", "fields", "languages", "reader")}
-        return parse_systems(asked.system, **made), load_jobs(places, pool=asked.pool, **how)
-    request = _request(asked.places, settings)
-    model, fields = request.model, "full" if request.with_body else "metadata"
-    made = {"model": model, "fields": fields, "languages": request.languages}
-    specs = parse_systems(asked.system, reader=settings.reader, **made)
-    kinds = KINDS if asked.kinds is None else [kind.strip() for kind in asked.kinds.split(",")]
-    job = make_own_job(request.roots, kinds, **how)
-    if asked.save_collection:
-        save_collection(job.collection, asked.save_collection)
-    output.show_diagnostics(job.diagnostics)
-    return specs, (job,)
-
-
-def _show_outcomes(outcomes: Sequence[Outcome], asked: Asked) -> None:
+def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: bool) -> None:
     from skillsearch.evaluation.report import mean_systems
 
     now = datetime.now().astimezone()
-    if asked.html:
+    if html:
         from skillsearch.evaluation.page import save_page
 
-        save_page(outcomes, asked.html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
-    if asked.as_json:
+        save_page(outcomes, html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
+    if as_json:
         records = [outcome.to_dict() for outcome in outcomes]
         mean = mean_systems([outcome.report for outcome in outcomes])
         made = {"made": now.isoformat(timespec="seconds"), "version": __version__}
-        several = {"collections": records, "mean": mean}
-        output.emit_json(made | (several if len(records) > 1 else records[0]))
+        several: dict[str, Json] = {"collections": records, "mean": mean}
+        output.emit_json({**made, **(several if len(records) > 1 else records[0])})
         return
     from skillsearch.cli.tables import print_blocks
     from skillsearch.evaluation.tables import FIGURES, figure_rows, outcome_blocks
@@ -204,38 +264,64 @@ def _show_outcomes(outcomes: Sequence[Outcome], asked: Asked) -> None:
             output.say(f"note: {report.collection}: {note}")
 
 
-@command("tune")
-@app.roots()
-@option("--out FOLDER", "Folder for the tuned model; new or empty.", required=True)
-@setting(
-    "--model M",
-    "The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER. With "
-    "--reader: minilm (default), or the folder of a tuned reader.",
+@click.command("tune")
+@options.roots()
+@click.option(
+    "--out",
+    type=options.FOLDER,
+    metavar="FOLDER",
+    required=True,
+    help="Folder for the tuned model; new or empty.",
 )
-@flag("--reader", "Tune the reader, which judges the first hits, instead of the embedder.")
-@option(
-    "--queries PATH",
-    'Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
+@click.option(
+    "--model",
+    cls=Setting,
+    metavar="M",
+    help="The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER. "
+    "With --reader: minilm (default), or the folder of a tuned reader.",
+)
+@click.option(
+    "--reader",
+    "tunes_reader",
+    is_flag=True,
+    help="Tune the reader, which judges the first hits, instead of the embedder.",
+)
+@click.option(
+    "--queries",
+    type=options.EXISTING,
+    metavar="PATH",
+    help='Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
     '"skill": "NAME"}. One in three is held out for measuring.',
-    type=app.EXISTING,
 )
-@option(
-    "--minutes N",
-    "Time limit, including measuring.",
+@click.option(
+    "--minutes",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
     default=20.0,
     show_default=True,
+    help="Time limit, including measuring.",
 )
-@option("--seed", "Random seed.", type=int, default=0, show_default=True)
-@option(
-    "--teacher M",
-    "A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--teacher",
+    metavar="M",
+    help="A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
 )
-@flag("--keep", "Write the model even if it is not better.")
-@app.languages
-@app.index_dir
-@app.as_json
-def tune_command(asked: Asked) -> None:
+@click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
+@options.languages
+@options.index_dir
+@options.as_json(lambda m: m.TUNED | {"measured": {str: m.MEASURED}})
+def tune_command(
+    roots: tuple[NamedRoot, ...],
+    out: Path,
+    tunes_reader: bool,
+    queries: Path | None,
+    minutes: float,
+    seed: int,
+    teacher: str | None,
+    keep: bool,
+    as_json: bool,
+) -> None:
     """Tune the embedder on your own skills, and measure the gain.
 
     The skills are those below the ROOTs, or else those that "skillsearch index" would take. The
@@ -249,57 +335,60 @@ def tune_command(asked: Asked) -> None:
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
     """
-    tune, wishes = (_reader_tuning if asked.reader else _model_tuning)(asked)
+    reader = ""
+    if tunes_reader:
+        from skillsearch.readers.reader import PACKAGED_SPEC
+
+        # Of the reader here, not the setting of the index.
+        flags = read_flags()
+        reader, flags.model = flags.model or PACKAGED_SPEC, None
+        refuse(
+            queries is None, "--reader learns from judged requests: name them with --queries PATH."
+        )
+        refuse(
+            teacher,
+            f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
+        )
+        refuse(
+            reader != PACKAGED_SPEC and not Path(reader).is_dir(),
+            f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, "
+            f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
+        )
+    request = _request(roots, read_settings())
+    make: partial[ReaderOptions] | partial[TuneOptions]
+    tuning: Callable[..., Tuned]
+    if reader and queries:
+        from skillsearch.training import reader_tuning
+
+        tuning = reader_tuning.tune_reader
+        make = partial(reader_tuning.ReaderOptions, queries=queries, reader=reader)
+    else:
+        from skillsearch.training.tuning import TuneOptions, tune
+
+        tuning, make = tune, partial(TuneOptions, queries=queries, teacher=teacher)
+    made = make(
+        roots=request.roots,
+        out=out.absolute(),
+        model=request.model,
+        minutes=minutes,
+        seed=seed,
+        languages=request.languages,
+        keep=keep,
+    )
     # A caller that runs us in its own process may bring another way to tune.
-    run = click.get_current_context().obj or tune
+    run: Callable[..., Tuned] = click.get_current_context().obj or tuning
     with output.progress_bars() as progress:
-        tuned = run(wishes, progress=progress, tell=output.say)
-    if asked.as_json:
+        tuned = run(made, progress=progress, tell=output.say)
+    if as_json:
         output.emit_json(tuned.to_dict())
     else:
-        _show_tuned(tuned, "query --reader" if asked.reader else "index --model")
+        _show_tuned(tuned, "query --reader" if reader else "index --model")
 
 
-def _model_tuning(asked: Asked) -> tuple[Callable[..., Tuned], TuneOptions]:
-    from skillsearch.training.tuning import TuneOptions, tune
-
-    return tune, TuneOptions(**_options_of_both(asked), teacher=asked.teacher)
-
-
-def _reader_tuning(asked: Asked) -> tuple[Callable[..., Tuned], ReaderOptions]:
-    """Refuse what makes no sense with a reader; --model is the reader, and no setting here."""
-    from skillsearch.readers.reader import PACKAGED_SPEC
-
-    reader = asked.flags.pop("model") or PACKAGED_SPEC
-    refuse(
-        asked.queries is None,
-        "--reader learns from judged requests: name them with --queries PATH.",
-    )
-    refuse(
-        asked.teacher,
-        f"--teacher {asked.teacher} goes without --reader: a reader learns from --queries alone.",
-    )
-    refuse(
-        reader != PACKAGED_SPEC and not Path(reader).is_dir(),
-        f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, or "
-        f"leave it out for {PACKAGED_SPEC}, the packaged one.",
-    )
-    from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
-
-    return tune_reader, ReaderOptions(**_options_of_both(asked), reader=reader)
-
-
-def _request(roots: Sequence[Root], settings: Settings) -> IndexRequest:
+def _request(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:
     """Return a request for the named roots alone, or else for those of the index."""
     change = RootChange(roots, settings=settings)
     return change.applied_to(None) if roots else planned(change)
-
-
-def _options_of_both(asked: Asked) -> dict[str, Any]:
-    request = _request(asked.roots, asked.settings)
-    found = {key: getattr(request, key) for key in ("roots", "model", "languages")}
-    found |= {key: getattr(asked, key) for key in ("queries", "minutes", "seed", "keep")}
-    return {**found, "out": asked.out.absolute()}
 
 
 def _show_tuned(tuned: Tuned, use: str) -> None:

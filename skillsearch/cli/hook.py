@@ -29,8 +29,27 @@ from skillsearch.text.followups import needs_nothing
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any, TypedDict
 
-    from skillsearch.types import JsonValue
+    from skillsearch.types import Json
+
+    class Request(TypedDict):
+        """What the daemon, or else a new process, is to search for, and where."""
+
+        prompt: str
+        n: int
+        include_unvetted: bool
+        index_dir: str | None
+        folder: str
+
+    class Overview(TypedDict):
+        """The offered skills by key, those that fit first, and how many fit or are unvetted."""
+
+        offers: dict[str, str]
+        fits: int
+        unvetted: int
+        notes: list[str]
+
 
 CLIENTS = (*EVENTS, "text")
 """Hosts, and ``text`` for any other that adds the output of a hook to the prompt."""
@@ -48,20 +67,21 @@ INTRODUCTION = (
 _FIT = {(True,): "fit", (False,): "may fit", (False, True): "fit, or may fit,"}
 _SILENT_SECONDS = 86_400
 """How long a user is not told again that there is no index."""
-_OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
+_OPTIONS = ("--client", "--index-dir")
 _SWITCH = "--include-unvetted"
 
 
-def parse(arguments: list[str]) -> dict[str, JsonValue] | None:
-    """Return the arguments for `run`; None if click has to look at them."""
-    values: dict[str, JsonValue] = {"client": None, "index_dir": None}
+def parse(arguments: list[str]) -> tuple[str | None, str | None, bool] | None:
+    """Return client, index_dir and include_unvetted for `run`; None if click has to read them."""
+    values: dict[str, str | None] = dict.fromkeys(_OPTIONS)
     words = [part for word in arguments if word != _SWITCH for part in word.split("=", 1)]
     for name, value in zip(words[::2], words[1::2], strict=False):
         if name not in _OPTIONS or not value:
             return None
-        values[_OPTIONS[name]] = value
-    is_plain = len(words) % 2 == 0 and values["client"] in (None, *CLIENTS)
-    return {**values, "include_unvetted": _SWITCH in arguments} if is_plain else None
+        values[name] = value
+    host, index_dir = values.values()
+    is_plain = len(words) % 2 == 0 and host in (None, *CLIENTS)
+    return (host, index_dir, _SWITCH in arguments) if is_plain else None
 
 
 class _Clock:
@@ -87,20 +107,24 @@ def run(
     event = None
     try:
         event = _read_event(clock, is_text=client == "text")
-        prompt = event["prompt"][:MAX_PROMPT_CHARS]
+        prompt = str(event["prompt"])[:MAX_PROMPT_CHARS]
         if needs_nothing(prompt):
             return
         session = Session(event)
-        asked = {"prompt": prompt, "n": N, "include_unvetted": include_unvetted}
-        folder = index_dir and os.path.abspath(index_dir)  # noqa: PTH100
-        asked |= {"index_dir": folder, "folder": _folder_of(event)}
-        told = _answer(asked, session, clock)
-        if text := "\n".join(filter(None, told.values())):
+        request: Request = {
+            "prompt": prompt,
+            "n": N,
+            "include_unvetted": include_unvetted,
+            "index_dir": index_dir and os.path.abspath(index_dir),  # noqa: PTH100
+            "folder": _folder_of(event),
+        }
+        texts = _answer(request, session, clock)
+        if text := "\n".join(filter(None, texts.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
-            known = name if name in EVENTS.values() else "UserPromptSubmit"
-            output = {"hookEventName": known, "additionalContext": text}
+            name = name if name in EVENTS.values() else "UserPromptSubmit"
+            output = {"hookEventName": name, "additionalContext": text}
             _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
-        session.remember(told)
+        session.remember(texts)
     except KeyboardInterrupt:
         _warn("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
@@ -155,7 +179,7 @@ def _mark_of(folder: Path) -> Path:
     return cache_dir() / "told" / digest[:16]
 
 
-def _read_event(clock: _Clock, *, is_text: bool) -> dict[str, JsonValue]:
+def _read_event(clock: _Clock, *, is_text: bool) -> dict[str, Json]:
     """Return the event on stdin, or one of what stands there if that may be the mere prompt."""
     data = _read_stdin(clock)
     if len(data) > MAX_EVENT_BYTES:
@@ -193,7 +217,7 @@ def _read_stdin(clock: _Clock) -> bytes:
     return bytes(data)
 
 
-def _folder_of(event: dict[str, JsonValue]) -> str:
+def _folder_of(event: dict[str, Json]) -> str:
     """Return the folder that the host works in, which may not be the one that it starts us in."""
     folder = str(event.get("cwd"))
     is_usable = folder[:1] == "/" and "\0" not in folder
@@ -202,72 +226,78 @@ def _folder_of(event: dict[str, JsonValue]) -> str:
     return os.getcwd()  # noqa: PTH109
 
 
-def _answer(asked: dict[str, JsonValue], session: Session, clock: _Clock) -> dict[str, str]:
-    """Return what the model is told of skills that fit and are new to it, by what to remember.
+def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]:
+    """Return the texts for the model about skills that are new to it, by the key to remember.
 
-    If none fits a prompt that leans on what was said before, they are searched together instead.
-    What that alone would be offered is not what the prompt asks for.
+    If no skill fits a prompt that leans on earlier turns, both are searched together instead.
+    What the earlier turns alone would be offered is not what the prompt asks for.
     """
-    answer, known = _overview(asked, clock), {*session.offered}
+    answer, seen = _overview(request, clock), {*session.offered}
     if not answer["fits"] and (before := session.last_turns()):
-        both = {"prompt": f"{asked['prompt']}\n{before}"[:MAX_PROMPT_CHARS]}
-        answer = _overview(asked | both, clock)
-        alone = _overview(asked | {"prompt": before[:MAX_PROMPT_CHARS]}, clock)
-        known |= alone["offers"].keys()
+        both = f"{request['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
+        answer = _overview({**request, "prompt": both}, clock)
+        alone = _overview({**request, "prompt": before[:MAX_PROMPT_CHARS]}, clock)
+        seen |= alone["offers"].keys()
     fits = [*answer["offers"]][: answer["fits"]]
-    new = {key: text for key, text in answer["offers"].items() if key not in known}
-    told = dict.fromkeys(new, "")
+    new = {key: text for key, text in answer["offers"].items() if key not in seen}
+    texts = dict.fromkeys(new, "")
     if new:
         skills = "\n".join(["<available_skills>", *new.values(), "</available_skills>"])
         fit = _FIT[tuple(sorted({key in fits for key in new}))]
-        told[next(iter(new))] = f"{INTRODUCTION.format(fit)}\n{skills}"
+        texts[next(iter(new))] = f"{INTRODUCTION.format(fit)}\n{skills}"
     if answer["unvetted"]:
         from skillsearch.text.provenance import left_out_for_model
 
         note = left_out_for_model(answer["unvetted"])
-        told |= {} if note in session.offered else {note: note}
-    return told
+        texts |= {} if note in session.offered else {note: note}
+    return texts
 
 
-def _overview(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
-    """Return the answer of the daemon, which may start, or else that of a new process."""
-    given = variables()
+def _overview(request: Request, clock: _Clock) -> Overview:
+    """Return the answer of the daemon, started if need be, or else of a new process."""
+    settings = variables()
     answer = None
     try:
-        if given.get("SKILLSEARCH_DAEMON") != "off":
-            answer = client.ask("overview", seconds=clock.left(), **asked, variables=given)
+        if settings.get("SKILLSEARCH_DAEMON") != "off":
+            answer = _ask_daemon(request, settings, clock)
             if answer is None:
                 from pathlib import Path
 
                 from skillsearch.config import load_settings
 
-                index_dir = asked["index_dir"]
-                if load_settings(Path(asked["folder"]), index_dir=index_dir).daemon != "off":
+                index_dir = request["index_dir"]
+                if load_settings(Path(request["folder"]), index_dir=index_dir).daemon != "off":
                     client.start(seconds=clock.left())
-                    answer = client.ask("overview", seconds=clock.left(), **asked, variables=given)
+                    answer = _ask_daemon(request, settings, clock)
     except DaemonError as exc:
         if exc.is_final:
             raise
     if answer is None:
-        return _search(asked, clock)
+        return _search(request, clock)
     for note in answer["notes"]:
         _warn(note)
     return answer
 
 
-def _search(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
+def _ask_daemon(request: Request, settings: dict[str, str], clock: _Clock) -> Overview | None:
+    answer: Any = client.ask("overview", seconds=clock.left(), **request, variables=settings)
+    overview: Overview | None = answer
+    return overview
+
+
+def _search(request: Request, clock: _Clock) -> Overview:
     """Search in a process that can be killed when the time is up."""
     import subprocess
 
-    index_dir = asked["index_dir"]
+    index_dir = request["index_dir"]
     options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
-    options += [_SWITCH] if asked["include_unvetted"] else []
+    options += [_SWITCH] if request["include_unvetted"] else []
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],
-            input=asked["prompt"].encode("utf-8", "replace"),
+            input=request["prompt"].encode("utf-8", "replace"),
             capture_output=True,
-            cwd=asked["folder"],
+            cwd=request["folder"],
             timeout=max(0.0, clock.left()),
             check=False,
         )
@@ -278,8 +308,8 @@ def _search(asked: dict[str, JsonValue], clock: _Clock) -> dict[str, JsonValue]:
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         raise SkillSearchError(lines[-1].removeprefix("Error: "))
-    answer: dict[str, JsonValue] = json.loads(done.stdout)
-    return answer
+    overview: Overview = json.loads(done.stdout)
+    return overview
 
 
 def _emit(text: str) -> None:

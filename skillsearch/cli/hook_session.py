@@ -26,7 +26,7 @@ TYPE_CHECKING = False  # as in `skillsearch.cli.hook`
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillsearch.types import JsonValue
+    from skillsearch.types import Json
 
 MAX_SESSIONS, MAX_OFFERED, MAX_STATE_BYTES = 256, 512, 1 << 18
 UNSEEN_SECONDS = 3600  # so long skills count as offered if there is no transcript
@@ -42,9 +42,9 @@ _DAMAGE = (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeEr
 class Session:
     """One conversation, as an event of its host describes it; never a reason to fail."""
 
-    def __init__(self, event: dict[str, JsonValue]) -> None:
+    def __init__(self, event: dict[str, Json]) -> None:
         """Find out what was offered, and is still in the context."""
-        self._prompt, self._transcript = event["prompt"], event.get("transcript_path")
+        self._prompt, self._transcript = str(event["prompt"]), event.get("transcript_path")
         named = str(event.get("session_id") or "").encode("utf-8", "surrogatepass").hex()
         self._file = f"{runtime_dir()}/sessions/{named}" if 0 < len(named) <= 200 else ""
         self.offered: list[str] = []
@@ -91,21 +91,21 @@ def _said(line: bytes) -> str:
         if record["type"] in ("user", "user_message"):
             said = record.get("message") or record
             said = said if isinstance(said, str) else said["content"]
-            texts = [said] if isinstance(said, str) else [one.get("text", "") for one in said]
+            texts = [said] if isinstance(said, str) else [part.get("text", "") for part in said]
             return "\n".join(text for text in texts if not text.startswith("<")).strip()
     return ""
 
 
-def _read(path: JsonValue, start: int, limit: int) -> tuple[bytes, int, float]:
+def _read(path: Json, start: int, limit: int) -> tuple[bytes, int, float]:
     """Return a part of a file of this user, not through a link; its size; its age in seconds."""
     if not isinstance(path, str) or "\0" in path:
         raise OSError("not a path")
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise OSError("not a file of this user")
-        return os.pread(file, limit, start), found.st_size, abs(time.time() - found.st_mtime)
+        return os.pread(file, limit, start), status.st_size, abs(time.time() - status.st_mtime)
     finally:
         os.close(file)
 
@@ -117,9 +117,9 @@ def _write(path: str, text: str) -> None:
         make_private(each)
     if not os.path.lexists(path):
         files = []
-        for one in os.scandir(folder):
+        for entry in os.scandir(folder):
             with suppress(FileNotFoundError):  # Another process has just renamed or removed it.
-                files.append((one.stat(follow_symlinks=False).st_mtime, one.path))
+                files.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
         for _, surplus in sorted(files)[: max(0, len(files) + 1 - MAX_SESSIONS)]:
             with suppress(FileNotFoundError):
                 os.unlink(surplus)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import shlex
 import signal
-import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from skillsearch import config
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
+from skillsearch.cli import options
+from skillsearch.cli.app import refuse
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.options import (
+    NamedRoot,
+    Setting,
+    check_size,
+    has_agreed,
+    is_interactive,
+    read_flags,
+    read_settings,
+)
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
@@ -32,7 +40,7 @@ from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
-from skillsearch.types import IndexReport, JsonValue, Progress
+from skillsearch.types import IndexReport, Json, Progress
 
 if TYPE_CHECKING:
     from skillsearch import types
@@ -40,53 +48,78 @@ if TYPE_CHECKING:
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.places import PlaceReport
 
-Built = tuple[IndexReport, dict[str, JsonValue], list[str], "SkillIndex | None"]
-"""The report of indexing, the content of the index now, notes for the user, and a local index."""
 _SHOWN_ROOTS = 10
 
 
-@command("index")
-@app.roots()
-@app.index_dir
-@setting("--model M", "onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.")
-@setting(
+@click.command("index")
+@options.roots()
+@options.index_dir
+@click.option(
+    "--model",
+    cls=Setting,
+    metavar="M",
+    help="onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.",
+)
+@click.option(
     "--fields",
-    "metadata: names and descriptions only; full (default): also the bodies, as words and as "
-    "embedded chunks; the multilingual channel embeds the beginning of each body.",
+    cls=Setting,
     type=click.Choice(("metadata", "full")),
+    help="metadata: names and descriptions only; full (default): also the bodies, as words and as "
+    "embedded chunks; the multilingual channel embeds the beginning of each body.",
 )
-@app.languages
-@app.trust
-@setting(
-    "--device D",
-    "Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
+@options.languages
+@options.trust
+@click.option(
+    "--device",
+    cls=Setting,
+    metavar="D",
+    help="Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
 )
-@flag(
+@click.option(
     "--verify",
-    "Hash every skill and every file of the index, whatever its size and time say, and rebuild "
-    "what is damaged.",
+    is_flag=True,
+    help="Hash every skill and every file of the index, whatever its size and time say, and "
+    "rebuild what is damaged.",
 )
-@repeatable(
-    "--only PATH",
-    "Update only this SKILL.md or folder, even if it was deleted. Repeatable.",
-    type=app.NamedPath(path_type=Path),
+@click.option(
+    "--only",
+    multiple=True,
+    type=options.NamedPath(path_type=Path),
+    metavar="PATH",
+    help="Update only this SKILL.md or folder, even if it was deleted. Repeatable.",
 )
-@app.backend
-@flag("--examples", "Add the example skills of this package.")
-@flag(
+@options.backend
+@click.option("--examples", is_flag=True, help="Add the example skills of this package.")
+@click.option(
     "--replace",
-    "Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
+    "replaces",
+    is_flag=True,
+    help="Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
     "report which skills leave the index.",
 )
-@flag("--remove", "Take the named ROOTs out of the index, even if their folders are gone.")
-@option(
-    "--scope",
-    "Who sees the skills of the ROOTs: user, from everywhere; project, from the project around "
-    "each. [default: project for folders where hosts look for those of a project, else user]",
-    type=click.Choice(get_args(Scope)),
+@click.option(
+    "--remove",
+    is_flag=True,
+    help="Take the named ROOTs out of the index, even if their folders are gone.",
 )
-@app.as_json
-def index_command(asked: Asked) -> None:
+@click.option(
+    "--scope",
+    type=click.Choice(get_args(Scope)),
+    help="Who sees the skills of the ROOTs: user, from everywhere; project, from the project "
+    "around each. [default: project for folders where hosts look for those of a project, else "
+    "user]",
+)
+@options.as_json(lambda m: m.INDEX)
+def index_command(
+    roots: tuple[NamedRoot, ...],
+    verify: bool,
+    only: tuple[Path, ...],
+    examples: bool,
+    replaces: bool,
+    remove: bool,
+    scope: Scope | None,
+    as_json: bool,
+) -> None:
     """Add folders of skills to the index, or bring it up to date.
 
     ROOT is a folder, an archive (.zip, .skill, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL
@@ -99,95 +132,100 @@ def index_command(asked: Asked) -> None:
     then on the index follows them by itself. What --remove or a host takes out stays out.
     """
     refuse(
-        [asked.replace, asked.remove, bool(asked.only)].count(True) > 1,
+        [replaces, remove, bool(only)].count(True) > 1,
         "--only updates part of the index, --replace all, --remove takes out; use one of them.",
     )
-    is_named = asked.roots or asked.examples
-    refuse(asked.remove and not is_named, "--remove takes out ROOTs; name them.")
-    is_scoped = asked.scope and (asked.remove or asked.only or not asked.roots)
+    is_named = bool(roots) or examples
+    refuse(remove and not is_named, "--remove takes out ROOTs; name them.")
+    is_scoped = scope and (remove or only or not roots)
     refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
-    how: How = "keep" if asked.only else "remove" if asked.remove else "add"
-    how = "replace" if asked.replace else how
-    follows = _follows(asked, how)
+    how: How = "keep" if only else "remove" if remove else "replace" if replaces else "add"
+    settings = read_settings()
+    follows = _follows(settings, how, is_named=is_named)
     change = RootChange(
-        asked.roots,
-        how,
-        asked.settings,
-        follows=follows,
-        folders=(Path.cwd(),),
-        scope=asked.scope,
-        examples=asked.examples,
+        roots, how, settings, follows=follows, folders=(Path.cwd(),), scope=scope, examples=examples
     )
+    if how == "add" or (how == "replace" and not is_named):
+        check_settings(settings)
+    if settings.backend == "milvus":
+        _index_in_milvus(change, as_json=as_json)
+        return
+    from skillsearch.index.languages import advice
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
 
-    if how == "add" or (how == "replace" and not is_named):
-        check_settings(asked.settings)
-    is_local = asked.settings.backend != "milvus"
-    before = held_roots(asked.settings) if is_local else frozenset()
-    generation = IndexFolder(asked.settings.index_dir.absolute()).current() if is_local else None
+    folder = IndexFolder(settings.index_dir.absolute())
+    before, generation = held_roots(settings), folder.current()
     with progress_bars() as bars:
-        build = _build if is_local else _build_in_milvus
-        report, held, notes, index = build(
-            change, asked, device=asked.flags["device"], progress=bars
+        index, report = SkillIndex.build(
+            change,
+            folder.path,
+            verify=verify,
+            only=[path.absolute() for path in only],
+            device=read_flags().device,
+            progress=bars,
         )
-    is_followed = index is not None and follows == "hosts"
-    places = report_places(index, Path.cwd(), before) if is_followed else []
-    if asked.as_json:
-        records = {"places": [place.to_dict() for place in places]} if places else {}
-        emit_json({**report.to_dict(), **held, **records})
-    else:
-        _show(report, held)
+    report = replace(report, diagnostics=index.diagnostics())
+    forget_told(folder.path)
+    places = report_places(index, Path.cwd(), before) if follows == "hosts" else []
+    records = {"places": [report.to_dict() for report in places]} if places else {}
+    index_roots = index.opened.settings.roots
+    _show(report, {"index_dir": str(folder.path)}, index_roots, records, as_json=as_json)
+    if not as_json:
         show_places(places)
-        if index is not None:
-            ask_to_vouch(index, before)
+        ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    if index is not None:
-        roots = index.opened.settings.roots
-        notes += [_unvetted(roots)] if report.generation != generation else []
-        notes.append(_outside(asked))
-    for note in filter(None, notes):
+    is_new = report.generation != generation
+    notes = [advice(index), _unvetted(index_roots)] if is_new else []
+    for note in filter(None, [*notes, _outside(settings, roots)]):
         say(f"note: {note}")
 
 
-def _follows(asked: Asked, how: How) -> Follows | None:
-    """Return which folders the index is to take up by itself: none if it is not the user's."""
-    settings = asked.settings
+def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
+    from skillsearch.remote.remote_index import RemoteIndex
+
+    settings = change.settings
+    with progress_bars() as bars:
+        index, report = RemoteIndex.build(
+            change,
+            _uri(settings),
+            collection=settings.collection,
+            device=read_flags().device,
+            progress=bars,
+        )
+    with index:
+        index_roots = index.settings.roots
+    _show(report, {"collection": settings.collection}, index_roots, {}, as_json=as_json)
+    prune_archives(config.cache_dir())
+
+
+def _follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
+    """Return which folders the index is to take up by itself: none if it is not the user's.
+
+    Args:
+        settings: The settings that name the index.
+        how: What becomes of its roots.
+        is_named: Whether the command line names some.
+    """
     if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
         return None
-    is_asked = asked.roots or getattr(asked, "examples", False)
-    is_named = is_asked or settings.roots
-    if how == "replace" and is_named:
+    has_roots = is_named or settings.roots
+    if how == "replace" and has_roots:
         return "named"
     is_other = settings.sources.get("index_dir") == "flag"
-    if is_other and (is_named or (how == "add" and held_roots(settings))):
+    if is_other and (has_roots or (how == "add" and held_roots(settings))):
         return None
     is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
-    return "projects" if is_asked or (settings.roots and is_users) else "hosts"
-
-
-def _build(change: RootChange, asked: Asked, **how: Any) -> Built:
-    from skillsearch.index.languages import advice
-    from skillsearch.index.skill_index import SkillIndex
-
-    settings = asked.settings
-    folder = IndexFolder(settings.index_dir.absolute())
-    generation = folder.current()
-    only = [path.absolute() for path in asked.only]
-    index, report = SkillIndex.build(change, folder.path, verify=asked.verify, only=only, **how)
-    report = replace(report, diagnostics=index.diagnostics())
-    forget_told(folder.path)
-    held = {"index_dir": str(folder.path), **_described(index.opened.settings.roots)}
-    is_new = report.generation != generation
-    return report, held, [advice(index)] if is_new else [], index
+    return "projects" if is_named or (settings.roots and is_users) else "hosts"
 
 
 def check_settings(settings: Settings) -> None:
-    """Do the same as `app.check_size` for the roots of the settings that are not held yet."""
+    """Do the same as `check_size` for the roots of the settings that are not held yet."""
     roots = [Path(root) for root in settings.roots if not is_bundle(root)]
     held = held_roots(settings) if roots and settings.backend != "milvus" else ()
     for root in roots:
         if key_of(root) not in held:
-            app.check_size(root, is_agreed=app.has_agreed())
+            check_size(root, is_agreed=has_agreed())
 
 
 def held_roots(settings: Settings) -> frozenset[str]:
@@ -198,15 +236,26 @@ def held_roots(settings: Settings) -> frozenset[str]:
     return frozenset(map(key_of, held.roots)) if held else frozenset()
 
 
+def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
+    """Change the index that the settings of the change name, behind a progress bar."""
+    from skillsearch.index.skill_index import SkillIndex
+
+    folder = change.settings.index_dir.absolute()
+    with progress_bars() as bars:
+        built = SkillIndex.build(change, folder, progress=bars)
+    forget_told(folder)
+    return built
+
+
 def show_places(places: Sequence[PlaceReport]) -> None:
     """Say of each folder of a host what has become of it."""
-    for place in places:
-        say(place.told)
+    for report in places:
+        say(report.told)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_interactive():
         return
     roots, here = index.opened.settings.roots, View.of(Path.cwd())
     doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
@@ -219,30 +268,15 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
             index.apply(RootChange(how="keep", settings=settings))
 
 
-def _outside(asked: Asked) -> str:
+def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
     """Return what to do about new roots outside of the project, if its index is used."""
-    if not asked.settings.is_project_index:
+    if not settings.is_project_index:
         return ""
-    file = asked.settings.sources["index_dir"]
-    outside = [root for root in asked.roots if not Path(root).is_relative_to(Path(file).parent)]
+    file = settings.sources["index_dir"]
+    outside = [root for root in roots if not Path(root).is_relative_to(Path(file).parent)]
     own = ["--index-dir", str(config.user_index_dir())]
     note = f"this is the index of the project, which {file} names. To add to your own instead: "
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
-
-
-def _build_in_milvus(change: RootChange, asked: Asked, **how: Any) -> Built:
-    from skillsearch.remote.remote_index import RemoteIndex
-
-    collection = asked.settings.collection
-    index, report = RemoteIndex.build(change, _uri(asked.settings), collection=collection, **how)
-    roots = _described(index.settings.roots)
-    index.close()
-    return report, {"collection": collection, **roots}, [], None
-
-
-def _described(roots: Sequence[types.Root]) -> dict[str, JsonValue]:
-    names = [root.origin or str(root.path) for root in roots]
-    return {"roots": names, "trust": [root.trust for root in roots]}
 
 
 def _unvetted(roots: Sequence[types.Root]) -> str:
@@ -285,7 +319,20 @@ def _uri(settings: Settings) -> str:
     return settings.uri
 
 
-def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
+def _show(
+    report: IndexReport,
+    target: Mapping[str, str],
+    roots: Sequence[types.Root],
+    more: Mapping[str, Json],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was indexed into a target: the folder or the collection of the index."""
+    names = [root.origin or str(root.path) for root in roots]
+    if as_json:
+        trust = [root.trust for root in roots]
+        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **more})
+        return
     show_diagnostics(report.diagnostics)
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
@@ -296,21 +343,22 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
         f"{report.seconds:.2f} s",
         err=False,
     )
-    for root, count in report.left.items():
-        say(f"with {root}, {counted(count, 'skill')} left the index")
-    place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
-    pairs = zip(held["roots"], held["trust"], strict=True)
-    roots = (f"{root} {tag_of(trust)}".rstrip() for root, trust in pairs)
-    say(f"index: {place}; roots: {listed(roots, _SHOWN_ROOTS)}", err=False)
+    for left_root, count in report.left.items():
+        say(f"with {left_root}, {counted(count, 'skill')} left the index")
+    where = target.get("index_dir") or f"collection {target['collection']}"
+    tagged = (
+        f"{name} {tag_of(root.trust)}".rstrip() for name, root in zip(names, roots, strict=True)
+    )
+    say(f"index: {where}; roots: {listed(tagged, _SHOWN_ROOTS)}", err=False)
 
 
-@command("watch")
-@app.roots()
-@app.index_dir
-@app.languages
-@app.trust
-@app.as_json
-def watch_command(asked: Asked) -> None:
+@click.command("watch")
+@options.roots()
+@options.index_dir
+@options.languages
+@options.trust
+@options.as_json(lambda m: m.IndexReport)
+def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     """Keep the index up to date until interrupted.
 
     Indexes first, as "skillsearch index [ROOT]..." does, and again whenever skills change: one line
@@ -320,20 +368,21 @@ def watch_command(asked: Asked) -> None:
     watcher.require_watchfiles()
     from skillsearch.index.skill_index import SkillIndex
 
-    settings = asked.settings
-    follows = _follows(asked, "add")
+    settings = read_settings()
+    follows = _follows(settings, "add", is_named=bool(roots))
     check_settings(settings)
-    change = RootChange(asked.roots, settings=settings, follows=follows, folders=(Path.cwd(),))
+    change = RootChange(roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:
         with progress_bars() as bars:
-            folder = settings.index_dir.absolute()
-            index, report = SkillIndex.build(change, folder, progress=partial(_go_on, stop, bars))
+            index, report = SkillIndex.build(
+                change, settings.index_dir.absolute(), progress=partial(_go_on, stop, bars)
+            )
         forget_told(index.folder)
-        _show_again(report, as_json=asked.as_json)
-        refresh = partial(_follow, index, stop, asked.as_json)
+        _show_again(report, as_json=as_json)
+        refresh = partial(_follow, index, stop, as_json)
         try:
-            roots = [root.path for root in index.opened.settings.roots]
-            watcher.watch(roots, refresh, stop=stop, leave_out=index.folder)
+            folders = [root.path for root in index.opened.settings.roots]
+            watcher.watch(folders, refresh, stop=stop, leave_out=index.folder)
         except KeyboardInterrupt:
             say("Stopped watching.")
             raise click.exceptions.Exit(INTERRUPTED) from None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse, request_text
+from skillsearch.cli import options
+from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import is_terminal, say
-from skillsearch.cli.selecting import selecting
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.text.safe_text import counted, visible
@@ -38,21 +38,22 @@ _COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
 }
 
 
-@command("find")
+@click.command("find")
 @click.argument("words", nargs=-1, metavar="[TEXT]")
-@option(
-    "--print what",
-    "What Enter prints: the skill's folder (default), path of SKILL.md, name or body.",
+@click.option(
+    "--print",
+    "printed",
     type=click.Choice(tuple(_PRINTED)),
     default="folder",
+    help="What Enter prints: the skill's folder (default), path of SKILL.md, name or body.",
 )
-@app.n
-@app.threshold
-@app.reader
-@selecting
-@app.index_dir
-@app.no_refresh
-def find_command(asked: Asked) -> int:
+@options.n
+@options.threshold
+@options.reader
+@options.selecting
+@options.index_dir
+@options.no_refresh
+def find_command(words: tuple[str, ...], printed: str) -> int:
     """Pick a skill on the terminal.
 
     As you type, it lists the skills that fit, then those that may, and shows the chosen one. Enter
@@ -62,24 +63,32 @@ def find_command(asked: Asked) -> int:
     require_installed("find", "A picker", "prompt_toolkit")
     from skillsearch.cli import picker
 
-    settings = asked.settings
+    settings = read_settings()
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
     index = open_fresh(settings, say)
-    how = {key: getattr(settings, key) for key in ("n", "threshold", "selection")}
-    quick = partial(index.search, explain=True, face="terminal", **how)
-    readers = dict.fromkeys(("off", settings.reader))
-    searches = [partial(quick, reader=reader) for reader in readers]
+    searches = [
+        partial(
+            index.search,
+            n=settings.n,
+            threshold=settings.threshold,
+            selection=settings.selection,
+            explain=True,
+            face="terminal",
+            reader=reader,
+        )
+        for reader in dict.fromkeys(("off", settings.reader))
+    ]
     head = f"{counted(len(index), 'skill')}."
     chooser = picker.Picker(searches, partial(_read_body, index), head)
     try:
         with picker.terminal() as (keys, screen):
-            hit = chooser.pick(request_text(asked.words), keys, screen)
+            hit = chooser.pick(request_text(words), keys, screen)
     except OSError as exc:
         advice = "find needs a terminal; in scripts, use: skillsearch query TEXT"
         raise click.UsageError(advice) from exc
     if hit is None:
         return INTERRUPTED
-    text = _PRINTED[asked.what](index, hit)
+    text = _PRINTED[printed](index, hit)
     click.echo(visible(text) if is_terminal() else text)
     return 0
 
@@ -91,16 +100,26 @@ def _read_body(index: SkillIndex, doc_id: str) -> str:
         return f"(cannot be read: {exc})"
 
 
-@command("ui")
-@app.index_dir
-@app.threshold
-@app.reader
-@app.no_refresh
-@selecting
-@option("--port", "Port to listen on; 0 for any that is free.", type=app.Count(0, 65535), default=0)
-@option("--reports FOLDER", "Show the pages that skillsearch eval --html has saved there.")
-@flag("--open opens", "Open the page in the browser.")
-def ui_command(asked: Asked) -> int:
+@click.command("ui")
+@options.index_dir
+@options.threshold
+@options.reader
+@options.no_refresh
+@options.selecting
+@click.option(
+    "--port",
+    type=options.Count(0, 65535),
+    default=0,
+    help="Port to listen on; 0 for any that is free.",
+)
+@click.option(
+    "--reports",
+    type=options.FOLDER,
+    metavar="FOLDER",
+    help="Show the pages that skillsearch eval --html has saved there.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+def ui_command(port: int, reports: Path | None, opens: bool) -> int:
     """Look at the skills in the browser.
 
     Pages to search as you type, for each skill, for families of near-copies, what hosts would cut,
@@ -108,7 +127,8 @@ def ui_command(asked: Asked) -> int:
     can guess and that is new each time. They load nothing from elsewhere; Ctrl-C ends it.
     """
     require_installed("ui", "The page", "starlette", "uvicorn", "jinja2")
-    count = len(open_index(asked.settings))
+    settings = read_settings()
+    count = len(open_index(settings))
     import secrets
     import tempfile
     import webbrowser
@@ -118,9 +138,8 @@ def ui_command(asked: Asked) -> int:
     from skillsearch.ui.app import make_app
     from skillsearch.ui.pages import Pages
 
-    listener, secret = listen("127.0.0.1", asked.port), secrets.token_urlsafe()
-    pages = Pages(asked.settings, asked.reports)
-
+    listener, secret = listen("127.0.0.1", port), secrets.token_urlsafe()
+    pages = Pages(settings, reports)
     url = f"{listener.origin}/{secret}/"
 
     async def serve(stop: anyio.Event) -> None:
@@ -128,7 +147,7 @@ def ui_command(asked: Asked) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="skillsearch-", suffix=".html") as page:
             page.write(f'<meta http-equiv="refresh" content="0; url={url}">')
             page.flush()
-            if asked.opens:
+            if opens:
                 webbrowser.open(Path(page.name).as_uri())
             await serve_app(make_app(pages, secret), listener, stop)
 
@@ -136,9 +155,9 @@ def ui_command(asked: Asked) -> int:
     return run_server(serve)
 
 
-@command("completion")
+@click.command("completion")
 @click.argument("shell", type=click.Choice(tuple(_COMPLETION)))
-def completion_command(asked: Asked) -> None:
+def completion_command(shell: str) -> None:
     """Print the completion script for a shell.
 
     It completes commands, options and skill names.
@@ -148,7 +167,7 @@ def completion_command(asked: Asked) -> None:
     zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
     fish, in config.fish:  skillsearch completion fish | source
     """  # noqa: D301 - click reads the control character, not its escape
-    kind, line = _COMPLETION[asked.shell]
+    kind, line = _COMPLETION[shell]
     root = click.get_current_context().find_root().command
     click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
     if is_terminal():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, agrees, command, flag, option, refuse
+from skillsearch.cli import options
+from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
 from skillsearch.hosts.files import Change, host_file, switched_off, switches
 from skillsearch.hosts.listings import Listings
-from skillsearch.hosts.moved import (
-    Journal,
-    Move,
-    State,
-    fault,
-    move_away,
-    move_back,
-    open_journal,
-)
+from skillsearch.hosts.moved import Journal, Move, State, fault, move_away, move_back, open_journal
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
@@ -43,19 +35,27 @@ _OTHERWISE = "Nothing was changed. To do this, add --yes."
 _SWITCHES = tuple(with_key("switch"))
 
 
-@command("library")
-@click.argument("action", type=app.Choice(["move", "restore", "list"]))
+@click.command("library")
+@click.argument("action", type=options.Choice(["move", "restore", "list"]))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@flag("--all everything", "With restore: bring back all.")
-@option(
+@click.option("--all", "every_skill", is_flag=True, help="With restore: bring back all.")
+@click.option(
     "--switch",
-    f"Leave the files, and tell only this host not to list the skills: {', '.join(_SWITCHES)}.",
-    type=app.Choice(tuple(hosts())),
+    type=options.Choice(tuple(hosts())),
     metavar="HOST",
+    help="Leave the files, and tell only this host not to list the skills: "
+    f"{', '.join(_SWITCHES)}.",
 )
-@flag("--yes", "Do it without asking.")
-@app.as_json
-def library_command(asked: Asked) -> int:
+@options.yes
+@options.as_json(lambda m: m.LIBRARY)
+def library_command(
+    action: str,
+    names: tuple[str, ...],
+    every_skill: bool,
+    switch: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Take skills out of the listing of hosts, still found.
 
     "move" moves your own skills out of the folders of hosts into your library, which is indexed;
@@ -63,76 +63,75 @@ def library_command(asked: Asked) -> int:
     shows what is away. A journal beside the library is written before each step, so that whatever
     ends a move, the next command completes or undoes it. Skills of plugins and projects stay.
     """
-    _check(asked)
+    is_move, is_restore = action == "move", action == "restore"
+    refuse(every_skill and not is_restore, "--all is for restore.")
+    refuse(every_skill and names, "--all is instead of NAMEs; leave out one of them.")
+    refuse(is_move and not names, "move needs the NAMEs of skills.")
+    refuse(names and not (is_move or is_restore), "list takes no NAMEs; it lists all.")
+    refuse(switch and not is_move, "--switch is for move; restore undoes it by NAME.")
+    refuse(
+        switch not in (None, *_SWITCHES),
+        f"{switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
+        "--switch, move takes the skills out of the folders of all hosts.",
+    )
+    done = True
     with open_journal() as journal:
-        if asked.action == "move":
-            done = _move(journal, asked)
-        elif asked.action == "restore":
-            done = _restore(journal, asked)
-        else:
-            done = True
+        if is_move:
+            done = _move(journal, names, switch, yes=yes)
+        elif is_restore:
+            done = _restore(journal, None if every_skill else names, yes=yes)
         moves = journal.away()
-    if asked.as_json:
+    if as_json:
         records = [move.to_dict() for move in moves]
         emit_json({"folder": str(library_folder()), "moves": records, "done": done})
-    elif asked.action == "list":
+    elif action == "list":
         rows = [(move.name, move.switch or move.target, move.source) for move in moves]
         show_rows(rows, ("skill", "now", "from"), columns=("name", "now", "from"))
         say("" if moves else "No skill is away.")
     return 0 if done else 1
 
 
-def _check(asked: Asked) -> None:
-    is_move, is_restore = asked.action == "move", asked.action == "restore"
-    refuse(asked.everything and not is_restore, "--all is for restore.")
-    refuse(asked.everything and asked.names, "--all is instead of NAMEs; leave out one of them.")
-    refuse(is_move and not asked.names, "move needs the NAMEs of skills.")
-    refuse(asked.names and not (is_move or is_restore), "list takes no NAMEs; it lists all.")
-    refuse(asked.switch and not is_move, "--switch is for move; restore undoes it by NAME.")
-    refuse(
-        asked.switch not in (None, *_SWITCHES),
-        f"{asked.switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
-        "--switch, move takes the skills out of the folders of all hosts.",
-    )
-
-
-def _move(journal: Journal, asked: Asked) -> bool:
+def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bool) -> bool:
     index = _open_index()
     listings, before = Listings(), _counts(index)
-    found = {Path(document.path).parent: document for document in map(index.find, asked.names)}
-    if asked.switch:
-        steps = _to_switch_off(journal, asked.switch, found, listings)
+    documents = {Path(document.path).parent: document for document in map(index.find, names)}
+    if switch:
+        steps = _to_switch_off(journal, switch, documents, listings)
     else:
-        steps = _to_move(journal, index, found, listings)
-    if not (steps and agrees(asked.yes, _OTHERWISE)):
+        steps = _to_move(journal, index, documents, listings)
+    if not (steps and agrees(yes, _OTHERWISE)):
         return not steps
     is_done = _do(steps, "not moved")
-    if not asked.switch:
+    if not switch:
         follows = IndexRequest.load(index.folder)
         is_followed = follows is not None and follows.follows == "hosts"
         is_empty = not any(library_folder().iterdir())
         roots = () if is_followed or is_empty else (library_folder(),)
         index.apply(RootChange(roots, "add"), missing="keep")
-    _tell(before, _counts(index), len(index))
+    _show_counts(before, index)
     return is_done
 
 
 def _to_move(
-    journal: Journal, index: SkillIndex, found: Mapping[Path, Document], listings: Listings
+    journal: Journal, index: SkillIndex, documents: Mapping[Path, Document], listings: Listings
 ) -> list[Callable[[], object]]:
     """Tell what would be moved; return the steps. What lies within another goes along with it."""
     steps: list[Callable[[], object]] = []
-    for folder, document in found.items():
+    for folder, document in documents.items():
         paths = listings.movable(folder, document.name)
-        if found.keys() & set(folder.parents):
+        if documents.keys() & set(folder.parents):
             continue
         titles = _titles(listings.readers(folder))
         within, same = [], []
         for other in index.documents():
-            place = Path(other.path).parent
-            if paths == (folder,) and folder in place.parents:
+            its_folder = Path(other.path).parent
+            if paths == (folder,) and folder in its_folder.parents:
                 within.append(other.name)
-            elif other.name == document.name and place not in found and listings.readers(place):
+            elif (
+                other.name == document.name
+                and its_folder not in documents
+                and listings.readers(its_folder)
+            ):
                 same.append(index.handle(other))
         for path in paths:
             say(f"{document.name}: {path}, listed no more by {titles}")
@@ -145,11 +144,11 @@ def _to_move(
 
 
 def _to_switch_off(
-    journal: Journal, host: str, found: Mapping[Path, Document], listings: Listings
+    journal: Journal, host: str, documents: Mapping[Path, Document], listings: Listings
 ) -> list[Callable[[], object]]:
     """Tell what the host would list no more; return the steps."""
     file, names = host_file(host, hook="hook" in HOSTS[host]), list[str]()
-    for folder, document in found.items():
+    for folder, document in documents.items():
         name, readers = document.name, listings.readers(folder)
         if host not in readers:
             raise SkillError(
@@ -184,14 +183,15 @@ def _titles(names: Iterable[str]) -> str:
     return listed((hosts()[name]["title"] for name in names), _SHOWN)
 
 
-def _restore(journal: Journal, asked: Asked) -> bool:
+def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> bool:
+    """Bring back the named skills, or with None all."""
     away = journal.away()
-    names = {move.name.casefold() for move in away}
-    if lost := [name for name in asked.names if name.casefold() not in names]:
+    keys = {move.name.casefold() for move in away}
+    if lost := [name for name in names or () if name.casefold() not in keys]:
         there = listed((move.name for move in away), _SHOWN) or "none"
         raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
-    given = names if asked.everything else set(map(str.casefold, asked.names))
-    wanted = [move for move in away if move.name.casefold() in given]
+    named = keys if names is None else set(map(str.casefold, names))
+    wanted = [move for move in away if move.name.casefold() in named]
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
         return not away
@@ -201,14 +201,14 @@ def _restore(journal: Journal, asked: Asked) -> bool:
             f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
         )
         say(f"{move.name}: {back}")
-    if not agrees(asked.yes, _OTHERWISE):
+    if not agrees(yes, _OTHERWISE):
         return False
     index = _open_index()
     before = _counts(index)
     undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
     is_done = _do(undo, "not restored")
     index.refresh(keep_missing=True)
-    _tell(before, _counts(index), len(index))
+    _show_counts(before, index)
     return is_done
 
 
@@ -229,28 +229,30 @@ def _open_index() -> SkillIndex:
 def _counts(index: SkillIndex) -> dict[str, int]:
     """Return how many of the user's skills each host lists, but for those of plugins."""
     listings = Listings()
-    found = Counter(
+    counts = Counter(
         host
         for document in index.documents()
         for host in listings.hosts_of(Path(document.path).parent, document.name)
     )
-    return {host: found[host] for host in hosts()}
+    return {host: counts[host] for host in hosts()}
 
 
-def _tell(before: dict[str, int], after: dict[str, int], found: int) -> None:
+def _show_counts(before: dict[str, int], index: SkillIndex) -> None:
+    """Say of which hosts the listing has changed, and from how many skills to how many."""
+    after = _counts(index)
     for host, count in before.items():
         if count != after[host]:
-            less = f"{title_of(host)}: {count} → {after[host]} of your skills listed"
-            say(f"{less}; all {found} are found")
+            change = f"{title_of(host)}: {count} → {after[host]} of your skills listed"
+            say(f"{change}; all {len(index)} are found")
 
 
 def _switch_off(journal: Journal, host: str, names: Iterable[str], change: Change) -> None:
-    said, known = switches(host), {(move.switch, move.name): move for move in journal.away()}
+    values, away = switches(host), {(move.switch, move.name): move for move in journal.away()}
     moves = []
     for name in names:
-        same = known.get((host, name))
+        same = away.get((host, name))
         number = same.number if same else max(journal.moves, default=0) + 1
-        before = json.dumps(said[name]) if name in said else ""
+        before = json.dumps(values[name]) if name in values else ""
         move = Move(number, name, str(change.path), "", "moving", switch=host, before=before)
         journal.note(move)
         moves.append(move)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli import options
+from skillsearch.cli.app import refuse
 from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.cli.selecting import selecting
 from skillsearch.config import cache_dir, mcp_token
 from skillsearch.errors import (
     ConfigError,
@@ -39,29 +40,45 @@ if TYPE_CHECKING:
     from skillsearch.mcp_server.served_library import ServedLibrary
 
 
-@command("mcp")
-@app.roots()
-@app.index_dir
-@app.languages
-@app.trust
-@app.reader
-@selecting
-@option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
-@option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
-@flag("--watch", "Tell clients of changes as they come; needs watchfiles.")
-@flag("--allow-run", "Let clients run commands of skills, each in a workspace of its session.")
-@option(
+@click.command("mcp")
+@options.roots()
+@options.index_dir
+@options.languages
+@options.trust
+@options.reader
+@options.selecting
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP instead of stdio.")
+@click.option("--toolset", type=click.Choice(TOOLSETS), default="default", help="Which tools.")
+@click.option(
+    "--watch", is_flag=True, help="Tell clients of changes as they come; needs watchfiles."
+)
+@click.option(
+    "--allow-run",
+    is_flag=True,
+    help="Let clients run commands of skills, each in a workspace of its session.",
+)
+@click.option(
     "--executor",
-    "What runs them with --allow-run. [default: auto, the safest that works here]",
     type=click.Choice(executor_names()),
+    help="What runs them with --allow-run. [default: auto, the safest that works here]",
 )
-@flag("--allow-remote", "Let other machines reach --http.")
-@option(
-    "--token-file FILE",
-    "File with the token that clients of --http need. [default: SKILLSEARCH_MCP_TOKEN]",
+@click.option("--allow-remote", is_flag=True, help="Let other machines reach --http.")
+@click.option(
+    "--token-file",
     type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the token that clients of --http need. [default: SKILLSEARCH_MCP_TOKEN]",
 )
-def mcp_command(asked: Asked) -> None:
+def mcp_command(
+    roots: tuple[NamedRoot, ...],
+    address: str | None,
+    toolset: str,
+    watch: bool,
+    allow_run: bool,
+    executor: str | None,
+    allow_remote: bool,
+    token_file: Path | None,
+) -> None:
     """Serve search and skills to agents over MCP.
 
     MCP is the Model Context Protocol. Serves the skills below the ROOTs, or else those of the
@@ -69,62 +86,66 @@ def mcp_command(asked: Asked) -> None:
     too: the ROOTs are added to it. Over stdio it ends with its client. A server
     without skills starts too: its tools say what to do.
     """
-    _check(asked)
-    from skillsearch.mcp_server.served_library import ServedLibrary
-
-    served = ServedLibrary(asked.roots, asked.settings, asked.flags["index_dir"])
-    runner = None
-    if asked.allow_run:
-        chosen = select_executor(asked.executor or "auto")
-        for sentence in chosen.capabilities().not_isolated:
-            app.LOGGER.info("Commands run by the executor %s: %s", chosen.name, sentence)
-        artifacts = FolderArtifacts(cache_dir() / "artifacts")
-        runner = SkillRunner(chosen, artifacts=artifacts)
-    tools = SessionTools(asked.toolset, served, runner)
-    listener = None if asked.address is None else _listen(asked)
-    with runner or nullcontext():
-        code = _serve(served, tools, listener, watch=asked.watch)
-    _leave(code)
-
-
-def _check(asked: Asked) -> None:
-    languages = asked.flags["languages"]
     refuse(
-        asked.address is None and (asked.allow_remote or asked.token_file),
+        address is None and (allow_remote or token_file),
         "--allow-remote and --token-file are for a server with --http.",
     )
-    refuse(asked.executor and not asked.allow_run, "--executor is for a server with --allow-run.")
-    refuse(
-        languages and not asked.roots,
-        "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
-        f"them: skillsearch index --languages {languages}",
-    )
-    refuse(
-        asked.flags["trust"] and not asked.roots,
-        "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
-        f"that: {VOUCH}",
-    )
+    refuse(executor and not allow_run, "--executor is for a server with --allow-run.")
+    _check_flags(roots)
     require_installed("mcp", "The MCP server", "mcp")
-    if asked.watch:
+    if watch:
         require_watchfiles()
-    if languages == "all":
+    if read_flags().languages == "all":
         from skillsearch.embedders.multilingual.source import require_weights
 
         require_weights()
+    from skillsearch.mcp_server.served_library import ServedLibrary
+
+    served = ServedLibrary(roots, read_settings(), read_flags().index_dir)
+    runner = _make_runner(executor or "auto") if allow_run else None
+    tools = SessionTools(toolset, served, runner)
+    listener = None
+    if address is not None:
+        token = mcp_token(token_file)
+        if allow_run and not token:
+            raise ConfigError(
+                "With --allow-run and --http every user of this machine could run commands as you, "
+                "so clients need a token: name a file that holds it with --token-file, or set "
+                "SKILLSEARCH_MCP_TOKEN"
+            )
+        listener = _listen(address, token, allow_remote=allow_remote)
+    with runner or nullcontext():
+        code = _serve(served, tools, listener, watch=watch)
+    _leave(code)
 
 
-def _listen(asked: Asked) -> Listener:
+def _check_flags(roots: Sequence[NamedRoot]) -> None:
+    """Refuse what an index that exists has already decided, beside no ROOTs."""
+    flags = read_flags()
+    refuse(
+        flags.languages and not roots,
+        "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
+        f"them: skillsearch index --languages {flags.languages}",
+    )
+    refuse(
+        flags.trust and not roots,
+        "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
+        f"that: {VOUCH}",
+    )
+
+
+def _make_runner(executor: str) -> SkillRunner:
+    chosen = select_executor(executor)
+    for sentence in chosen.capabilities().not_isolated:
+        LOGGER.info("Commands run by the executor %s: %s", chosen.name, sentence)
+    return SkillRunner(chosen, artifacts=FolderArtifacts(cache_dir() / "artifacts"))
+
+
+def _listen(address: str, token: str, *, allow_remote: bool) -> Listener:
     from skillsearch.mcp_server.listening import listen, parse_address
 
-    token = mcp_token(asked.token_file)
-    if asked.allow_run and not token:
-        raise ConfigError(
-            "With --allow-run and --http every user of this machine could run commands as you, so"
-            " clients need a token: name a file that holds it with --token-file, or set"
-            " SKILLSEARCH_MCP_TOKEN"
-        )
-    host, port = parse_address(asked.address)
-    listener = listen(host, port, token=token, allow_remote=asked.allow_remote)
+    host, port = parse_address(address)
+    listener = listen(host, port, token=token, allow_remote=allow_remote)
     say(f"Serving skills at {listener.url}" + (" to clients with the token" if token else ""))
     return listener
 
@@ -173,8 +194,8 @@ def _enriching(served: ServedLibrary) -> str:
     from skillsearch.library.enrich import instructions
 
     is_named = served.roots or served.settings.sources.get("index_dir") == "flag"
-    place = ("--index-dir", str(served.index_dir)) if is_named else ()
-    return instructions(our_command(), place)
+    option = ("--index-dir", str(served.index_dir)) if is_named else ()
+    return instructions(our_command(), option)
 
 
 def _warm(served: ServedLibrary) -> None:
@@ -182,7 +203,7 @@ def _warm(served: ServedLibrary) -> None:
     try:
         served.warm()
     except SkillSearchError as exc:
-        app.LOGGER.warning("%s", exc)
+        LOGGER.warning("%s", exc)
 
 
 def _leave(code: int) -> NoReturn:

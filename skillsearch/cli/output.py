@@ -21,7 +21,7 @@ import click
 
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import all_visible, counted, one_line
-from skillsearch.types import Diagnostic, JsonValue, Progress
+from skillsearch.types import Diagnostic, Json, Progress
 
 _SHOWN_DIAGNOSTICS = 10
 _STAGES = {
@@ -31,6 +31,8 @@ _STAGES = {
     "search": "Searching",
 }
 
+HEADER = "skillsearch.header"
+"""Whether ``--header`` was used, among what a context of click holds."""
 SILENT_SECONDS = 30.0
 """A run without a terminal says how far it is this often."""
 
@@ -90,17 +92,16 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def emit_json(record: JsonValue) -> None:
+def emit_json(record: Json) -> None:
     """Print one JSON value on one line, without hidden characters in its texts."""
-    record = all_visible(record)
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    click.echo(json.dumps(record, ensure_ascii=not is_unicode))
+    click.echo(json.dumps(all_visible(record), ensure_ascii=not is_unicode))
 
 
 def with_header() -> bool:
     """Return whether lines for programs begin with the names of their columns."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.params.get("header"))
+    return context is not None and bool(context.meta.get(HEADER))
 
 
 def emit_rows(rows: Iterable[Sequence[object]], columns: Sequence[str] = ()) -> None:
@@ -131,7 +132,7 @@ def show_rows(
 
 
 def show_record(
-    record: JsonValue,
+    record: Json,
     rows: Iterable[Sequence[object]],
     columns: Sequence[str] = ("key", "value"),
     *,
@@ -165,8 +166,8 @@ class StderrHandler(logging.Handler):
 
 def describe(item: Diagnostic) -> str:
     """Format a diagnostic the way editors can jump to."""
-    place = item.path if item.line is None else f"{item.path}:{item.line}"
-    return f"{place}: {item.severity} {item.code} {item.message}"
+    position = item.path if item.line is None else f"{item.path}:{item.line}"
+    return f"{position}: {item.severity} {item.code} {item.message}"
 
 
 def lost(count: int) -> str:

@@ -158,9 +158,9 @@ class Picker:
         if self._result is None:
             return self._said
         fits, may = len(self._result.hits), len(self._result.perhaps)
-        told = [f"Fits: {fits}"] if fits else [] if may else ["No skill fits"]
-        told += [f"{MAY_FIT if fits else ONLY_MAY_FIT} ({may})"] if may else []
-        return ". ".join(told)
+        parts = [f"Fits: {fits}"] if fits else [] if may else ["No skill fits"]
+        parts += [f"{MAY_FIT if fits else ONLY_MAY_FIT} ({may})"] if may else []
+        return ". ".join(parts)
 
     @property
     def _width(self) -> int:
@@ -173,9 +173,9 @@ class Picker:
         names = [Text(shown_name(hit)) for hit in self._hits]
         room = min(max((cell_len(name.plain) for name in names), default=0), self._width // 3)
         lines: StyleAndTextTuples = []
-        for place, (hit, name) in enumerate(zip(self._hits, names, strict=True)):
+        for row, (hit, name) in enumerate(zip(self._hits, names, strict=True)):
             name.truncate(room, overflow="ellipsis", pad=True)
-            is_chosen, is_fit = place == self._chosen, place < len(self._result or ())
+            is_chosen, is_fit = row == self._chosen, row < len(self._result or ())
             begin = f"{'>' if is_chosen else ' '} {'fits' if is_fit else 'may '} {hit.score:.2f}"
             line = Text(f"{begin}  {name}  {one_line(hit.description)}")
             line.truncate(self._width, overflow="ellipsis", pad=True)

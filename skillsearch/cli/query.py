@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli import app, hook
-from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting_flag
+from skillsearch.cli import hook, options
+from skillsearch.cli.app import refuse, request_text
+from skillsearch.cli.options import LOGGER, Setting, read_flags, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows, with_header
-from skillsearch.cli.selecting import selecting
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
@@ -20,11 +21,12 @@ from skillsearch.index.opening import answer_queries, near_names, open_fresh, op
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import SYSTEMS, Hit, JsonValue, SearchResult
+from skillsearch.types import SYSTEMS, Hit, SearchResult, System
 
 if TYPE_CHECKING:
+    from skillsearch.agents.prompt import OverviewFormat
     from skillsearch.index.documents import Document
-    from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.index.search.search import SearchOptions
     from skillsearch.library.skill_library import SkillLibrary
 
 Query = tuple[str | int | None, str]
@@ -34,63 +36,99 @@ Answer = tuple[SearchResult, tuple[str, ...], tuple[str, ...]]
 _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
 FORMATS = ("xml", "markdown", "json")
-"""Of an overview; repeated here, so that ``query`` does not import what renders them."""
+"""Formats of an overview; repeated here to keep the imports of ``query`` light."""
 _LOW_THRESHOLD = 0.1
 _COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
-@command("query")
+@click.command("query")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@app.n
-@app.threshold
-@app.reader
-@flag("--explain", "Show which channels had a vote, and why each hit has its score.")
-@selecting
-@app.index_dir
-@option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
-@option(
-    "--batch FILE|-",
-    'Ask many queries: JSON lines with "_id" and "text" in, one JSON object a line out.',
-    type=click.File("rb"),
+@options.n
+@options.threshold
+@options.reader
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show which channels had a vote, and why each hit has its score.",
 )
-@app.no_refresh
-@app.backend
-@setting_flag("--no-daemon daemon", "off", "Search in this process, even if the daemon runs.")
-@flag("--exit-code", "Exit with 1 if nothing was found.")
-@app.header
-@app.as_json
-def query_command(asked: Asked) -> int:
+@options.selecting
+@options.index_dir
+@click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")
+@click.option(
+    "--batch",
+    type=click.File("rb"),
+    metavar="FILE|-",
+    help='Ask many queries: JSON lines with "_id" and "text" in, one JSON object a line out.',
+)
+@options.no_refresh
+@options.backend
+@click.option(
+    "--no-daemon",
+    "daemon",
+    cls=Setting,
+    flag_value="off",
+    help="Search in this process, even if the daemon runs.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
+@options.header
+@options.as_json(lambda m: m.QUERY)
+def query_command(
+    words: tuple[str, ...],
+    explain: bool,
+    system: System,
+    batch: BinaryIO | None,
+    exit_code: bool,
+    as_json: bool,
+) -> int:
     """Find the skills that fit TEXT; "-" reads it from stdin.
 
     The score is the probability that a skill fits. Those below the threshold that may fit come
     last, a line each; if there is neither, the answer is that none fits. A few changed files are
     indexed first, with a note on stderr. If the daemon runs, it does the search.
     """
-    settings = asked.settings
+    settings = read_settings()
     refuse(
-        bool(asked.words) == bool(asked.batch),
+        bool(words) == bool(batch),
         'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.',
     )
-    refuse(asked.header and asked.batch, "--batch prints JSON, which has no --header.")
-    how: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
-    how |= {"system": asked.system, "explain": asked.explain, "reader": settings.reader}
-    how |= {"selection": settings.selection, "face": "terminal"}
-    if asked.batch:
-        queries, problems = _read_batch(asked.batch)
-        found = False
-        results = _search([text for _, text in queries], settings, how)
-        for (key, _), answer in zip(queries, results, strict=True):
-            found = found or bool(answer)
-            emit_json({"_id": key, **answer.to_dict()})
-        return 1 if problems or (asked.exit_code and not found) else 0
-    text = app.request_text(asked.words)
+    refuse(with_header() and batch, "--batch prints JSON, which has no --header.")
+    how: SearchOptions = {
+        **_search_options(settings),
+        "system": system,
+        "explain": explain,
+        "face": "terminal",
+    }
+    if batch:
+        return _answer_batch(batch, settings, how, exit_code=exit_code)
+    text = request_text(words)
     result, near, notes = ask_daemon(text, settings, how) or _search_one(text, settings, how)
     notes = (*notes, *([f"note: {settings.limits}"] if settings.limits else ()))
     for note in notes:
         say(note)
-    _show((result, near, notes), as_json=asked.as_json)
-    return 1 if asked.exit_code and not result else 0
+    _show((result, near, notes), as_json=as_json)
+    return int(exit_code and not result)
+
+
+def _search_options(settings: Settings) -> SearchOptions:
+    return {
+        "n": settings.n,
+        "threshold": settings.threshold,
+        "reader": settings.reader,
+        "selection": settings.selection,
+    }
+
+
+def _answer_batch(
+    file: BinaryIO, settings: Settings, how: SearchOptions, *, exit_code: bool
+) -> int:
+    queries, problems = _read_batch(file)
+    has_hits = False
+    results = _search([text for _, text in queries], settings, how)
+    for (key, _), result in zip(queries, results, strict=True):
+        has_hits = has_hits or bool(result)
+        emit_json({"_id": key, **result.to_dict()})
+    return int(bool(problems) or (exit_code and not has_hits))
 
 
 def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
@@ -117,7 +155,7 @@ def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
 def _parse_query(line: bytes) -> Query:
     """Read one line of a batch; raise ValueError if it is not a query."""
     try:
-        record: JsonValue = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError) as exc:
         raise ValueError(f"this is not JSON ({str(exc)[:80]})") from exc
     if not isinstance(record, dict):
@@ -132,20 +170,26 @@ def _parse_query(line: bytes) -> Query:
     return key, text
 
 
-def ask_daemon(query: str, settings: Settings, how: dict[str, JsonValue]) -> Answer | None:
+def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | None:
     """Have the daemon search; None if none runs, or it cannot."""
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
-    place = {"index_dir": str(settings.index_dir), "refresh": settings.refresh}
     try:
-        answer = client.ask("search", seconds=client.QUERY_SECONDS, query=query, **place, **how)
+        answer = client.ask(
+            "search",
+            seconds=client.QUERY_SECONDS,
+            query=query,
+            index_dir=str(settings.index_dir),
+            refresh=settings.refresh,
+            **how,
+        )
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
-        app.LOGGER.info("searching without the daemon: %s", exc)
+        LOGGER.info("searching without the daemon: %s", exc)
         return None
 
 
-def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Answer:
+def _search_one(text: str, settings: Settings, how: SearchOptions) -> Answer:
     notes: list[str] = []
     (result,) = _search([text], settings, how, notes.append)
     is_lost = not result and settings.backend != "milvus"
@@ -156,7 +200,7 @@ def _search_one(text: str, settings: Settings, how: dict[str, JsonValue]) -> Ans
 def _search(
     texts: Sequence[str],
     settings: Settings,
-    how: dict[str, JsonValue],
+    how: SearchOptions,
     tell: Callable[[str], object] = say,
 ) -> Iterator[SearchResult]:
     if settings.backend == "milvus":
@@ -174,7 +218,9 @@ def _show(answer: Answer, *, as_json: bool) -> None:
         more = {"nearest": list(near), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
         return
-    votes = [("channel", f"{one.channel} {one.trust:.2f}: {one.reason}") for one in result.channels]
+    votes = [
+        ("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in result.channels
+    ]
     if not is_terminal():
         emit_rows([*(("", *vote) for vote in votes), *_hit_rows(result)], _COLUMNS)
     elif votes:
@@ -221,21 +267,39 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
             yield from (("", *pair) for pair in hit.explain.told)
 
 
-@command("prompt")
+@click.command("prompt")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@app.n
-@app.threshold
-@app.reader
-@flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
-@flag("--all everything", "List every skill, whatever the request.")
-@repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
-@flag("--required", "With --load: add the skills they require, before them.")
-@selecting
-@option("--format form", "Format of the overview.", type=click.Choice(FORMATS), default="xml")
-@app.index_dir
-@app.no_refresh
-@app.as_json
-def prompt_command(asked: Asked) -> None:
+@options.n
+@options.threshold
+@options.reader
+@options.include_unvetted
+@click.option("--all", "every_skill", is_flag=True, help="List every skill, whatever the request.")
+@click.option(
+    "--load", "names", multiple=True, metavar="NAME", help="Add the body of a skill. Repeatable."
+)
+@click.option(
+    "--required", is_flag=True, help="With --load: add the skills they require, before them."
+)
+@options.selecting
+@click.option(
+    "--format",
+    "overview_format",
+    type=click.Choice(FORMATS),
+    default="xml",
+    help="Format of the overview.",
+)
+@options.index_dir
+@options.no_refresh
+@options.as_json(lambda m: m.each(str, "query prompt") | {"skills": [str], "fits": int} | m.OFFERED)
+def prompt_command(
+    words: tuple[str, ...],
+    include_unvetted: bool,
+    every_skill: bool,
+    names: tuple[str, ...],
+    required: bool,
+    overview_format: OverviewFormat,
+    as_json: bool,
+) -> None:
     """Print the skills for a request as part of a prompt.
 
     It offers the skills of vetted roots that fit TEXT, and those that may. It has their names,
@@ -244,57 +308,58 @@ def prompt_command(asked: Asked) -> None:
     can hide in it or close its element.
     """
     from skillsearch.agents import prompt as prompts
+    from skillsearch.library.skill_library import SkillLibrary
 
     refuse(
-        (asked.everything and asked.words) or not any((asked.words, asked.everything, asked.names)),
+        (every_skill and words) or not any((words, every_skill, names)),
         'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
     )
-    index = open_fresh(asked.settings, say)
-    text = app.request_text(asked.words)
-    library, found, fits, unvetted = _offer(index, asked, text)
-    skills = [prompts.offered(library, one) for one in found]
-    bodies = [_body(library, name) for name in _names(library, asked)]
-    overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
+    settings = read_settings()
+    index = open_fresh(settings, say)
+    text = request_text(words)
+    how: SearchOptions = {
+        **_search_options(settings),
+        "include_hidden": False,
+        "vetted_only": not include_unvetted,
+        "face": "prompt",
+    }
+    answers = list(answer_queries(index, [text] if words else [], say, **how))
+    unvetted = sum(answer.unvetted for answer in answers)
+    offers: Sequence[Document | Hit] = [hit for answer in answers for hit in answer.shown]
+    library = SkillLibrary.of_index(index)
+    library.selection = settings.selection
+    if every_skill:
+        documents = library.list()
+        is_vetted = (library.root_of(document).trust == "vetted" for document in documents)
+        is_offered = [include_unvetted or vetted for vetted in is_vetted]
+        offers, unvetted = list(compress(documents, is_offered)), is_offered.count(False)
+    skills = [prompts.offered(library, offer) for offer in offers]
+    loaded = _required_before(library, names) if required else names
+    bodies = [_body(library, name) for name in loaded]
+    overview = prompts.render_overview(skills, overview_format) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
-    if asked.as_json:
-        record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
-        offers = prompts.render_offers(library, found)
-        emit_json({**record, "offers": offers, "fits": fits, "unvetted": unvetted})
+    if as_json:
+        emit_json(
+            {
+                "query": text,
+                "skills": [skill.name for skill in skills],
+                "prompt": prompt,
+                "offers": prompts.render_offers(library, offers),
+                "fits": sum(len(answer.hits) for answer in answers),
+                "unvetted": unvetted,
+            }
+        )
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
-    if not asked.as_json:
+    if not as_json:
         say(left_out(unvetted))
 
 
-def _offer(
-    index: SkillIndex, asked: Asked, text: str
-) -> tuple[SkillLibrary, Sequence[Document | Hit], int, int]:
-    """Return the skills to offer, how many fit, and how many were left out as not vouched for."""
-    from skillsearch.library.skill_library import SkillLibrary
-
-    keys = ("n", "threshold", "reader", "selection")
-    how = {key: getattr(asked.settings, key) for key in keys}
-    how |= {"include_hidden": False, "vetted_only": not asked.include_unvetted, "face": "prompt"}
-    answers = list(answer_queries(index, [text] if asked.words else [], say, **how))
-    unvetted = sum(answer.unvetted for answer in answers)
-    library = SkillLibrary.of_index(index)
-    library.selection = asked.settings.selection
-    found: Sequence[Document | Hit] = [hit for answer in answers for hit in answer.shown]
-    if asked.everything:
-        everything = library.list()
-        is_vetted = (library.root_of(one).trust == "vetted" for one in everything)
-        is_offered = [asked.include_unvetted or vetted for vetted in is_vetted]
-        found, unvetted = list(compress(everything, is_offered)), is_offered.count(False)
-    return library, found, sum(len(answer.hits) for answer in answers), unvetted
-
-
-def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:
-    """Return the names of the skills to load, with --required behind those they require."""
-    if not asked.required:
-        return tuple(asked.names)
-    order = library.load_order([library.find(name).doc_id for name in asked.names])
+def _required_before(library: SkillLibrary, names: Sequence[str]) -> list[str]:
+    """Return the ids of the named skills, each behind those that it requires."""
+    order = library.load_order([library.find(name).doc_id for name in names])
     for missing in order.missing:
         say(f"warning: {missing.needed_by} requires {missing.requirement}, which is not there")
     for cycle in order.cycles:
@@ -321,15 +386,15 @@ def _body(library: SkillLibrary, name: str) -> str:
     return f"{text}\n{chunks}" if chunks else text
 
 
-@command("hook")
-@option(
+@click.command("hook")
+@click.option(
     "--client",
-    "The host to answer. [default: by the name of its event]",
-    type=app.Choice(hook.CLIENTS),
+    type=options.Choice(hook.CLIENTS),
+    help="The host to answer. [default: by the name of its event]",
 )
-@app.index_dir
-@flag("--include-unvetted", "Offer skills of roots that nobody has vouched for, too.")
-def hook_command(asked: Asked) -> None:
+@options.index_dir
+@options.include_unvetted
+def hook_command(client: str | None, include_unvetted: bool) -> None:
     """Answer a host's prompt hook with fitting skills.
 
     Reads the host's event from stdin, JSON with a "prompt", or for the client text the mere prompt,
@@ -338,8 +403,8 @@ def hook_command(asked: Asked) -> None:
     stderr: a prompt waits two seconds at most and is never blocked. Starts the daemon, so that the
     next prompt waits less.
     """
-    folder = asked.flags["index_dir"]
+    index_dir: Path | None = read_flags().index_dir
     # A caller that runs us in its own process may grant more time, or less.
     seconds = click.get_current_context().obj or hook.SECONDS
-    place, include = str(folder) if folder else None, asked.include_unvetted
-    hook.run(asked.client, place, seconds, include_unvetted=include)
+    folder = str(index_dir) if index_dir else None
+    hook.run(client, folder, seconds, include_unvetted=include_unvetted)

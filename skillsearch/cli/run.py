@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import app, run_results
-from skillsearch.cli.app import Asked, Failure, command, flag, option, repeatable
+from skillsearch.cli import options, run_results
+from skillsearch.cli.app import Failure, refuse
 from skillsearch.cli.browse import complete_name
 from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
@@ -42,9 +42,9 @@ class _Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Cut off everything after ``--``, and parse the rest."""
-        place = args.index("--") if "--" in args else len(args)
-        rest = super().parse_args(ctx, args[:place])
-        ctx.params["words"] = tuple(args[place + 1 :])
+        end = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:end])
+        ctx.params["words"] = tuple(args[end + 1 :])
         return rest
 
 
@@ -65,53 +65,93 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     raise click.BadParameter(f"{seconds:g} is not above 0 and at most {types.MAX_TIMEOUT:g}.")
 
 
-@command("run", _Command)
+@click.command("run", _Command)
 @click.argument("name", required=False, metavar="NAME", shell_complete=complete_name)
 @click.argument("misplaced", nargs=-1, metavar="-- COMMAND...")
-@repeatable(
-    "--root roots ROOT",
-    "Find NAME in this folder, archive or URL, not in the index. Repeatable.",
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
     type=click.Path(),
+    metavar="ROOT",
+    help="Find NAME in this folder, archive or URL, not in the index. Repeatable.",
 )
-@app.index_dir
-@option(
-    "--cwd DIR",
-    "Where to run, below the skill's folder, which is read-only; work and out are writable.",
-    type=str,
+@options.index_dir
+@click.option(
+    "--cwd",
     default="",
+    metavar="DIR",
+    help="Where to run, below the skill's folder, which is read-only; work and out are writable.",
 )
-@repeatable("--env variables NAME=VALUE", "Set a variable. Repeatable.", callback=_read_variables)
-@flag("-i --stdin takes_stdin", "Pass our stdin on, as text.")
-@repeatable(
-    "--input inputs FROM[=TO]",
-    "Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    callback=_read_variables,
+    metavar="NAME=VALUE",
+    help="Set a variable. Repeatable.",
+)
+@click.option("-i", "--stdin", "takes_stdin", is_flag=True, help="Pass our stdin on, as text.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
     type=click.Path(),
+    metavar="FROM[=TO]",
+    help="Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
 )
-@repeatable(
-    "--output globs GLOB",
-    "Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
+@click.option(
+    "--output",
+    "globs",
+    multiple=True,
+    metavar="GLOB",
+    help="Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
     " such as 'out/.env'. Repeatable.",
 )
-@option("--output-dir DIR", "Where --output keeps them, under their paths. [default: this folder]")
-@flag("--force", "Let --output overwrite files.")
-@option(
-    "--timeout SECONDS",
-    f"Time limit, at most {types.MAX_TIMEOUT:.0f}. [default: {types.DEFAULT_TIMEOUT:.0f}]",
+@click.option(
+    "--output-dir",
+    type=options.FOLDER,
+    metavar="DIR",
+    help="Where --output keeps them, under their paths. [default: this folder]",
+)
+@click.option("--force", is_flag=True, help="Let --output overwrite files.")
+@click.option(
+    "--timeout",
     type=float,
     callback=_read_timeout,
     default=types.DEFAULT_TIMEOUT,
+    metavar="SECONDS",
+    help=f"Time limit, at most {types.MAX_TIMEOUT:.0f}. [default: {types.DEFAULT_TIMEOUT:.0f}]",
 )
-@option(
+@click.option(
     "--executor",
-    f"What runs it. [default: auto: {SAFEST}, or {FALLBACK} if that does not work]",
     type=click.Choice(executor_names()),
     default="auto",
+    help=f"What runs it. [default: auto: {SAFEST}, or {FALLBACK} if that does not work]",
 )
-@option("--image IMAGE", f"Image for --executor {_WITH_IMAGE}.")
-@flag("--require-isolation", "Refuse to run without isolation.")
-@flag("--list-executors", "List the executors and exit.")
-@app.as_json
-def run_command(asked: Asked) -> int:
+@click.option("--image", metavar="IMAGE", help=f"Image for --executor {_WITH_IMAGE}.")
+@click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
+@click.option("--list-executors", is_flag=True, help="List the executors and exit.")
+@options.as_json(lambda m: m.RUN)
+def run_command(
+    name: str | None,
+    misplaced: tuple[str, ...],
+    words: tuple[str, ...],
+    roots: tuple[str, ...],
+    cwd: str,
+    variables: dict[str, str],
+    takes_stdin: bool,
+    inputs: tuple[str, ...],
+    globs: tuple[str, ...],
+    output_dir: Path | None,
+    force: bool,
+    timeout: float,
+    executor: str,
+    image: str | None,
+    require_isolation: bool,
+    list_executors: bool,
+    as_json: bool,
+) -> int:
     """Run a command of the skill NAME in a workspace.
 
     COMMAND runs in a copy of the skill's folder and without a shell; to use a shell, write
@@ -128,13 +168,80 @@ def run_command(asked: Asked) -> int:
       127  its program could not be started
       130  interrupted
     """  # noqa: D301 - click reads the control character, not its escape
-    if asked.list_executors:
-        run_results.show_executors(as_json=asked.as_json)
+    if list_executors:
+        run_results.show_executors(as_json=as_json)
         return 0
-    _check(asked)
-    # Exit on any error with a code that a skill's command is unlikely to use.
+    if name is None or misplaced or not words:
+        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
+    refuse(
+        len(words) == 1 and len(words[0].split()) > 1,
+        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
+        " out the quotes, or let a shell read it: -- bash -c '...'",
+    )
+    refuse(
+        image is not None and executor not in executor_names("image"),
+        f"--image is for --executor {_WITH_IMAGE}.",
+    )
+    refuse(
+        not globs and (output_dir or force),
+        "--output-dir and --force are for what --output GLOB keeps.",
+    )
+    with _failures():
+        input_specs, folders = _read_inputs(inputs)
+        library = _library(roots)
+        document = library.find(name)
+        chosen = select_executor(executor, require_isolation=require_isolation, image=image)
+        folder = _output_dir(output_dir) if globs else Path()
+        # As much as possible; hidden files, which configure shells and git, only if a glob has
+        # the dot.
+        spec = types.OutputSpec(
+            globs,
+            inline=as_json,
+            save=True,
+            hidden=False,
+            max_files=types.CEILINGS["max_files"],
+            max_file_bytes=types.CEILINGS["max_file_bytes"],
+            max_total_bytes=types.CEILINGS["max_total_bytes"],
+        )
+        request = types.RunRequest(
+            skill=library.handle(document),
+            folder=Path(document.path).parent,
+            command=words,
+            cwd=cwd,
+            env=variables,
+            stdin=read_stdin() if takes_stdin else "",
+            timeout=timeout,
+            inputs=input_specs,
+            outputs=spec if globs else None,
+        )
+        collected = run_results.Collected()
+        runner = SkillRunner(
+            chosen,
+            artifacts=collected,
+            host_folders=folders,
+            skill_folder=lambda skill: Path(library.find(skill).path).parent,
+            limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
+        )
+        with closing(runner):
+            result = runner.run(request)
+        written, problems = run_results.keep_files(collected.files, folder, force=force)
+        hints = run_results.find_hints(result, request, chosen.capabilities())
+    if as_json:
+        emit_json(result.to_dict())
+    else:
+        run_results.show_result(result, written if globs else None, hints)
+    for problem in problems:
+        say(f"warning: {problem}")
+    is_short = bool(globs) and len(written) < len(result.output_files)
+    code = NOT_STARTED if result.exit_code < 0 else result.exit_code
+    return (TIMED_OUT if result.timed_out else code) or (FAILED if is_short else 0)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Exit on any error with a code that a skill's command is unlikely to use."""
     try:
-        ran = _run(asked)
+        yield
     except SkillSearchError as exc:
         raise Failure(str(exc), FAILED) from exc
     except KeyboardInterrupt as exc:
@@ -143,74 +250,6 @@ def run_command(asked: Asked) -> int:
         raise
     except OSError as exc:
         raise Failure(f"{exc.strerror or exc}: {exc.filename or 'workspace'}", FAILED) from exc
-    return _finish(asked, *ran)
-
-
-def _finish(
-    asked: Asked, result: types.RunResult, kept: list[Path], problems: list[str], hints: list[str]
-) -> int:
-    if asked.as_json:
-        emit_json(result.to_dict())
-    else:
-        run_results.show_result(result, kept if asked.globs else None, hints)
-    for problem in problems:
-        say(f"warning: {problem}")
-    is_short = bool(asked.globs) and len(kept) < len(result.output_files)
-    code = NOT_STARTED if result.exit_code < 0 else result.exit_code
-    return (TIMED_OUT if result.timed_out else code) or (FAILED if is_short else 0)
-
-
-def _check(asked: Asked) -> None:
-    if asked.name is None or asked.misplaced or not asked.words:
-        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    first = asked.words[0]
-    if len(asked.words) == 1 and len(first.split()) > 1:
-        raise click.UsageError(
-            f"{one_line(first, 60)!r} is one word, and would be the name of a program. Leave"
-            " out the quotes, or let a shell read it: -- bash -c '...'"
-        )
-    if asked.image is not None and asked.executor not in executor_names("image"):
-        raise click.UsageError(f"--image is for --executor {_WITH_IMAGE}.")
-    if not asked.globs and (asked.output_dir or asked.force):
-        raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
-
-
-def _run(asked: Asked) -> tuple[types.RunResult, list[Path], list[str], list[str]]:
-    inputs, folders = _read_inputs(asked.inputs)
-    settings = asked.settings
-    library = _library(asked.roots, settings)
-    document = library.find(asked.name)
-    executor = select_executor(
-        asked.executor, require_isolation=asked.require_isolation, image=asked.image
-    )
-    kept_in = _output_dir(asked.output_dir) if asked.globs else Path()
-    # As much as possible; hidden files, which configure shells and git, only if a glob has the dot.
-    how: dict[str, Any] = {"inline": asked.as_json, "save": True, "hidden": False}
-    spec = types.OutputSpec(asked.globs, **(how | types.CEILINGS))
-    request = types.RunRequest(
-        skill=library.handle(document),
-        folder=Path(document.path).parent,
-        command=asked.words,
-        cwd=asked.cwd,
-        env=asked.variables,
-        stdin=read_stdin() if asked.takes_stdin else "",
-        timeout=asked.timeout,
-        inputs=inputs,
-        outputs=spec if asked.globs else None,
-    )
-    collected = run_results.Collected()
-    runner = SkillRunner(
-        executor,
-        artifacts=collected,
-        host_folders=folders,
-        skill_folder=lambda name: Path(library.find(name).path).parent,
-        limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
-    )
-    with closing(runner):
-        result = runner.run(request)
-    kept, problems = run_results.keep_files(collected.files, kept_in, force=asked.force)
-    hints = run_results.find_hints(result, request, executor.capabilities())
-    return result, kept, problems, hints
 
 
 def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tuple[Path, ...]]:
@@ -220,14 +259,14 @@ def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tup
         source, equals, to = text.rpartition("=")
         source = source if equals else text
         if "://" not in source or source.startswith(_HOST):
-            given = source.removeprefix(_HOST)
+            source = source.removeprefix(_HOST)
             try:
-                path = Path(given).resolve(strict=True)
+                path = Path(source).resolve(strict=True)
             except (OSError, ValueError, RuntimeError):
                 path = Path("/")
-            if not given or not path.name:
+            if not source or not path.name:
                 raise click.BadParameter(
-                    f"{given!r} is neither a file nor a folder that can be copied; if its name "
+                    f"{source!r} is neither a file nor a folder that can be copied; if its name "
                     "has an '=', add another at the end.",
                     param_hint="--input",
                 )
@@ -237,7 +276,7 @@ def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tup
     return tuple(specs), tuple(folders)
 
 
-def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
+def _library(roots: Sequence[str]) -> SkillLibrary:
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.roots.bundles import local_roots
 
@@ -246,7 +285,7 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
         raise RootError(f"There is no folder {str(missing[0])!r}; name one for --root that exists.")
     if not folders:
         try:
-            return SkillLibrary.of_index(open_fresh(settings, say))
+            return SkillLibrary.of_index(open_fresh(read_settings(), say))
         except IndexNotFoundError as exc:
             hint = "or run the skill without one: --root FOLDER"
             raise IndexNotFoundError(f"{exc}, {hint}") from exc

@@ -12,7 +12,7 @@ from shlex import quote
 
 import click
 
-from skillsearch.cli.app import LOGGER
+from skillsearch.cli.options import LOGGER
 from skillsearch.cli.output import say, show_record
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
@@ -22,6 +22,7 @@ from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.text.safe_text import counted, one_line
+from skillsearch.types import Json
 
 _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)
@@ -57,8 +58,8 @@ class Collected:
         )
 
 
-def show_result(result: RunResult, kept: list[Path] | None, hints: Iterable[str]) -> None:
-    """Print what a command wrote, and on stderr how it ended and what was `kept`, if requested."""
+def show_result(result: RunResult, written: list[Path] | None, hints: Iterable[str]) -> None:
+    """Print what a command wrote, and on stderr how it ended and which files were `written`."""
     for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
         needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
         click.echo(text, nl=needs_end, err=stream is sys.stderr)
@@ -66,15 +67,15 @@ def show_result(result: RunResult, kept: list[Path] | None, hints: Iterable[str]
     end = "timed out" if result.timed_out else end
     tell = say if result.exit_code or result.timed_out else LOGGER.info
     tell(f"{end} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}")
-    lines = [*_files(result, kept), *(f"warning: {warning}" for warning in result.warnings)]
+    lines = [*_files(result, written), *(f"warning: {warning}" for warning in result.warnings)]
     for line in (*lines, *(f"hint: {hint}" for hint in hints)):
         say(line)
 
 
-def _files(result: RunResult, kept: list[Path] | None) -> list[str]:
-    if kept is not None:
+def _files(result: RunResult, written: list[Path] | None) -> list[str]:
+    if written is not None:
         none = "warning: No file matches --output; the files below a folder are 'FOLDER/**'."
-        return [f"kept: {path}" for path in kept] + ([] if result.output_files else [none])
+        return [f"kept: {path}" for path in written] + ([] if result.output_files else [none])
     lines = [
         f"not kept: {file.name} ({file.mime_type}, {counted(file.size_bytes, 'byte')})"
         for file in result.output_files
@@ -86,16 +87,16 @@ def _files(result: RunResult, kept: list[Path] | None) -> list[str]:
 def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
     """Return what a command may have failed for that depends on how it was run, a text each."""
     said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
-    found = []
+    unseen = []
     if not result.timed_out and _MISSED.search(said):
-        found = [
+        unseen = [
             f"The command cannot see your {path}: add --input {quote(str(path))}, and in the"
             f" command call it inputs/{path.name}."
             for path in map(Path, request.command[1:])
             if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
         ]
     if result.timed_out or not result.exit_code:
-        return found
+        return unseen
     in_container = capabilities.isolation == "container"
     where = "looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and /bin"
     where = "those of the image" if in_container else where
@@ -116,7 +117,7 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
         f" --executor {FALLBACK} there is one, and no isolation.": not capabilities.network
         and _UNREACHED.search(said),
     }
-    return found + [hint for hint, fits in hints.items() if fits]
+    return unseen + [hint for hint, fits in hints.items() if fits]
 
 
 def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
@@ -132,10 +133,10 @@ def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
 
 def show_executors(*, as_json: bool) -> None:
     """Print which executors there are, and what each does not isolate a command from."""
-    records, rows = [], []
+    records: list[Json] = []
+    rows = []
     for name, available, reason, reach in executor_statuses():
-        record = {"name": name, "available": available, "reason": reason}
-        records.append(record | reach.to_dict())
+        records.append({"name": name, "available": available, "reason": reason, **reach.to_dict()})
         state = "works here" if available else "does not work here"
         rows.append((name, state, reason or f"isolates by: {reach.isolation}"))
         rows += [(name, "not isolated", text) for text in reach.not_isolated]
@@ -149,16 +150,16 @@ def keep_files(
 
     Returns the paths that were written, and why others were not.
     """
-    kept, problems = [], []
+    written, problems = [], []
     for name, data in files.items():
         try:
             _keep(folder, name, data, force=force)
-            kept.append(folder / name)
+            written.append(folder / name)
         except FileExistsError:
             problems.append(f"{name} was not written: it exists; --force overwrites it")
         except OSError as exc:
             problems.append(f"{name} was not written: {exc.strerror or exc}")
-    return kept, problems
+    return written, problems
 
 
 def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:

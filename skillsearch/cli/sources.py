@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
-from skillsearch.cli import app
-from skillsearch.cli.app import Asked, check_size, command, flag
-from skillsearch.cli.index import check_settings, held_roots, show_places
-from skillsearch.cli.output import emit_json, progress_bars, say
+from skillsearch.cli import options
+from skillsearch.cli.index import build_index, check_settings, held_roots, show_places
+from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
+from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, index_option, load_settings, user_index_dir
 from skillsearch.errors import RootError
 from skillsearch.index.request import Follows, key_of
-from skillsearch.index.root_change import How, RootChange
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update
@@ -29,16 +29,16 @@ from skillsearch.roots.lock import LockedSource
 from skillsearch.roots.sources import added_source, is_bundle, place_of, plain_source, shown
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 _MOST_NAMED = 10
 
 
-@command("add")
-@click.argument("given", nargs=-1, required=True, metavar="SOURCE...")
-@app.index_dir
-@app.as_json
-def add_command(asked: Asked) -> None:
+@click.command("add")
+@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
+@options.index_dir
+@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
+def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Add skills from elsewhere to the index, and pin what they are.
 
     SOURCE is OWNER/REPO on GitHub, maybe with @REF and /FOLDER; the URL of a repository, an archive
@@ -47,9 +47,10 @@ def add_command(asked: Asked) -> None:
     folder here. What comes from elsewhere is not offered in prompts until you vouch for it. The
     lock file beside your settings says what was added; nothing is fetched again unless you update.
     """
-    check_settings(asked.settings)
-    named = {added_source(text): text for text in asked.given}
-    sources = {source: text if is_url(source) else source for source, text in named.items()}
+    settings = read_settings()
+    check_settings(settings)
+    added = {added_source(text): text for text in texts}
+    sources = {source: text if is_url(source) else source for source, text in added.items()}
     for source in sources:
         if not is_bundle(source):
             check_size(Path(source), is_agreed=False, may_agree=False)
@@ -58,27 +59,27 @@ def add_command(asked: Asked) -> None:
     try:
         for source in fetched:
             update(source, place_of(source), agree=partial(_add, source, sources[source]))
-        indexed = _index(asked, list(map(_root, sources)), "add")
+        indexed = _index_added(settings, list(map(_root, sources)), as_json=as_json)
     except BaseException:
-        with lock.changed_lock() as known:  # what was there before is pinned as its copy is now
+        with lock.changed_lock() as locked:  # what was there before is pinned as its copy is now
             for source in set(fetched) - set(before):
-                known.pop(source, None)
+                locked.pop(source, None)
         raise
-    _tell(asked, [_record(source, given) for source, given in sources.items()], indexed)
+    _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
     if fetched:
         names = (name if shown(name) == name else str(place_of(name)) for name in fetched)
         trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
-        command = f"skillsearch index {trust}{index_option(_settings(asked).index_dir.absolute())}"
+        command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
         say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
 
 
-def _add(source: str, given: str, _old: Path | None, new: Path) -> bool:
+def _add(source: str, text: str, _old: Path | None, new: Path) -> bool:
     """Pin what is there before it takes its place, so that no copy is other than it is pinned."""
     from skillsearch.reports.sources import compare
 
     if not compare(None, new).added:
         raise RootError(f"{shown(source)} holds no skill, a folder with a SKILL.md; see its files.")
-    _pin(LockedSource(source, given, content_digest(new), _today()))
+    _pin(LockedSource(source, text, content_digest(new), _today()))
     return True
 
 
@@ -87,56 +88,56 @@ def _pin(entry: LockedSource) -> None:
         entries[entry.source] = entry
 
 
-@command("remove")
-@click.argument("given", nargs=-1, required=True, metavar="SOURCE...")
-@app.index_dir
-@app.as_json
-def remove_command(asked: Asked) -> None:
+@click.command("remove")
+@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
+@options.index_dir
+@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
+def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Take a source out of the index and the lock file.
 
     It is named as it was added, or by its root.
     """
-    known, settings = lock.read_lock(), _settings(asked)
+    locked, settings = lock.read_lock(), _own(read_settings())
     held = held_roots(settings)
-    sources = {_named(text, known, held): text for text in asked.given}
+    sources = {_named(text, locked, held): text for text in texts}
     for source, text in sources.items():
-        if source not in known and is_bundle(source) and key_of(source) not in held:
-            raise _not_added(text, source, known)
+        if source not in locked and is_bundle(source) and key_of(source) not in held:
+            raise _not_added(text, source, locked)
     held |= held_roots(load_settings(index_dir=user_index_dir()))
     # What neither index holds any more is left in the lock file alone.
-    roots = [_root(name) for name in sources if name not in known or key_of(name) in held]
-    records = [_record(source, given) for source, given in sources.items()]
-    indexed = _remove(asked, roots)
+    roots = [_root(name) for name in sources if name not in locked or key_of(name) in held]
+    records = [_record(source, text) for source, text in sources.items()]
+    indexed = _remove(settings, roots)
     with lock.changed_lock() as entries:
         for source in sources:
             entries.pop(source, None)
-    _tell(asked, records, indexed)
+    _show(records, indexed, as_json=as_json)
 
 
-def _named(text: str, known: Mapping[str, LockedSource], held: Collection[str] = ()) -> str:
+def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] = ()) -> str:
     """Return the source that a text names: a root by its path or URL, as it was added, or anew."""
-    by_given = {entry.given: entry.source for entry in known.values()}
+    by_text = {entry.given: entry.source for entry in locked.values()}
     source = plain_source(text)
-    if source in known or key_of(source) in held:
+    if source in locked or key_of(source) in held:
         return source
     with suppress(RootError):
-        return by_given.get(text) or added_source(text)
+        return by_text.get(text) or added_source(text)
     return source
 
 
-def _not_added(text: str, source: str, known: Mapping[str, LockedSource]) -> RootError:
-    names = [entry.given for entry in known.values()]
-    near = difflib.get_close_matches(text, [*names, *known], n=3)
+def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
+    names = [entry.given for entry in locked.values()]
+    near = difflib.get_close_matches(text, [*names, *locked], n=3)
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
     hint = f"Did you mean: {', '.join(near)}?" if near else there
     return RootError(f"{shown(source)} was not added. {hint}")
 
 
-def _remove(asked: Asked, roots: Sequence[Path | str]) -> int:
+def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
     """Take roots out of the index, and the index away if that leaves nothing; count its skills."""
     from skillsearch.index.corpus import last_request, open_current
 
-    settings, gone = _settings(asked), set(map(key_of, roots))
+    gone = set(map(key_of, roots))
     folder = IndexFolder(settings.index_dir.absolute())
     if not roots:
         opened = open_current(folder)
@@ -149,59 +150,53 @@ def _remove(asked: Asked, roots: Sequence[Path | str]) -> int:
             if held and set(map(key_of, held.named)) == gone and not is_chosen and not is_kept:
                 folder.clear()
                 return 0
-    return _index(asked, roots, "remove")
+    return build_index(RootChange(roots, "remove", settings))[1].indexed
 
 
-@command("update")
-@click.argument("given", nargs=-1, metavar="[SOURCE]...")
-@flag("--yes", "Take what has changed without asking.")
-@app.index_dir
-@app.as_json
-def update_command(asked: Asked) -> int:
+@click.command("update")
+@click.argument("texts", nargs=-1, metavar="[SOURCE]...")
+@click.option("--yes", is_flag=True, help="Take what has changed without asking.")
+@options.index_dir
+@options.as_json(lambda m: {"sources": [m.UPDATED]})
+def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Fetch what was added anew, and take it once you agree.
 
     Without SOURCE all of them. Without a terminal nothing is taken unless --yes is given; then it
     exits with 1 if there is something to take.
     """
-    known = lock.read_lock()
-    sources = {_named(text, known): text for text in asked.given}
-    if strange := [source for source in sources if source not in known]:
-        raise _not_added(sources[strange[0]], strange[0], known)
-    wanted = [known[source] for source in sources or known]
-    records = [_updated(entry, asked) for entry in wanted]
-    taken = [record for record in records if record["state"] == "updated"]
-    if taken:
-        settings = _settings(asked)
-        with progress_bars() as bars:
-            from skillsearch.index.skill_index import SkillIndex
-
-            change = RootChange(how="keep", settings=settings)
-            SkillIndex.build(change, settings.index_dir.absolute(), progress=bars)
-    if asked.as_json:
+    locked = lock.read_lock()
+    sources = {_named(text, locked): text for text in texts}
+    if strange := [source for source in sources if source not in locked]:
+        raise _not_added(sources[strange[0]], strange[0], locked)
+    records = [
+        _updated(locked[source], yes=yes, may_ask=not as_json) for source in sources or locked
+    ]
+    states = [record["state"] for record in records]
+    if "updated" in states:
+        build_index(RootChange(how="keep", settings=_own(read_settings())))
+    if as_json:
         emit_json({"sources": records})
-    failed = [record for record in records if record["state"] == "failed"]
-    waiting = [record for record in records if record["state"] == "changed"]
-    if waiting and not asked.as_json:
+    elif "changed" in states:
         say("To take it: skillsearch update --yes")
-    return int(bool(waiting or failed))
+    return int("changed" in states or "failed" in states)
 
 
-def _updated(entry: LockedSource, asked: Asked) -> dict[str, JsonValue]:
+def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json]:
     """Fetch a source beside its copy, and take it if the user agrees."""
     from skillsearch.reports.sources import compare
 
-    record: dict[str, JsonValue] = {"source": shown(entry.source), "given": entry.given}
+    record: dict[str, Json] = {"source": shown(entry.source), "given": entry.given}
     record["state"] = "unchanged"
 
     def agree(old: Path | None, new: Path) -> bool:
         digest = content_digest(new)
         if digest == entry.digest:
             return True
-        is_known = old is not None and content_digest(old) == entry.digest
-        changes = compare(old if is_known else None, new)
+        is_pinned = old is not None and content_digest(old) == entry.digest
+        changes = compare(old if is_pinned else None, new)
         say(f"{entry.given}: {changes}")
-        is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not asked.as_json
-        is_taken = bool(asked.yes or (is_asked and click.confirm("Take it?", err=True)))
+        is_asked = may_ask and is_interactive()
+        is_taken = yes or (is_asked and click.confirm("Take it?", err=True))
         if is_taken:
             _pin(replace(entry, digest=digest, date=_today()))
         record["state"] = "updated" if is_taken else "changed"
@@ -218,57 +213,59 @@ def _updated(entry: LockedSource, asked: Asked) -> dict[str, JsonValue]:
     return record
 
 
-def _settings(asked: Asked) -> Settings:
+def _own(settings: Settings) -> Settings:
     """Return the settings of the user's index, unless another one is named."""
-    settings = asked.settings
     return load_settings(index_dir=user_index_dir()) if settings.is_project_index else settings
 
 
-def _index(asked: Asked, roots: Sequence[Path | str], how: How) -> int:
-    """Change the roots of the index, and return how many skills it holds then.
+def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: bool) -> int:
+    """Add roots to the index, and return how many skills it holds then.
 
     The first index of the user takes up what hosts look for too, as `skillsearch index` does.
     """
     from skillsearch.index.corpus import last_request
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
 
-    settings = _settings(asked)
+    is_named = settings.roots or settings.sources.get("index_dir") == "flag"
+    settings = _own(settings)
     folder = IndexFolder(settings.index_dir.absolute())
-    is_named = asked.settings.roots or asked.settings.sources.get("index_dir") == "flag"
-    is_first = how == "add" and not is_named and last_request(folder) is None
+    is_first = not is_named and last_request(folder) is None
     follows: Follows = "hosts" if is_first else "projects"
-    change = RootChange(roots, how, settings, follows=follows if how == "add" else None)
-    with progress_bars() as bars:
-        index, report = SkillIndex.build(change, folder.path, progress=bars)
-    if is_first and not asked.as_json:
+    index, report = build_index(RootChange(roots, "add", settings, follows=follows))
+    if is_first and not as_json:
         show_places(report_places(index, Path.cwd()))
     return report.indexed
 
 
-def _root(source: str) -> Path | str:
+def _root(source: str) -> NamedRoot:
     return source if is_bundle(source) else Path(source)
 
 
-def _record(source: str, given: str) -> dict[str, JsonValue]:
+class _Record(NamedTuple):
+    """What is printed of a source."""
+
+    source: str
+    given: str
+    digest: str
+    skills: list[str]
+
+
+def _record(source: str, text: str) -> _Record:
     from skillsearch.reports.sources import compare
 
-    known = lock.read_lock().get(source)
-    record: dict[str, JsonValue] = {"source": shown(source), "given": given}
-    place = place_of(source)
-    names = sorted(compare(None, place).added) if place.is_dir() else []
-    return record | {"digest": known.digest if known else "", "skills": names}
+    entry, folder = lock.read_lock().get(source), place_of(source)
+    skills = sorted(compare(None, folder).added) if folder.is_dir() else []
+    return _Record(shown(source), text, entry.digest if entry else "", skills)
 
 
-def _tell(asked: Asked, records: list[dict[str, JsonValue]], indexed: int) -> None:
-    if asked.as_json:
-        emit_json({"sources": records, "indexed": indexed})
+def _show(records: Sequence[_Record], indexed: int, *, as_json: bool) -> None:
+    if as_json:
+        sources = [record._asdict() for record in records]
+        emit_json({"sources": sources, "indexed": indexed})
         return
     for record in records:
-        skills = record["skills"]
-        number = counted(len(skills), "skill")
-        names = f": {listed(skills, _MOST_NAMED)}" if skills else ""
-        say(f"{record['given']}: {number}{names}", err=False)
+        names = f": {listed(record.skills, _MOST_NAMED)}" if record.skills else ""
+        say(f"{record.given}: {counted(len(record.skills), 'skill')}{names}", err=False)
     say(f"{counted(indexed, 'skill')} in the index", err=False)
 
 

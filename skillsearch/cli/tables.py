@@ -152,9 +152,9 @@ def print_rows(
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue=Text())]
     gap, widths = _fit(columns, console.width)
     table = Grid(box=None, padding=(0, gap, 0, 0), pad_edge=False, show_header=bool(headers))
-    for place, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
+    for number, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
         cells[:] = [wrapped(cell, wide) for cell in cells]
-        justify: Literal["left", "right"] = "right" if place in numbers else "left"
+        justify: Literal["left", "right"] = "right" if number in numbers else "left"
         table.add_column(cells[0], width=wide, overflow="fold", justify=justify)
     for row in islice(zip(*columns, strict=True), 1, None):
         table.add_row(*row)
@@ -167,21 +167,21 @@ def print_lines(
     """Print rows as a table with a line for each, whose cells are cut; the last has the rest."""
     console = console or make_console()
     table = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
-    for place, head in enumerate(headers):  # names, which come first, are what `show` takes
-        most = console.width // (4 if place else 2)
+    for number, head in enumerate(headers):  # names, which come first, are what `show` takes
+        most = console.width // (4 if number else 2)
         table.add_column(Text(head, style="dim"), no_wrap=True, max_width=most)
     table.columns[-1].max_width, table.columns[-1].ratio = None, 1
     for row in rows:
-        table.add_row(*(_cell(cell, place, console.width) for place, cell in enumerate(row)))
+        table.add_row(*(_cell(cell, number, console.width) for number, cell in enumerate(row)))
     if table.rows:
         console.print(table)
 
 
-def _cell(cell: object, place: int, limit: int | None = None) -> Text:
+def _cell(cell: object, column: int, limit: int | None = None) -> Text:
     if isinstance(cell, Text):
         return cell
     text = one_line(str(cell), limit)
-    return Text(text, style="" if place else _STYLES.get(text, "bold"))
+    return Text(text, style="" if column else _STYLES.get(text, "bold"))
 
 
 def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
@@ -198,7 +198,7 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     widths = [1] * len(columns)
     for wish in wishes:
         while sum(widths) < width - gap * gaps and (
-            lacking := [place for place, most in enumerate(wish) if widths[place] < most]
+            lacking := [column for column, most in enumerate(wish) if widths[column] < most]
         ):
             widths[min(lacking, key=widths.__getitem__)] += 1
     return gap, widths
@@ -253,12 +253,12 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     if tag := tag_of(hit.trust, hit.origin):
         name.append(f"  {tag}", style="not bold yellow")
     described = Text(one_line(hit.description)).wrap(console, room)
-    kept = list(described[:_DESCRIPTION_LINES])
-    if len(described) > len(kept):
-        kept[-1].truncate(room - 2)
-        kept[-1].rstrip()
-        kept[-1].append(" …")
-    lines = [name, Text("\n").join(kept)]
+    shown = list(described[:_DESCRIPTION_LINES])
+    if len(described) > len(shown):
+        shown[-1].truncate(room - 2)
+        shown[-1].rstrip()
+        shown[-1].append(" …")
+    lines = [name, Text("\n").join(shown)]
     more = [("chunk", hit.chunk)] if hit.chunk else []
     more += hit.explain.told if hit.explain else []
     lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]

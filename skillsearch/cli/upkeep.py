@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import click
 
 from skillsearch._version import __version__
-from skillsearch.cli import app, output
-from skillsearch.cli.app import Asked, command, flag, option
+from skillsearch.cli import options, output
+from skillsearch.cli.app import refuse
+from skillsearch.cli.options import NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
 from skillsearch.daemon import client
@@ -22,13 +23,43 @@ from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
 from skillsearch.hosts.table import hosts, readers_of_fields
 from skillsearch.index.opening import open_fresh, open_index
-from skillsearch.types import Diagnostic, JsonValue, Progress, Root
+from skillsearch.types import Diagnostic, Json, Root
 
 if TYPE_CHECKING:
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.cache import CacheEntry
 
     Sized = dict[CacheEntry, int]
+
+
+class _Status(TypedDict):
+    """What `skillsearch.reports.health.status` says of an index."""
+
+    index_dir: str
+    generation: str
+    model: str
+    fields: str
+    languages: str
+    channels: list[dict[str, str | int | bool]]
+    skills_by_language: dict[str, int]
+    examples: dict[str, int]
+    indexed: int
+    skipped: int
+    diagnostics: dict[str, int]
+    size_bytes: int
+    sources: list[dict[str, str]]
+    differences: dict[str, list[str]]
+    in_sync: bool
+
+
+class _DaemonStatus(TypedDict):
+    """What a running daemon says of itself."""
+
+    pid: int
+    version: str
+    seconds: float
+    answered: int
+    indexes: list[dict[str, str]]
+
 
 INVALID = 3
 _SHOWN_OF_CODE, _SHOWN_OF_FAMILY = 10, 3
@@ -36,12 +67,12 @@ END_SECONDS = 10.0
 """Longer than a stopping daemon waits for the answers it still owes."""
 
 
-@command("status")
-@app.index_dir
-@app.backend
-@app.header
-@app.as_json
-def status_command(asked: Asked) -> int:
+@click.command("status")
+@options.index_dir
+@options.backend
+@options.header
+@options.as_json(lambda m: (m.STATUS, m.HELD | {"collection": str} | m.each([str], "models roots")))
+def status_command(as_json: bool) -> int:
     """Check that the index matches the files on disk.
 
     Every file is hashed, and so are sources that were added. Says what differs, and then exits
@@ -50,15 +81,16 @@ def status_command(asked: Asked) -> int:
     """
     from skillsearch.reports.health import status
 
-    if asked.settings.backend == "milvus":
-        record = _describe_milvus(asked.settings)
-        output.show_record(record, record.items(), as_json=asked.as_json)
+    settings = read_settings()
+    if settings.backend == "milvus":
+        facts = _describe_milvus(settings)
+        output.show_record(facts, facts.items(), as_json=as_json)
         return 0
-    index = open_index(asked.settings)
+    index = open_index(settings)
     record, changes = status(index)
-    rows = _status_rows(record, index.opened.settings.roots)
-    output.show_record(record, rows, as_json=asked.as_json)
-    if record["advice"] and not asked.as_json:
+    rows = _status_rows(cast("_Status", record), index.opened.settings.roots)
+    output.show_record(record, rows, as_json=as_json)
+    if record["advice"] and not as_json:
         say(f"note: {record['advice']}")
     if not record["in_sync"]:
         say(f"The index differs from the disk ({changes}); run: skillsearch index")
@@ -66,7 +98,7 @@ def status_command(asked: Asked) -> int:
     return 0 if record["in_sync"] and not is_changed else 1
 
 
-def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
+def _describe_milvus(settings: Settings) -> dict[str, Json]:
     from skillsearch.cli.index import open_in_milvus
     from skillsearch.text.provenance import source_tag
 
@@ -84,7 +116,7 @@ def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
         }
 
 
-def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list[tuple[str, str]]:
+def _status_rows(record: _Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
     from skillsearch.index.languages import in_words, install_line
     from skillsearch.reports.health import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
@@ -105,8 +137,8 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
     rows.append(("examples", exampled_in_words(record["examples"], record["indexed"])))
     rows += [("root", describe_root(root)) for root in roots]
     for entry in record["sources"]:
-        told = entry["problem"] or f"as added on {entry['date']}, {entry['digest'][:19]}"
-        rows.append(("source", f"{entry['given']}: {told}"))
+        state = entry["problem"] or f"as added on {entry['date']}, {entry['digest'][:19]}"
+        rows.append(("source", f"{entry['given']}: {state}"))
     differences = record["differences"]
     rows += [("missing root", path) for path in differences["missing_roots"]]
     for word in ("added", "changed", "removed"):
@@ -114,36 +146,37 @@ def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list
     return rows
 
 
-@command("doctor")
-@app.index_dir
-@app.header
-@app.as_json
-def doctor_command(asked: Asked) -> int:
+@click.command("doctor")
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.DOCTOR)
+def doctor_command(as_json: bool) -> int:
     """Check the installation, the settings and the index.
 
     Exits with 1 if something does not work.
     """
     from skillsearch.reports.health import doctor
 
-    checks = doctor(asked.flags["index_dir"])
+    checks = doctor(read_flags().index_dir)
     verdicts = [check.verdict for check in checks]
     counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
-    record = {**counts, "checks": [check.to_dict() for check in checks]}
+    record: dict[str, Json] = {**counts, "checks": [check.to_dict() for check in checks]}
     rows = [(check.verdict, check.name, check.detail) for check in checks]
-    output.show_record(record, rows, ("verdict", "name", "detail"), as_json=asked.as_json)
+    output.show_record(record, rows, ("verdict", "name", "detail"), as_json=as_json)
     return 1 if "error" in verdicts else 0
 
 
-@command("validate")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=app.EXISTING)
-@option(
-    "--for host",
-    "The host that the skills are for, or 'spec' for none. [default: any host]",
-    type=app.Choice(("spec", *hosts())),
+@click.command("validate")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=options.EXISTING)
+@click.option(
+    "--for",
+    "host",
+    type=options.Choice(("spec", *hosts())),
     metavar="HOST",
+    help="The host that the skills are for, or 'spec' for none. [default: any host]",
 )
-@app.as_json
-def validate_command(asked: Asked) -> int:
+@options.as_json(lambda m: m.CHECKED)
+def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -> int:
     """Check skills against the Agent Skills specification.
 
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
@@ -151,19 +184,26 @@ def validate_command(asked: Asked) -> int:
     """
     from skillsearch.reports.health import validate_paths
 
-    readers = None if asked.host == "spec" else readers_of_fields(asked.host)
-    checked, lost, findings = validate_paths(asked.paths, readers)
-    counts = _report(findings, findings, checked, as_json=asked.as_json, lost=lost)
+    readers = None if host == "spec" else readers_of_fields(host)
+    checked, lost, findings = validate_paths(paths, readers)
+    counts = _report(findings, findings, checked, as_json=as_json, lost=lost)
     return INVALID if counts["error"] else 0
 
 
-@command("audit")
-@app.roots(must_exist=True)
-@flag("--all everything", "Print every finding; by default the first 10 of each kind.")
-@flag("--strict", "Exit with 3 for a warning too.")
-@app.index_dir
-@app.as_json
-def audit_command(asked: Asked) -> int:
+@click.command("audit")
+@options.roots(must_exist=True)
+@click.option(
+    "--all",
+    "shows_all",
+    is_flag=True,
+    help="Print every finding; by default the first 10 of each kind.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 3 for a warning too.")
+@options.index_dir
+@options.as_json(lambda m: m.CHECKED)
+def audit_command(
+    roots: tuple[NamedRoot, ...], shows_all: bool, strict: bool, as_json: bool
+) -> int:
     """Look for skills written for the search or against the agent.
 
     Looks at the skills below the ROOTs, which get an index of their own, or else at those of the
@@ -182,13 +222,22 @@ def audit_command(asked: Asked) -> int:
     """  # noqa: D301 - click reads the control character, not its escape
     from skillsearch.reports.audit import audit
 
+    both = "ROOTs get an index of their own, --index-dir names another; use one of them."
+    refuse(roots and read_flags().index_dir, both)
+    settings = read_settings()
     with output.progress_bars() as bars:
-        index = _index_to_audit(asked, bars)
+        if roots:
+            from skillsearch.index.skill_index import SkillIndex
+
+            index = SkillIndex.from_roots(
+                roots, model=settings.model, languages=settings.languages, progress=bars
+            )
+        else:
+            index = open_fresh(settings, say)
         findings = audit(index, bars)
-    shown = findings if asked.everything else _first_of_each_kind(findings)
-    counts = _report(findings, shown, len(index), as_json=asked.as_json)
-    is_bad = counts["error"] or (asked.strict and counts["warning"])
-    return INVALID if is_bad else 0
+    shown = findings if shows_all else _first_of_each_kind(findings)
+    counts = _report(findings, shown, len(index), as_json=as_json)
+    return INVALID if counts["error"] or (strict and counts["warning"]) else 0
 
 
 def _report(
@@ -216,19 +265,6 @@ def _report(
     return counts
 
 
-def _index_to_audit(asked: Asked, progress: Progress) -> SkillIndex:
-    from skillsearch.index.skill_index import SkillIndex
-
-    settings = asked.settings
-    both = "ROOTs get an index of their own, --index-dir names another; use one of them."
-    app.refuse(asked.roots and asked.flags["index_dir"], both)
-    if asked.roots:
-        return SkillIndex.from_roots(
-            asked.roots, model=settings.model, languages=settings.languages, progress=progress
-        )
-    return open_fresh(settings, say)
-
-
 def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return the first findings with each code, fewer with the same message: of one family."""
     shown, seen = [], Counter[tuple[str, ...]]()
@@ -240,12 +276,12 @@ def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     return shown
 
 
-@command("cache")
-@flag("--prune", "Remove what nothing needs, unused for 30 days.")
-@flag("--clear", "Remove everything that nothing needs.")
-@app.header
-@app.as_json
-def cache_command(asked: Asked) -> None:
+@click.command("cache")
+@click.option("--prune", is_flag=True, help="Remove what nothing needs, unused for 30 days.")
+@click.option("--clear", is_flag=True, help="Remove everything that nothing needs.")
+@options.header
+@options.as_json(lambda m: {"folder": str, "bytes": int} | m.each(m.ENTRIES, "entries removed"))
+def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     """Show what is in the user's cache folder, and empty it.
 
     These are needed and never removed: the index of the settings and the default one, those the
@@ -254,19 +290,19 @@ def cache_command(asked: Asked) -> None:
     """
     from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 
-    app.refuse(asked.prune and asked.clear, "Use one of --prune and --clear.")
-    removes = asked.prune or asked.clear
+    refuse(prune and clear, "Use one of --prune and --clear.")
+    removes = prune or clear
     folder = cache_dir().resolve()
     in_use = _in_use()
     removed: Sized = {}
     # Twice: an archive is no longer needed once the last index over it is gone.
     for _ in range(2 * removes):
-        unused = remove_unused(read_cache(folder, in_use), KEPT_SECONDS if asked.prune else 0)
+        unused = remove_unused(read_cache(folder, in_use), KEPT_SECONDS if prune else 0)
         removed |= {entry: entry.size() for entry in unused}
     left = {entry: entry.size() for entry in read_cache(folder, in_use)}
     total = sum(left.values())
-    if asked.as_json:
-        record = {"folder": str(folder), "bytes": total}
+    if as_json:
+        record: dict[str, Json] = {"folder": str(folder), "bytes": total}
         for name, some in (("entries", left), ("removed", removed)):
             record[name] = [entry.to_dict(size) for entry, size in some.items()]
         output.emit_json(record)
@@ -303,45 +339,47 @@ def _show_entries(entries: Sized, folder: Path) -> None:
     output.show_rows(rows, heads, columns=columns)
 
 
-@command("daemon")
+@click.command("daemon")
 @click.argument("action", type=click.Choice(["start", "stop", "status"]))
-@option(
-    "--idle MINUTES",
-    "With start: stop after this time without a query. [default: 15]",
+@click.option(
+    "--idle",
     type=click.FloatRange(min=0, max=7 * 24 * 60, min_open=True),
+    metavar="MINUTES",
+    help="With start: stop after this time without a query. [default: 15]",
 )
-@app.as_json
-def daemon_command(asked: Asked) -> int:
+@options.as_json(lambda m: m.DAEMON | {"indexes?": m.INDEXES, "running": bool})
+def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
     """Keep model and index warm in the background.
 
     "query" and "hook" use it, and work without it, only slower; "hook" starts it by itself. Each
     user has one, and it stops when idle. SKILLSEARCH_DAEMON=off turns it off. "status" exits with 1
     if none runs.
     """
-    app.refuse(asked.idle is not None and asked.action != "start", "--idle goes with start.")
-    if asked.action == "start":
-        _start(client.IDLE_SECONDS if asked.idle is None else asked.idle * 60)
-    elif asked.action == "stop":
+    refuse(idle is not None and action != "start", "--idle goes with start.")
+    if action == "start":
+        _start(client.IDLE_SECONDS if idle is None else idle * 60)
+    elif action == "stop":
         _stop()
     status = _ask("status")
-    if asked.as_json:
-        output.emit_json({"running": status is not None, **(status or {})})
-    if asked.action != "status":
+    if as_json:
+        facts = cast("dict[str, Json]", status or {})
+        output.emit_json({"running": status is not None, **facts})
+    if action != "status":
         return 0
     if status is None:
         say("No daemon is running; to start one: skillsearch daemon start")
-    elif not asked.as_json:
+    elif not as_json:
         rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
         output.emit_rows(rows + [("index", index["index_dir"]) for index in status["indexes"]])
     return int(status is None)
 
 
-@command("env")
+@click.command("env")
 @click.argument("action", type=click.Choice(["list", "show", "switch"]))
 @click.argument("name", required=False)
-@app.header
-@app.as_json
-def env_command(asked: Asked) -> None:
+@options.header
+@options.as_json(lambda m: m.ENV)
+def env_command(action: str, name: str | None, as_json: bool) -> None:
     """List or show named environments, or switch to one.
 
     An environment is a folder NAME/skills below the setting "environments". Without NAME, "show"
@@ -350,30 +388,30 @@ def env_command(asked: Asked) -> None:
     """
     from skillsearch.agents.toolsets.environments import ServerEnvironment
 
-    app.refuse(asked.action == "switch" and asked.name is None, "switch needs the NAME.")
-    app.refuse(asked.action == "list" and asked.name, "list takes no NAME; show does.")
-    environment, folder = ServerEnvironment(), asked.settings.environments
-    names = environment.list_environments()
-    if asked.name is not None:
-        environment.switch_environment(asked.name)
+    refuse(action == "switch" and name is None, "switch needs the NAME.")
+    refuse(action == "list" and name, "list takes no NAME; show does.")
+    environment, settings = ServerEnvironment(), read_settings()
+    folder, names = settings.environments, environment.list_environments()
+    if name is not None:
+        environment.switch_environment(name)
     elif names:
         environment.load_from_config()
     else:
         say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
-    if asked.action == "switch":
-        _switch(environment.name, asked.settings)
-    record: dict[str, JsonValue] = {"folder": str(folder), "active": environment.name}
+    if action == "switch":
+        _switch(environment.name, settings)
+    record: dict[str, Json] = {"folder": str(folder), "active": environment.name}
     record["environments"] = names
     rows: list[tuple[str, ...]] = [(n, "in use" * (n == environment.name)) for n in names]
     columns: tuple[str, ...] = ("name", "state")
-    if asked.action == "show":
-        there = environment.list_skills() if names else []
-        record["skills"] = skills = [skill.shown() for skill in there]
+    if action == "show":
+        skills = [skill.shown() for skill in environment.list_skills()] if names else []
+        record["skills"] = skills
         rows, columns = [tuple(skill.values()) for skill in skills], ("id", "name", "description")
-    if asked.as_json:
+    if as_json:
         output.emit_json(record)
     else:
-        output.show_rows(rows, columns, is_cut=asked.action == "show", columns=columns)
+        output.show_rows(rows, columns, is_cut=action == "show", columns=columns)
 
 
 def _switch(name: str, settings: Settings) -> None:
@@ -392,8 +430,9 @@ def _switch(name: str, settings: Settings) -> None:
         change.write()
 
 
-def _ask(method: str) -> dict[str, JsonValue] | None:
-    return client.ask(method, seconds=client.QUERY_SECONDS)
+def _ask(method: str) -> _DaemonStatus | None:
+    answer = client.ask(method, seconds=client.QUERY_SECONDS)
+    return cast("_DaemonStatus | None", answer)
 
 
 def _start(idle: float) -> None:

@@ -1,9 +1,11 @@
 """Fixtures of the tests of the command line."""
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from skillsearch.cli.app import Commands, app, command
+from skillsearch.cli.app import Commands, app
+from skillsearch.cli.options import VerboseOption
 
 
 @pytest.fixture
@@ -25,12 +27,12 @@ def failing():
     """Run a command line whose commands raise an error."""
 
     def run(error, *args):
-        def fail(_asked):
+        def fail():
             raise error
 
         class Failing(Commands):
             def get_command(self, ctx, cmd_name):
-                return command(cmd_name)(fail)
+                return click.Command(cmd_name, callback=fail, params=[VerboseOption()])
 
         group = Failing(callback=app.callback, params=app.params)
         return CliRunner().invoke(group, args)

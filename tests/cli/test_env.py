@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from skillsearch.agents.toolsets.environments import ServerEnvironment
-from skillsearch.cli.models import schema_of
+from skillsearch.cli.app import app
 
 
 @pytest.fixture
@@ -22,7 +23,9 @@ def folder(tmp_path, make_skill, monkeypatch):
 def as_json(done):
     """Return what a command printed, once it is checked by its schema."""
     record = json.loads(done.stdout)
-    Draft202012Validator(schema_of("env")).validate(record)
+    Draft202012Validator(
+        json.loads(CliRunner().invoke(app, ["env", "--json-schema"]).stdout)
+    ).validate(record)
     return record
 
 

@@ -356,10 +356,8 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
 )
 def test_plain_arguments_are_read_without_click(arguments, expected):
     """All others are left to it."""
-    found = prompt_hook.parse(arguments)
     client, index_dir, *more = expected or (None, None)
-    values = {"client": client, "index_dir": index_dir, "include_unvetted": bool(more)}
-    assert found == (expected and values)
+    assert prompt_hook.parse(arguments) == (expected and (client, index_dir, bool(more)))
 
 
 def run(*args, stdin=b'{"prompt": "brew filter coffee"}', **options):

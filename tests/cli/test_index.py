@@ -707,16 +707,16 @@ def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_
     """A script is not asked; who says no changes nothing."""
     for number in range(4):
         make_skill(tmp_path / "many", f"skill-{number}")
-    monkeypatch.setattr("skillsearch.cli.app.MANY_SKILLS", 3)
+    monkeypatch.setattr("skillsearch.cli.options.MANY_SKILLS", 3)
     assert cli("index", tmp_path / "many").exit_code == 0
     asked = []
     terminal = type("Terminal", (), {"isatty": lambda _self: True})()
     monkeypatch.setattr(
-        "skillsearch.cli.app.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
+        "skillsearch.cli.options.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
     )
     confirm = lambda text, **_how: asked.append(text)  # noqa: E731
-    monkeypatch.setattr("skillsearch.cli.app.click.confirm", confirm)
-    from skillsearch.cli.app import check_size
+    monkeypatch.setattr("skillsearch.cli.options.click.confirm", confirm)
+    from skillsearch.cli.options import check_size
 
     check_size(tmp_path / "many", is_agreed=False)
     check_size(tmp_path / "many", is_agreed=True)

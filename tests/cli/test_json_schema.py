@@ -4,10 +4,11 @@ import json
 
 import click
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from skillsearch.cli.app import app
-from skillsearch.cli.models import DRAFT, MODELS, schema_of
+from skillsearch.cli.models import DRAFT
 from skillsearch.daemon import client
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -52,6 +53,11 @@ OF_INDEX = {
 """Arguments beside ``--index-dir`` and ``--json``, for every form of what is printed."""
 
 
+def schema_of(name):
+    """Return the schema of what a command prints."""
+    return json.loads(CliRunner().invoke(app, [name, "--json-schema"]).stdout)
+
+
 def check(name, output, lines=1):
     """Validate each line of an output by the schema of a command."""
     schema = schema_of(name)
@@ -63,12 +69,10 @@ def check(name, output, lines=1):
 
 def test_every_command_with_json_prints_its_schema_whatever_else_it_needs(cli):
     """Even without an index, a name or a path; every object in it is closed."""
-    assert set(WITH_JSON) == set(MODELS)
     for name in WITH_JSON:
         done = cli(name, "--json-schema")
         schema = json.loads(done.stdout)
-        assert (done.exit_code, schema) == (0, schema_of(name))
-        assert schema["$schema"] == DRAFT
+        assert (done.exit_code, schema["$schema"]) == (0, DRAFT)
         for one in objects_in(schema):
             assert one["additionalProperties"] is not True
             assert set(one.get("required", ())) <= set(one.get("properties", ()))

@@ -266,7 +266,8 @@ def test_a_hook_of_all_skills_is_one_that_the_command_takes(cli, program):
         "hooks"
     ]["BeforeAgent"]
     _, _, *arguments = shlex.split(group["hooks"][0]["command"])
-    assert hook.parse(arguments)["include_unvetted"] is True
+    _, _, include_unvetted = hook.parse(arguments)
+    assert include_unvetted is True
 
 
 def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):

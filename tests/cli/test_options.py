@@ -1,49 +1,98 @@
-"""Tests of how options are declared."""
+"""Tests of how commands take their options."""
+
+import inspect
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from skillsearch.cli import app
+import skillsearch
+from skillsearch import config
+from skillsearch.cli import options
+from skillsearch.cli.app import app
+from skillsearch.cli.commands import COMMANDS
 
-
-@pytest.mark.parametrize(
-    ("names", "flags", "name", "metavar"),
-    [
-        ("--split", ["--split"], "split", None),
-        ("-i --stdin takes_stdin", ["-i", "--stdin"], "takes_stdin", None),
-        ("--work DIR", ["--work"], "work", "DIR"),
-        ("--min minimum MEASURE=VALUE", ["--min"], "minimum", "MEASURE=VALUE"),
-        ("--batch FILE|-", ["--batch"], "batch", "FILE|-"),
-    ],
-)
-def test_one_text_names_an_option_and_its_value(names, flags, name, metavar):
-    """Options are written as the help shows them."""
-    made = click.command()(app.option(names, "Some help.")(lambda **_: None)).params[0]
-    assert (made.opts, made.name, made.metavar, made.help) == (flags, name, metavar, "Some help.")
+CHECKOUT = Path(skillsearch.__file__).parents[1]
 
 
-def test_a_command_gets_its_settings_apart_and_returns_its_exit_code(runner_of, tmp_path):
-    """Those that were not given are left to the files and variables."""
-    result, asked = runner_of("--index-dir", str(tmp_path), "--json")
-    assert result.exit_code == 7
-    assert asked.flags == {"index_dir": tmp_path, "n": None}
-    assert (asked.as_json, asked.settings.index_dir) == (True, tmp_path)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_takes_what_its_options_are_called(name):
+    """Click passes them by name, which mypy does not see."""
+    command = app.get_command(click.Context(app), name)
+    passed = {parameter.name for parameter in command.params if parameter.expose_value}
+    extra = {"words"} if name == "run" else set()
+    assert set(inspect.signature(command.callback).parameters) == passed | extra
 
 
-@pytest.fixture
-def runner_of(home):
-    """Run a command of two settings and a flag; return the result and what it was asked."""
-    from click.testing import CliRunner
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_that_overrides_a_setting_has_its_name(name):
+    """Its value gets to the settings under that name."""
+    command = app.get_command(click.Context(app), name)
+    settings = {each.name for each in command.params if isinstance(each, options.Setting)}
+    assert settings <= options.Flags.__annotations__.keys()
 
+
+def test_flags_are_settings():
+    """A setting that is renamed is renamed here too."""
+    assert options.Flags.__annotations__.keys() <= set(config._PARSERS)
+
+
+def test_only_the_options_that_were_used_override_settings(home, tmp_path):
+    """The others are left to the variables and the files; 0 and a switch count as used."""
     seen = []
 
-    @app.command("some")
-    @app.index_dir
-    @app.n
-    @app.as_json
-    def some(asked):
-        """Return what no other command does."""
-        seen.append(asked)
-        return 7
+    @click.command("some")
+    @options.index_dir
+    @options.threshold
+    @options.n
+    @options.no_refresh
+    @options.selecting
+    def some():
+        """Keep what is seen."""
+        seen.append((options.read_flags(), options.read_settings()))
 
-    return lambda *args: (CliRunner().invoke(some, args), seen[-1])
+    args = ["--index-dir", str(tmp_path), "--threshold", "0", "--no-refresh"]
+    assert CliRunner().invoke(some, args).exit_code == 0
+    flags, settings = seen[-1]
+    assert flags == options.Flags(index_dir=tmp_path, threshold=0.0, refresh=False)
+    assert (settings.index_dir, settings.threshold, settings.refresh) == (tmp_path, 0.0, False)
+    assert (settings.n, settings.sources["threshold"]) == (5, "flag")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("mypy", path=Path(sys.executable).parent), reason="no mypy")
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("without_samples = not samples", "without_samples = not smaples"),
+        ("settings.threshold", "settings.treshold"),
+        ("flags.index_dir", "flags.index_dri"),
+    ],
+)
+def test_a_misspelt_option_does_not_pass_mypy(tmp_path, right, wrong):
+    """Neither a parameter, nor a setting, nor the flag that overrides it."""
+    text = (
+        "import click\n"
+        "from skillsearch.cli import options\n\n\n"
+        '@click.command("some")\n'
+        '@click.option("--samples", is_flag=True)\n'
+        "@options.threshold\n"
+        "def some_command(samples: bool) -> None:\n"
+        '    """Show some."""\n'
+        "    without_samples = not samples\n"
+        "    settings, flags = options.read_settings(), options.read_flags()\n"
+        "    click.echo((without_samples, settings.threshold, flags.index_dir))\n"
+    )
+
+    def check(name, text):
+        file = tmp_path / name
+        file.write_text(text)
+        command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
+        return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+    assert check("right.py", text).returncode == 0
+    assert check("wrong.py", text.replace(right, wrong)).returncode == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli import app
+from skillsearch.cli.commands import COMMANDS
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest
@@ -266,10 +266,11 @@ def test_other_tools_words_lead_to_ours(cli, word, meant):
     assert f"Did you mean: {meant}" in result.stderr
 
 
-@pytest.mark.parametrize("meant", app.INTENTS)
+@pytest.mark.parametrize("meant", [name for name, row in COMMANDS.items() if row.intents])
 def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
-    others = {word for words in app.INTENTS.values() for word in words.split()} | set(app.COMMANDS)
-    for word in (word for word in app.INTENTS[meant].split() if len(word) > 6):
+    """With a letter left out, doubled or swapped with the next, wherever that is no other word."""
+    others = {word for row in COMMANDS.values() for word in row.intents.split()} | set(COMMANDS)
+    for word in (word for word in COMMANDS[meant].intents.split() if len(word) > 6):
         for at in range(1, len(word) - 1):
             left_out, doubled = word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:]
             swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]

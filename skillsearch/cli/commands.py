@@ -1,0 +1,60 @@
+"""The table of commands, in the order of the help."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: where it is, what else it is called, and what Ctrl-C does to it.
+
+    Attributes:
+        module: Its module in this package, imported only if the command runs.
+        intents: What people type who mean it, as in other tools.
+        alias: Another name of it, which the help does not list.
+        after_interrupt: What the user should know about what is left after Ctrl-C, of a command
+            that cleans up; None if it ends at once.
+    """
+
+    module: str
+    intents: str = ""
+    alias: str = ""
+    after_interrupt: str | None = None
+
+
+_TEXTS_STAY = "; embedded texts are kept"
+
+COMMANDS = {
+    "index": Command("index", "scan reindex build rebuild", after_interrupt=_TEXTS_STAY),
+    "query": Command("query", "ask look lookup find-skills grep", alias="search"),
+    "add": Command("sources", "install get i clone fetch import", after_interrupt=_TEXTS_STAY),
+    "remove": Command("sources", "uninstall delete rm del unlink"),
+    "update": Command("sources", "upgrade sync pull outdated refresh", after_interrupt=_TEXTS_STAY),
+    "find": Command("interactive"),
+    "list": Command("browse", "ls all skills catalog"),
+    "families": Command("browse"),
+    "show": Command("browse", "info cat view get-skill describe read load"),
+    "ui": Command("interactive", "web browse open"),
+    "run": Command("run", "exec execute", after_interrupt=""),
+    "status": Command("upkeep"),
+    "doctor": Command("upkeep", "diagnose health fix"),
+    "validate": Command("upkeep", "lint check test"),
+    "audit": Command("upkeep"),
+    "watch": Command("index", after_interrupt=_TEXTS_STAY),
+    "mcp": Command("mcp", "serve server start-server"),
+    "setup": Command("setup", "init config configure connect"),
+    "mcp-config": Command("setup"),
+    "daemon": Command("upkeep"),
+    "cache": Command("upkeep"),
+    "env": Command("upkeep"),
+    "hook": Command("query"),
+    "prompt": Command("query"),
+    "budget": Command("browse"),
+    "library": Command("library"),
+    "enrich": Command(
+        "enrich", after_interrupt="; what you agreed to is kept, and the next run goes on"
+    ),
+    "eval": Command("eval", after_interrupt=_TEXTS_STAY),
+    "tune": Command("eval", after_interrupt="; run it again to continue"),
+    "completion": Command("interactive"),
+}

@@ -1,0 +1,386 @@
+"""The options that several commands share, and how those that override settings are read."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from skillsearch.cli.output import HEADER, emit_json
+from skillsearch.config import Settings, home_dir, load_settings
+from skillsearch.setting_values import BACKENDS, MAX_N, is_url
+from skillsearch.text.safe_text import visible
+from skillsearch.types import LANGUAGES, Languages
+
+NamedRoot = Path | str
+"""A folder or archive of skills by its absolute path, or a URL."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+Model = Callable[[ModuleType], object]
+"""Makes the model of a JSON object from the module `skillsearch.cli.models`."""
+LOGGER = logging.getLogger("skillsearch")
+EXISTING = click.Path(exists=True, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+MANY_SKILLS = 5_000
+_FLAGS, _AGREED = "skillsearch.flags", "skillsearch.agreed"
+_WHOLE = "a whole home folder or disk, not a folder of skills"
+_OF_THE_SYSTEM = ("/dev", "/etc", "/proc", "/sys", "/usr", "/var")
+
+
+class NamedPath(click.Path):
+    """A path that is not empty: an empty one would mean the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the path."""
+        if value == "":
+            self.fail("it is empty; name a path, or . for this folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Count(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the number."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number, such as 5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Choice(click.Choice[str]):
+    """A choice of names; the error about any other names the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the name."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as exc:
+            near = difflib.get_close_matches(str(value).lower(), self.choices, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.BadParameter(exc.message + hint, ctx, param) from exc
+
+
+@dataclass
+class Flags:
+    """The settings that the options of a command override; None if an option was not used."""
+
+    all_projects: bool | None = None
+    backend: str | None = None
+    collection: str | None = None
+    daemon: str | None = None
+    device: str | None = None
+    exclude: tuple[str, ...] | None = None
+    fields: str | None = None
+    in_roots: tuple[str, ...] | None = None
+    include: tuple[str, ...] | None = None
+    index_dir: Path | None = None
+    languages: Languages | None = None
+    model: str | None = None
+    n: int | None = None
+    profile: str | None = None
+    reader: str | None = None
+    refresh: bool | None = None
+    strict: bool | None = None
+    tags: tuple[str, ...] | None = None
+    threshold: float | None = None
+    trust: tuple[str, ...] | None = None
+    uri: str | None = None
+
+
+def read_flags(context: click.Context | None = None) -> Flags:
+    """Return the settings that the options of the running command override."""
+    flags: Flags = (context or click.get_current_context()).meta.setdefault(_FLAGS, Flags())
+    return flags
+
+
+def read_settings() -> Settings:
+    """Return the settings of the running command: its options, then variables, files, defaults."""
+    return load_settings(**vars(read_flags()))
+
+
+class Setting(click.Option):
+    """An option that overrides the setting of its name; commands get it by `read_settings`."""
+
+    def __init__(self, *names: Any, **attributes: Any) -> None:
+        super().__init__(*names, expose_value=False, callback=_keep_flag, **attributes)
+
+
+def _keep_flag(context: click.Context, option: click.Parameter, value: object) -> None:
+    name = str(option.name)
+    if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        setattr(read_flags(context), name, value)
+
+
+index_dir = click.option(
+    "--index-dir",
+    cls=Setting,
+    type=NamedPath(file_okay=False, readable=False, path_type=Path),
+    help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
+)
+languages = click.option(
+    "--languages",
+    cls=Setting,
+    type=click.Choice(LANGUAGES),
+    help="Languages to index for: english; all (slower, needs the extra multilingual); auto "
+    "(default): all if the skills, the locale or earlier queries need it and the extra is "
+    "installed.",
+)
+trust = click.option(
+    "--trust",
+    cls=Setting,
+    multiple=True,
+    metavar="[ROOT=]LEVEL",
+    help="Who vouches for the ROOTs, or for one of them: vetted (you), project or fetched "
+    "(nobody). Repeatable; kept until another is given. [default: fetched for archives and URLs, "
+    "project for what is found in a project, else vetted]",
+)
+n = click.option(
+    "-n", cls=Setting, type=Count(1, MAX_N), help="Maximum number of hits. [default: 5]"
+)
+threshold = click.option(
+    "--threshold",
+    cls=Setting,
+    type=float,
+    metavar="T",
+    help="Minimum score, 0 to 1. [default: 0.65]",
+)
+reader = click.option(
+    "--reader",
+    cls=Setting,
+    metavar="R",
+    help="When a second model reads the best hits beside the request: auto (default), if the "
+    "answer is in doubt; always; off; or another model, which always reads: st:NAME, a folder.",
+)
+no_refresh = click.option(
+    "--no-refresh",
+    "refresh",
+    cls=Setting,
+    flag_value=False,
+    help="Use the index as it is, even if files have changed.",
+)
+all_projects = click.option(
+    "--all-projects",
+    cls=Setting,
+    is_flag=True,
+    help="Skills of every project, not only of the user and of the project around this folder.",
+)
+_BACKEND = (
+    click.option(
+        "--backend",
+        cls=Setting,
+        type=click.Choice(BACKENDS),
+        help="local (default): a folder on this machine; milvus: a server (extra milvus).",
+    ),
+    click.option(
+        "--uri", cls=Setting, metavar="U", help="Address of Milvus, such as http://127.0.0.1:19530."
+    ),
+    click.option(
+        "--collection",
+        cls=Setting,
+        metavar="C",
+        help="Name of the index in Milvus. [default: skillsearch]",
+    ),
+)
+_SELECTING = (
+    ("--include", "include", "PATTERN", "Only skills whose name or ROOT:NAME fits; * is any text."),
+    ("--exclude", "exclude", "PATTERN", "No skills whose name or ROOT:NAME fits."),
+    ("--tag", "tags", "TAG", "Only skills with this tag."),
+    ("--root", "in_roots", "ROOT", "Only skills of this root: its alias, path or URL."),
+)
+_STRICT = click.option(
+    "--strict",
+    cls=Setting,
+    is_flag=True,
+    help="No skills whose metadata are broken, missing or not as specified; they are warned of.",
+)
+_PROFILE = click.option(
+    "--profile", cls=Setting, metavar="NAME", help="Add the settings of [profiles.NAME]."
+)
+
+
+def backend(function: Function) -> Function:
+    """Add ``--backend``, ``--uri`` and ``--collection``."""
+    for option in reversed(_BACKEND):
+        function = option(function)
+    return function
+
+
+def selecting(function: Function) -> Function:
+    """Add the options that say which skills a command searches, offers or lists."""
+    function = _STRICT(_PROFILE(all_projects(function)))
+    for name, setting, metavar, text in reversed(_SELECTING):
+        function = click.option(
+            name, setting, cls=Setting, multiple=True, metavar=metavar, help=f"{text} Repeatable."
+        )(function)
+    return function
+
+
+def selecting_words(flags: Flags) -> list[str]:
+    """Return the words of a command line that select the same skills as some flags."""
+    lists = (flags.include, flags.exclude, flags.tags, flags.in_roots)
+    words = []
+    for (name, *_), values in zip(_SELECTING, lists, strict=True):
+        words += [word for value in values or () for word in (name, value)]
+    words += ["--profile", flags.profile] if flags.profile else []
+    return words + ["--strict"] * bool(flags.strict) + ["--all-projects"] * bool(flags.all_projects)
+
+
+yes = click.option("--yes", is_flag=True, help="Do it without asking.")
+include_unvetted = click.option(
+    "--include-unvetted",
+    is_flag=True,
+    help="Offer skills of roots that nobody has vouched for, too.",
+)
+
+
+def _set_header(context: click.Context, _option: click.Parameter, on: bool) -> None:
+    context.meta[HEADER] = on
+    _check_header(context, on and context.params.get("as_json"))
+
+
+def _set_json(context: click.Context, _option: click.Parameter, on: bool) -> bool:
+    _check_header(context, on and context.meta.get(HEADER))
+    return on
+
+
+def _check_header(context: click.Context, is_wrong: object) -> None:
+    """Refuse ``--header`` beside ``--json``; whichever comes last sees the other."""
+    if is_wrong:
+        raise click.UsageError(
+            "--header is for lines, --json prints none; use one of them.", context
+        )
+
+
+header = click.option(
+    "--header",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_header,
+    help="Begin the lines for programs with the names of the columns.",
+)
+
+
+def as_json(model: Model) -> Callable[[Function], Function]:
+    """Add ``--json``, and ``--json-schema`` for a model made of those in `skillsearch.cli.models`.
+
+    The models are imported only if the schema is printed.
+    """
+
+    def print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
+        if on and not context.resilient_parsing:
+            from skillsearch.cli.models import schema_of
+
+            emit_json(schema_of(context.command.name or "", model))
+            context.exit()
+
+    schema = click.option(
+        "--json-schema",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=print_schema,
+        help="Print the JSON Schema of that object.",
+    )
+    json = click.option(
+        "--json", "as_json", is_flag=True, callback=_set_json, help="Print one JSON object."
+    )
+    return lambda function: json(schema(function))
+
+
+def _set_agreed(context: click.Context, _option: click.Parameter, on: bool) -> None:
+    context.meta[_AGREED] = on
+
+
+def has_agreed() -> bool:
+    """Return whether the user has said ``--yes`` to a whole home folder or disk."""
+    return bool(click.get_current_context().meta.get(_AGREED))
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked: stdin and stderr are a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
+    """Ask before a whole home folder or disk is taken for a folder of skills, or refuse it.
+
+    Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
+    """
+    from skillsearch.index.followed import count_skills
+
+    real, home = Path(os.path.realpath(root)), Path(os.path.realpath(home_dir()))
+    is_all = home.is_relative_to(real) or str(real) in _OF_THE_SYSTEM
+    if is_agreed or not real.is_dir():
+        return
+    if is_all and not (is_interactive() and may_agree):
+        raise click.BadParameter(
+            f"{visible(str(root))} is {_WHOLE}. Name the folder that holds the skills; without a "
+            "ROOT, index takes the folders where hosts look for them. To take it all: "
+            f"skillsearch index --yes {shlex.quote(visible(str(root)))}"
+        )
+    count = count_skills([real], MANY_SKILLS) if is_interactive() and not is_all else 0
+    what = _WHOLE if is_all else f"more than {MANY_SKILLS:,} skills, which takes minutes"
+    if is_all or count > MANY_SKILLS:
+        click.confirm(f"{visible(str(root))} is {what}. Go on?", err=True, abort=True)
+
+
+def roots(*, must_exist: bool = False) -> Callable[[Function], Function]:
+    """Add ``[ROOT]...``: folders, archives and URLs, each as a `NamedRoot`; and ``--yes``."""
+
+    def read(
+        context: click.Context, _argument: click.Parameter, texts: tuple[str, ...]
+    ) -> tuple[NamedRoot, ...]:
+        from skillsearch.roots.sources import is_bundle
+
+        read_roots: list[NamedRoot] = []
+        for text in texts:
+            if is_url(text):
+                read_roots.append(text)
+                continue
+            path = Path(text).absolute()
+            # A path must mean the same from any folder, even if the one before a .. goes.
+            path = path.resolve() if ".." in path.parts else path
+            if must_exist and not path.is_dir() and not (path.is_file() and is_bundle(path)):
+                raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
+            read_roots.append(path)
+        for root in read_roots if not context.params.get("remove", False) else ():
+            if isinstance(root, Path):
+                check_size(root, is_agreed=has_agreed())
+        return tuple(read_roots)
+
+    kind = NamedPath(readable=False)
+    argument = click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+    agree = click.option(
+        "--yes",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_agreed,
+        help="Take a ROOT that is a whole home folder or disk.",
+    )
+    return lambda function: agree(argument(function))
+
+
+class VerboseOption(click.Option):
+    """``--verbose``, which every command has."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ["-v", "--verbose"],
+            is_flag=True,
+            expose_value=False,
+            # Everything the package logs, until the group restores the level.
+            callback=lambda _context, _option, on: LOGGER.setLevel(logging.DEBUG) if on else None,
+            help="Report progress on stderr; after an unexpected error, show where it happened.",
+        )
