@@ -7,7 +7,7 @@ own, and when the package is replaced.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -39,6 +39,8 @@ MAX_LOG_BYTES = 1 << 16
 FINAL = (errors.QueryError, errors.ConfigError, errors.IndexNotFoundError)
 """Errors that a client would meet without the daemon as well."""
 PACKAGE = Path(skillsearch.__file__)
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Errors of `accept` that leave the client waiting, so that trying again at once would spin."""
 
 logger = logging.getLogger("skillsearch.daemon")
 
@@ -84,12 +86,7 @@ class Daemon:
             wait = min(self.tick_seconds, max(0.0, left))
             ready, _, _ = select.select([self.listener, self._woken], [], [], wait)
             if self.listener in ready:
-                with contextlib.suppress(OSError):  # the client is gone already
-                    connection, _ = self.listener.accept()
-                    if self._free.acquire(blocking=False):
-                        threading.Thread(target=self._serve, args=[connection], daemon=True).start()
-                    else:
-                        connection.close()
+                self._accept()
             reason = self._reason_to_end()
         self.listener.close()
         if _identity(self.path) == self._identities[0]:
@@ -98,6 +95,26 @@ class Daemon:
         for _ in range(self.connections):  # until every connection is done
             self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
         return reason
+
+    def _accept(self) -> None:
+        """Begin to serve the next client; it is turned away if there is no room for it."""
+        try:
+            connection, _ = self.listener.accept()
+        except OSError as exc:
+            # The client is gone already; or files or memory are short, and it goes on waiting.
+            if exc.errno in _SHORTAGES:
+                logger.warning("no client can be served for now: %s", exc)
+                select.select([self._woken], [], [], self.tick_seconds)
+            return
+        if not self._free.acquire(blocking=False):
+            connection.close()
+            return
+        try:
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+        except RuntimeError as exc:  # The system has no more threads.
+            logger.warning("a client was turned away: %s", exc)
+            connection.close()
+            self._free.release()
 
     def _reason_to_end(self) -> str:
         socket_file, package = self._identities

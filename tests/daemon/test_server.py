@@ -1,10 +1,14 @@
 """Tests of the daemon's connections and of why it ends; it serves in a thread here."""
 
+import errno
 import json
 import os
 import select
 import socket
 import threading
+import time
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,6 +128,39 @@ def test_a_client_too_many_is_turned_away(serve, names):
     assert daemon._free.acquire(timeout=PATIENCE)
     daemon._free.release()
     assert names() == ["brew-coffee"]
+
+
+def test_a_shortage_of_files_is_waited_out(serve, names):
+    """The client still waits to be accepted, so trying at once would take a whole processor."""
+    daemon, _ = serve(tick_seconds=0.05)
+    tried = []
+
+    class Short:
+        fileno, close, listener = daemon.listener.fileno, daemon.listener.close, daemon.listener
+
+        def accept(self):
+            tried.append(time.monotonic())
+            if len(tried) < 4:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self.listener.accept()
+
+    daemon.listener = Short()
+    assert names() == ["brew-coffee"]
+    assert all(later - earlier > 0.04 for earlier, later in pairwise(tried[:4]))
+
+
+def test_a_client_for_whom_no_thread_starts_is_turned_away(serve, names, monkeypatch):
+    """Its connection is closed and its room is free again."""
+    serve(connections=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "threading", SimpleNamespace(Thread=_no_thread))
+        with pytest.raises(DaemonError, match=r"in the middle|does not answer"):
+            client.ask("status", seconds=PATIENCE)
+    assert names() == ["brew-coffee"]
+
+
+def _no_thread(**_options):
+    raise RuntimeError("can't start new thread")
 
 
 def test_twenty_clients_at_once_all_get_their_answers(serve, question):
