@@ -96,19 +96,31 @@ def answer_queries(
 ) -> Iterator[SearchResult]:
     """Yield the answer to each query.
 
-    `tell` gets each message for the user. Whoever leaves out hidden skills asks for a model, and
-    is not told what the index lacks for the language of a query.
+    `tell` gets each message for the user. Calls with ``include_hidden=False`` come from agents;
+    they get no notice about languages.
     """
-    from skillsearch.index.languages import take_notice
-
-    if not len(index) and options.get("include_hidden", True):
+    is_for_user = options.get("include_hidden", True)
+    if not len(index) and is_for_user:
         tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
-        some = queries[begin : begin + _TOGETHER]
-        for query in some if options.get("include_hidden", True) else ():
-            if notice := take_notice(index, query):
-                tell(notice)
-        yield from index.search_many(some, **options)
+        batch = queries[begin : begin + _TOGETHER]
+        for notice in filter(None, (_take_notice(index, q) for q in batch if is_for_user)):
+            tell(notice)
+        yield from index.search_many(batch, **options)
+
+
+def _take_notice(index: SkillIndex, query: str) -> str:
+    """Return the `notice_for` a query unless it was told before, and record that it is told."""
+    from skillsearch.index.languages import marker_of, notice_for
+
+    marker = index.folder / marker_of(index)
+    notice = "" if marker.exists() else notice_for(index, query)
+    if notice:
+        try:
+            marker.touch(exist_ok=False)
+        except OSError:  # Told meanwhile; or it would be told each time.
+            return ""
+    return notice
 
 
 def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
-from skillsearch.index.languages import take_notice
+from skillsearch.index.languages import notice_for
 from skillsearch.index.opening import Freshness, answer_queries, open_fresh
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -94,10 +94,11 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
 
 
 def test_a_notice_is_told_once(extra, index, files_of):
-    """A query in a language that is known writes nothing."""
-    before = files_of(index.folder)
-    assert take_notice(index, "make the tea for us") == ""
-    assert files_of(index.folder) == before
-    notices = [take_notice(index, "차를 우려 주세요") for _ in range(2)]
-    assert [bool(notice) for notice in notices] == [True, False]
+    """A query in a language that is known writes nothing, nor does to ask what there is to tell."""
+    before, notices = files_of(index.folder), []
+    list(answer_queries(index, ["make the tea for us"], notices.append))
+    assert notice_for(index, "차를 우려 주세요")
+    assert (files_of(index.folder), notices) == (before, [])
+    list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append))
+    assert len(notices) == 1
     assert (index.folder / ASKED).exists()
