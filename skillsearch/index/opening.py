@@ -135,8 +135,8 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     if not doubtful or len(index) > MAX_CHECKED_SKILLS:
         return ()
     documents = list(index.documents(selection))
-    found = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
-    return tuple(dict.fromkeys(chain.from_iterable(found)))
+    names = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
+    return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
 @dataclass
@@ -246,22 +246,21 @@ class Freshness:
             return self._begin()
         if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
-        found = (detector.by_stat() or detector.walk()).report()
-        is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
+        report = (detector.by_stat() or detector.walk()).report()
+        is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
-            self.problem = f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}"
+            self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            self.problem = (
-                f"much has changed ({found}); {_AS_IT_WAS}. To fix: run `skillsearch index{option}`"
-            )
+            way_on = f"To fix: run `skillsearch index{option}`"
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
         if not is_free(index.folder):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
         index.refresh(keep_channels=True, keep_missing=True)
         self._stamp = _stamp(index.folder)
-        changes = [str(found)] if len(found) else []
+        changes = [str(report)] if len(report) else []
         changes += ["a folder is back"] if has_come else []
         changes += ["its model has changed"] if has_changed_model else []
         return f"index refreshed: {', '.join(changes)}" if changes else ""

@@ -74,8 +74,8 @@ class IndexRequest:
 
     def __post_init__(self) -> None:
         if self.languages not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ConfigError(f"languages is {self.languages!r}; use one of: {known}.")
+            allowed = ", ".join(LANGUAGES)
+            raise ConfigError(f"languages is {self.languages!r}; use one of: {allowed}.")
 
     @property
     def named(self) -> tuple[Path | str, ...]:
@@ -108,9 +108,9 @@ class IndexRequest:
         """Read the request of the generation in use in a folder; None if none can be read."""
         while True:
             generation = current_generation(folder)
-            found = cls._read(folder, generation)
+            request = cls._read(folder, generation)
             if current_generation(folder) == generation:
-                return found
+                return request
 
     @classmethod
     def _read(cls, folder: Path, generation: str | None) -> IndexRequest | None:
@@ -155,7 +155,7 @@ class IndexRequest:
         """Return roots with all that is known, the vetted ones first: no other may shadow them."""
         pairs = zip(self.sources, self.roots, strict=False)  # there may be no sources
         named = {key_of(root): source for source, root in pairs}
-        known = []
+        full = []
         for root in roots:
             key = str(root.path)
             source = named.get(key, "")
@@ -164,10 +164,10 @@ class IndexRequest:
             projects, hidden_from = self.seen_by(key)
             is_doubted = key in self.found or (projects and key in self.followed)
             usual: Trust = "fetched" if source else "project" if is_doubted else "vetted"
-            said = [level for one in projects if (level := self._trust_around(one))]
+            said = [level for project in projects if (level := self._trust_around(project))]
             trust = self.trust.get(key, min(said, key=TRUSTS.index, default=usual))
-            known.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
-        return tuple(sorted(known, key=lambda root: root.trust != "vetted"))
+            full.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
+        return tuple(sorted(full, key=lambda root: root.trust != "vetted"))
 
 
 def trusting(project: str) -> list[str]:
@@ -219,16 +219,16 @@ def how_made(
     }
 
 
-def trust_by_root(given: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
+def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
     """Return what a `trust` setting says, by the `key_of` a root; a bare level is for `roots`."""
     try:
-        items = [item.rpartition("=") for item in parse_trust(given, Path())]
+        items = [item.rpartition("=") for item in parse_trust(setting, Path())]
     except ValueError as exc:
-        raise ConfigError(f"trust = {given!r} {exc}") from exc
-    found: dict[str, Trust] = {}
+        raise ConfigError(f"trust = {setting!r} {exc}") from exc
+    levels: dict[str, Trust] = {}
     for root, _, level in sorted(items, key=lambda item: item[0] != ""):
-        found |= dict.fromkeys(map(key_of, [root] if root else roots), cast(Trust, level))
-    return found
+        levels |= dict.fromkeys(map(key_of, [root] if root else roots), cast(Trust, level))
+    return levels
 
 
 def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
@@ -245,10 +245,10 @@ def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagno
 
 def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
     """Join lists of roots; a root that is named twice, in any spelling, keeps its first place."""
-    found: dict[str, Path | str] = {}
+    distinct: dict[str, Path | str] = {}
     for root in chain.from_iterable(groups):
-        found.setdefault(key_of(root), root)
-    return tuple(found.values())
+        distinct.setdefault(key_of(root), root)
+    return tuple(distinct.values())
 
 
 def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:

@@ -133,16 +133,16 @@ class SkillIndex:
         # As with the builder below, a search needs none of it.
         from skillsearch.roots.bundles import local_roots
 
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(given)
+        named = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths, sources = local_roots(named)
         made = how_made(index_dir, model, languages, with_body=with_body)
-        place = Path(index_dir) if index_dir else config.index_dir_for(paths, made["model"])
-        known = trust_by_root(trust, given)
-        request = IndexRequest(paths, sources=sources, trust=known, **made)
+        folder = Path(index_dir) if index_dir else config.index_dir_for(paths, made["model"])
+        levels = trust_by_root(trust, named)
+        request = IndexRequest(paths, sources=sources, trust=levels, **made)
         options: IndexOptions = {"device": device, "progress": progress}
         options |= {"examples": examples} if examples else {}
-        index, _ = cls.build(request, place.absolute(), **options)
-        index.threshold = config.load_setting("threshold", place)
+        index, _ = cls.build(request, folder.absolute(), **options)
+        index.threshold = config.load_setting("threshold", folder)
         return index
 
     @classmethod
@@ -177,14 +177,14 @@ class SkillIndex:
         A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
         because nothing says what it should hold.
         """
-        place = Path(index_dir) if index_dir else config.load_settings().index_dir
-        folder = IndexFolder(place.absolute())
+        path = Path(index_dir) if index_dir else config.load_settings().index_dir
+        folder = IndexFolder(path.absolute())
         if opened := open_current(folder):
             index = cls(folder, opened)
         elif IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
         else:
-            logger.warning("The index in %s cannot be used any more; building it anew.", place)
+            logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
         index.threshold = config.load_setting("threshold", index_dir)
         return index
@@ -211,7 +211,7 @@ class SkillIndex:
 
     def root_of(self, document: Document) -> Root:
         """Return the root of a document."""
-        return next(one for one in self.opened.settings.roots if str(one.path) == document.root)
+        return next(root for root in self.opened.settings.roots if str(root.path) == document.root)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, and of its names, by path."""
@@ -225,7 +225,12 @@ class SkillIndex:
             opened, reported = newer, newer.diagnostics()
         with opened.guard:
             names = name_problems(opened.corpus.documents, opened.settings.roots)
-            return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
+            return tuple(
+                sorted(
+                    (*reported, *names),
+                    key=lambda diagnostic: (diagnostic.path, diagnostic.line or 0),
+                )
+            )
 
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""
@@ -312,9 +317,11 @@ class SkillIndex:
     def reopen(self) -> None:
         """Search the newest generation from now on, whoever wrote it; fails as `open` does."""
         self.opened = self.open(self._folder.path).opened
-        wanted = {one.model: one.fingerprint for one in self.opened.settings.channels}
+        wanted = {channel.model: channel.fingerprint for channel in self.opened.settings.channels}
         loaded = self._embedders.loaded
-        for model in [one for one in loaded if wanted.get(one) != loaded[one].fingerprint]:
+        for model in [
+            channel for channel in loaded if wanted.get(channel) != loaded[channel].fingerprint
+        ]:
             del loaded[model]
         self._embedders.renew({})
 
@@ -371,9 +378,9 @@ class SkillIndex:
         forms = self.analyse_many(queries) if len(self) else []
         reading = Reading.of(options.get("reader"), self._readers)
         with self.opened.guard:
-            found = answer(requests, self.opened, forms, self._calibration, reading)
+            results = answer(requests, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
-        return [replace(result, seconds=seconds) for result in found]
+        return [replace(result, seconds=seconds) for result in results]
 
     def analyse(self, query: str) -> QueryForm:
         """Return a query as the channels see it: its terms, its vectors and the trust in each."""
@@ -388,8 +395,8 @@ class SkillIndex:
         documents = self.opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
         with self.opened.guard:
-            found = copies(documents, (n for n in numbers if n is not None))
-        return frozenset(documents[number].doc_id for number in found)
+            alike = copies(documents, (number for number in numbers if number is not None))
+        return frozenset(documents[number].doc_id for number in alike)
 
     def families(self) -> list[tuple[Document, ...]]:
         """Return the families of near-copies, the largest first.
@@ -413,10 +420,10 @@ class SkillIndex:
         """
         corpus = self.opened.corpus
         with self.opened.guard:
-            found = corpus.lexical[0].holding(terms)
-            known = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
-            left_out = [number for number in known if number is not None]
-            return len(np.setdiff1d(found, [*left_out, *corpus.documents.left_out]))
+            holding = corpus.lexical[0].holding(terms)
+            numbers = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
+            left_out = [number for number in numbers if number is not None]
+            return len(np.setdiff1d(holding, [*left_out, *corpus.documents.left_out]))
 
     def handle(self, document: Document) -> str:
         """Return what means a skill alone: its name, else ``root:name``, else its id."""
@@ -479,8 +486,8 @@ def _change(
     trust: str | Sequence[str] = (),
 ) -> RootChange:
     """Return a change of the index in a folder for a caller in Python; no setting counts."""
-    given = tuple([roots] if isinstance(roots, str | Path) else roots)
+    named = tuple([roots] if isinstance(roots, str | Path) else roots)
     said = (trust,) if isinstance(trust, str) else tuple(trust)
     sources = dict.fromkeys(("index_dir", "trust"), "flag")
     settings = Settings(trust=said, index_dir=folder, sources=sources)
-    return RootChange(given, how, settings)
+    return RootChange(named, how, settings)

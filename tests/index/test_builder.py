@@ -575,7 +575,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     versions = {tokenizer: tokenizer.VERSION, documents: documents.VERSION, module: 99}
     settings = {**generation.settings, "analysis": list(versions.values())}
     kept = list(generation.parts)
-    other = folder.write(lambda place: None, settings, before=generation, kept=kept)
+    other = folder.write(lambda place: None, settings, before=generation, reused=kept)
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
     assert second.generation == first.generation != other

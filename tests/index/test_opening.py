@@ -22,7 +22,7 @@ def another_model(index):
         other = {"model_identity": "hashing of old", "fingerprint": "0" * 16}
         channels = [{**generation.settings["channels"][0], **other}]
         settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-        folder.write(lambda place: None, settings, before=generation, kept=kept)
+        folder.write(lambda place: None, settings, before=generation, reused=kept)
 
     return publish
 

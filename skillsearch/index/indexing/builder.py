@@ -117,20 +117,22 @@ class Builder:
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.device)
         usable, problems = make_roots(self.request.roots, self.request.aliases)
-        is_missing = any(one.severity == "error" for one in problems)
+        is_missing = any(problem.severity == "error" for problem in problems)
         before = open_current(self.folder) if self.missing == "keep" and is_missing else None
         if is_missing and not before and not (self.missing == "leave" and usable):
             resolve_roots(self.request.roots)
         paths = list(map(key_of, self.request.roots))
-        known = {str(root.path): root for root in (before.settings.roots if before else ())}
-        known |= {str(root.path): root for root in usable}
-        wanted = dict.fromkeys(path for path in paths if path in known)
-        aliases = {**self.request.aliases, **{path: known[path].alias for path in wanted}}
+        roots = {str(root.path): root for root in (before.settings.roots if before else ())}
+        roots |= {str(root.path): root for root in usable}
+        wanted = dict.fromkeys(path for path in paths if path in roots)
+        aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
         self.request = replace(self.request, aliases=aliases)
-        self._roots = self.request.with_trust(map(known.__getitem__, wanted))
+        self._roots = self.request.with_trust(map(roots.__getitem__, wanted))
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
-        self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
+        self._root_diagnostics = tuple(
+            problem for problem in problems if problem.severity != "error"
+        )
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -208,7 +210,9 @@ class Builder:
             channels, could_add = self._open_channels(changes, stack)
             settings = IndexSettings(
                 roots=self._roots,
-                channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
+                channels=tuple(
+                    ChannelSettings.of(channel.model, channel.embedder) for channel in channels
+                ),
                 languages=self.request.languages,
                 could_add=could_add,
                 with_body=self.request.with_body,
@@ -303,9 +307,9 @@ class Builder:
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
-        kept = delta.kept if delta else ()
+        reused = delta.reused if delta else ()
         before = update.changes.index.generation if update.changes.index else None
-        if before and before.has_damage(kept):
+        if before and before.has_damage(reused):
             raise CacheError("a part of the index before is damaged")
         written = Written(0, 0)
         diagnostics: tuple[Diagnostic, ...] = ()
@@ -317,8 +321,8 @@ class Builder:
             save_diagnostics(folder, diagnostics)
 
         announce = partial(self.request.save, self.folder.path, before=self._held)
-        shared, settings = before if kept else None, update.settings.to_dict()
-        name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)
+        shared, settings = before if reused else None, update.settings.to_dict()
+        name = self.folder.write(save, settings, before=shared, reused=reused, announce=announce)
         return self._report(name, diagnostics, written)
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
@@ -343,13 +347,13 @@ class Builder:
         )
 
     def _diagnostics(self, changes: FileChanges) -> tuple[Diagnostic, ...]:
-        found = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
+        diagnostics = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
         if changes.scopes is None:
-            found += self._root_diagnostics
+            diagnostics += self._root_diagnostics
             message = "No SKILL.md lies below this root; check the path."
             empty = () if changes.files else (str(root.path) for root in self._roots)
-            found += [Diagnostic("root-empty", "warning", message, path) for path in empty]
-        return in_order(found)
+            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in empty]
+        return in_order(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
@@ -362,8 +366,8 @@ class Builder:
             return None
         settings, request = index.settings, self.request
         wanted = (request.with_body, request.languages, ANALYSIS)
-        found = (settings.with_body, settings.languages, settings.analysis)
-        is_other = found != wanted or settings.channels[0].model != request.model
+        made_with = (settings.with_body, settings.languages, settings.analysis)
+        is_other = made_with != wanted or settings.channels[0].model != request.model
         is_other |= not _keep_ids(settings.roots, self._roots)
         if is_other or any(channel.has_changed() for channel in settings.channels):
             return None

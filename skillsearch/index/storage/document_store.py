@@ -179,9 +179,9 @@ class DocumentStore(Iterable[Document]):
 
     def __getitem__(self, number: int) -> Document:
         """Read one document, maybe deleted; raises IndexError if there is no such number."""
-        at, place = locate(self.segments, number)
+        at, position = locate(self.segments, number)
         with self.guard:
-            return self.segments[at].read(place)
+            return self.segments[at].read(position)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
@@ -191,8 +191,8 @@ class DocumentStore(Iterable[Document]):
         with self.guard:
             for first, segment in numbered(self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
-                for place in (numbers[within(numbers, first, segment)] - first).tolist():
-                    text = str(records[starts[place] : starts[place + 1]], "ascii")
+                for position in (numbers[within(numbers, first, segment)] - first).tolist():
+                    text = str(records[starts[position] : starts[position + 1]], "ascii")
                     yield Label(*_DECODER.raw_decode(text, 1)[0])
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -208,19 +208,19 @@ class DocumentStore(Iterable[Document]):
     def named(self, name: str) -> list[int]:
         """Return the documents with a name, ignoring case, hyphens and spaces."""
         with self.guard:
-            found = np.concatenate(
+            numbers = np.concatenate(
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
-        found = without(found, self.deleted)
-        return list(map(int, found[np.argsort(self.in_order(found), kind="stable")]))
+        numbers = without(numbers, self.deleted)
+        return list(map(int, numbers[np.argsort(self.in_order(numbers), kind="stable")]))
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the living document with an id, or None."""
         with self.guard:
             for first, segment in numbered(self.segments):
-                place = segment.number_of(doc_id)
-                if place is not None and not self.is_deleted(first + place):
-                    return first + place
+                position = segment.number_of(doc_id)
+                if position is not None and not self.is_deleted(first + position):
+                    return first + position
         return None
 
     def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
@@ -243,16 +243,16 @@ class DocumentStore(Iterable[Document]):
         """Return in how many roots the family of a leader is, counted once: it may be large."""
         if leader not in self._root_counts:
             family = (leader, *self.families.followers(leader)[0].tolist())
-            roots = {self[one].root for one in family if not self.is_deleted(one)}
+            roots = {self[number].root for number in family if not self.is_deleted(number)}
             self._root_counts[leader] = len(roots)
         return self._root_counts[leader]
 
     def root_places(self, aliases: Sequence[str]) -> NDArray[np.int16]:
         """Return for each document the place of its root among some, by their aliases."""
-        found = np.full(self.size, len(aliases), np.int16)
-        for place, alias in enumerate(_hashes(aliases)):
-            found[self.roots == alias] = place
-        return found
+        ranks = np.full(self.size, len(aliases), np.int16)
+        for rank, alias in enumerate(_hashes(aliases)):
+            ranks[self.roots == alias] = rank
+        return ranks
 
     def is_deleted(self, number: int) -> bool:
         """Return whether the document of a number is deleted."""
@@ -327,8 +327,8 @@ class DocumentSegment(ArrayTable):
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None."""
-        place = self.place_of(doc_id)
-        return place if place < self.size and self.read(place).doc_id == doc_id else None
+        position = self.place_of(doc_id)
+        return position if position < self.size and self.read(position).doc_id == doc_id else None
 
     def named(self, name: str) -> NDArray[np.int64]:
         """Return the documents with a name, compared by `name_hash`, ascending."""

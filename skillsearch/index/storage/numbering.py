@@ -39,9 +39,9 @@ def numbered(parts: Iterable[Part]) -> Iterator[tuple[int, Part]]:
 
 def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
     """Return the place of the part that holds a document, and its number there; or IndexError."""
-    for place, (first, part) in enumerate(numbered(parts)):
+    for position, (first, part) in enumerate(numbered(parts)):
         if first <= number < first + part.size:
-            return place, number - first
+            return position, number - first
     raise IndexError(number)
 
 
