@@ -234,7 +234,7 @@ def main() -> None:
     idle = float(sys.argv[1])
     daemon = Daemon(taken[0], Path(client.socket_path()), idle, Answers())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
+        signal.signal(number, lambda number, _frame: daemon.end(signal.Signals(number).name))
     logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
     logger.info("ending: %s", daemon.run())
     os._exit(0)  # without waiting for what is being indexed
@@ -243,10 +243,10 @@ def main() -> None:
 def _identity(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is replaced; None if there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 if __name__ == "__main__":
