@@ -51,6 +51,7 @@ from skillsearch.index.indexing.writers import (
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import Diagnostic, IndexReport, Progress, Root
@@ -147,7 +148,8 @@ class Builder:
                 self._damaged = self.folder.damage(everything=self.verify)
                 detector = self._detector(self._reusable())
                 index = detector.index
-                is_held = index and self._has_same_roots(index) and self._is_request_held()
+                has_same_roots = index is not None and index.settings.roots == self._roots
+                is_held = has_same_roots and self._is_request_held()
                 if index and is_held and detector.is_unchanged():
                     return self._report_unchanged(index)
             with self.folder.lock():
@@ -182,7 +184,7 @@ class Builder:
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
         changes = None
-        if not self._has_same_roots(index):
+        if index.settings.roots != self._roots:
             return detector.walk()
         if self.only and self.limits.allow(index.corpus, len(self.only)):
             changes = detector.at(self.only)
@@ -210,9 +212,7 @@ class Builder:
             channels, could_add = self._open_channels(changes, stack)
             settings = IndexSettings(
                 roots=self._roots,
-                channels=tuple(
-                    ChannelSettings.of(channel.model, channel.embedder) for channel in channels
-                ),
+                channels=tuple(ChannelSettings.of(part.model, part.embedder) for part in channels),
                 languages=self.request.languages,
                 could_add=could_add,
                 with_body=self.request.with_body,
@@ -224,10 +224,12 @@ class Builder:
                 changes = (changes if is_whole else self._all_new()).all_new()
             how = self._progress, self.limits, self.folder.path
             update = Update(changes, settings, channels, *how)
-            previous, delta, is_same = changes.index, None, self._is_same(changes)
+            previous, delta = changes.index, None
+            is_changed = bool(changes.to_read or changes.removed_ids)
+            is_same = not is_changed and self._has_same_rest(changes)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
-                is_same = delta.is_empty and self._has_same_rest(changes, previous)
+                is_same = delta.is_empty and self._has_same_rest(changes)
             if previous and is_same:
                 report = self._report_unchanged(previous)
             else:
@@ -291,26 +293,21 @@ class Builder:
             self._progress("read", done + 1, len(to_read))
         return are_needed(others, size)
 
-    def _is_same(self, changes: FileChanges) -> bool:
-        """Return whether a new generation would equal the one before, by what need not be read."""
-        if not changes.index or changes.to_read or changes.removed_ids:
+    def _has_same_rest(self, changes: FileChanges) -> bool:
+        """Return whether the index before has the roots and diagnostics of a new generation."""
+        index = changes.index
+        if index is None or index.settings.roots != self._roots:
             return False
-        return self._has_same_rest(changes, changes.index)
-
-    def _has_same_rest(self, changes: FileChanges, index: OpenedIndex) -> bool:
-        """Return whether an index has the roots and diagnostics that a new generation would."""
-        has_same_roots = self._has_same_roots(index)
-        return has_same_roots and self._diagnostics(changes) == index.diagnostics()
-
-    def _has_same_roots(self, index: OpenedIndex) -> bool:
-        return index.settings.roots == self._roots
+        return self._diagnostics(changes) == index.diagnostics()
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
         reused = delta.reused if delta else ()
         before = update.changes.index.generation if update.changes.index else None
-        if before and before.has_damage(reused):
-            raise CacheError("a part of the index before is damaged")
+        if before:
+            others = {name: part for name, part in before.parts.items() if name not in reused}
+            if different_parts(before.folder, others):
+                raise CacheError("a part of the index before is damaged")
         written = Written(0, 0)
         diagnostics: tuple[Diagnostic, ...] = ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args, get_type_hints
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class ArrayTable:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name."""
-        return {name: getattr(self, name) for name in self.forms()}
+        return {name: getattr(self, name) for name in self._annotated()}
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray[Any]]) -> Self:
@@ -61,11 +61,9 @@ class ArrayTable:
     @cache
     def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         hints = get_type_hints(cls)
-        types = {field.name: get_args(hints[field.name])[1] for field in fields(cls)}  # type: ignore[arg-type]
-        return {
-            name: (np.dtype(get_args(kind)[0]), 1 + (name == cls.MATRIX))
-            for name, kind in types.items()
-        }
+        names = [field.name for field in fields(cls) if get_origin(hints[field.name]) is np.ndarray]  # type: ignore[arg-type]
+        types = {name: get_args(get_args(hints[name])[1])[0] for name in names}
+        return {name: (np.dtype(types[name]), 1 + (name == cls.MATRIX)) for name in names}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:

@@ -77,11 +77,6 @@ class Generation:
         """A context in which to read the parts, so that damage is reported as such."""
         return DamageGuard(self.folder, self.parts)
 
-    def has_damage(self, reused: Collection[str] = ()) -> bool:
-        """Hash all parts except those `reused`, and return whether any is damaged."""
-        read = {name: part for name, part in self.parts.items() if name not in reused}
-        return bool(generation_parts.different_parts(self.folder, read))
-
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:

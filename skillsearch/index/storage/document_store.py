@@ -49,8 +49,8 @@ class Column(cached_property[NDArray[Any]]):
     ) -> None:
         """Take the type, what a document has there, and how many numbers if it is not one."""
         super().__init__(self._joined)
-        self.value = value
-        self.dtype, self.width = np.dtype(dtype), width
+        self.value, self.width = value, width
+        self.form = np.dtype(dtype), 1 + (width > 0)
 
     def _joined(self, store: DocumentStore) -> NDArray[Any]:
         arrays = [segment.columns[str(self.attrname)] for segment in store.segments]
@@ -288,24 +288,16 @@ class DocumentSegment(ArrayTable):
     @classmethod
     def of(cls, arrays: dict[str, NDArray[Any]]) -> DocumentSegment:
         """Make a segment of its arrays and columns by name."""
-        columns = {name: arrays.pop(name) for name in COLUMNS}
-        return cls(columns=columns, **arrays)
+        return cls(columns={name: arrays.pop(name) for name in COLUMNS}, **arrays)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays and columns by name, in the order of `forms`."""
-        arrays: dict[str, NDArray[Any]] = {"records": self.records, "starts": self.starts}
-        return {**arrays, **self.columns, "by_name": self.by_name}
+        """Return the arrays and columns by name."""
+        return {**ArrayTable.arrays(self), **self.columns}
 
     @classmethod
     def forms(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         """Return the type and the number of dimensions of each array and column, by its name."""
-        types: dict[str, tuple[type[np.generic] | np.dtype[Any], int]] = {
-            "records": (np.uint8, 0),
-            "starts": (np.int64, 0),
-            **{name: (column.dtype, column.width) for name, column in COLUMNS.items()},
-            "by_name": (np.int32, 0),
-        }
-        return {name: (np.dtype(dtype), 1 + (width > 0)) for name, (dtype, width) in types.items()}
+        return cls._annotated() | {name: column.form for name, column in COLUMNS.items()}
 
     @property
     def size(self) -> int:
@@ -351,9 +343,10 @@ class DocumentWriter:
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
-        self._paths = DocumentSegment.paths(folder, prefix)
+        paths = DocumentSegment.paths(folder, prefix)
+        self._paths = dict(zip(DocumentSegment.forms(), paths, strict=True))
         self._rows = _Rows()
-        self._records = ArrayWriter(self._paths[0], np.uint8)
+        self._records = ArrayWriter(self._paths["records"], np.uint8)
 
     def add(self, document: Document) -> None:
         """Write the document whose id follows those written before."""
@@ -365,9 +358,9 @@ class DocumentWriter:
 
     def finish(self) -> None:
         """Write the rest."""
-        self._records.close()
-        for path, column in zip(self._paths[1:], self._rows.arrays().values(), strict=True):
-            save_array(path, column)
+        self.close()
+        for name, array in self._rows.arrays().items():
+            save_array(self._paths[name], array)
 
 
 def _hashes(aliases: Iterable[str]) -> NDArray[np.uint64]:
@@ -378,8 +371,8 @@ class _Rows:
     """Gathers what the records and columns of a segment need of each document."""
 
     def __init__(self) -> None:
-        columns = [(name, column.dtype, column.width or ()) for name, column in COLUMNS.items()]
-        self._dtype = np.dtype([("size", np.int64), *columns])
+        kinds = [(name, column.form[0], column.width or ()) for name, column in COLUMNS.items()]
+        self._dtype = np.dtype([("size", np.int64), *kinds])
         self._rows = bytearray()
 
     def add(self, document: Document) -> bytes:
@@ -393,7 +386,7 @@ class _Rows:
         return record
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a segment besides its records, in order."""
+        """Return the arrays of a segment besides its records, by name."""
         rows = np.frombuffer(self._rows, self._dtype)
         columns = {name: rows[name].copy() for name in COLUMNS}
         by_name = np.argsort(columns["names"], kind="stable").astype(np.int32)
