@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
@@ -77,6 +77,36 @@ class IndexRequest:
             allowed = ", ".join(LANGUAGES)
             raise ConfigError(f"languages is {self.languages!r}; use one of: {allowed}.")
 
+    @classmethod
+    def of(
+        cls,
+        roots: str | Path | Iterable[str | Path],
+        *,
+        index_dir: str | Path | None = None,
+        model: str | None = None,
+        languages: Languages | None = None,
+        with_body: bool | None = None,
+        trust: str | Sequence[str] = (),
+    ) -> IndexRequest:
+        """Return a request for roots, which are unpacked, in an index in a folder or the cache.
+
+        What is None is asked of the settings.
+        """
+        # A search does not need it.
+        from skillsearch.roots.bundles import local_roots
+
+        named = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths, sources = local_roots(named)
+        ask = partial(load_setting, index_dir=index_dir or cache_dir())
+        return cls(
+            paths,
+            ask("model") if model is None else model,
+            ask("fields") == "full" if with_body is None else with_body,
+            sources,
+            ask("languages") if languages is None else languages,
+            trust_by_root(trust, named),
+        )
+
     @property
     def named(self) -> tuple[Path | str, ...]:
         """The roots as they were named."""
@@ -118,28 +148,22 @@ class IndexRequest:
             record = read_record(folder / REQUEST_FILE)
             if generation and record.get("generation", "") not in ("", generation):
                 record = record["before"]
-            roots = tuple(Path(root) for root in record["roots"])
-            sources = tuple(map(str, record.get("sources", ())))
-            languages = record.get("languages", "auto")
-            trust = dict(record.get("trust", {}))
+            trust, follows = dict(record.get("trust", {})), record.get("follows")
             if not set(trust.values()) <= set(TRUSTS):
                 raise ValueError(f"a root has an unknown trust: {trust}")
-            keys = ("found", "followed", "left_out")
-            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
-            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
-            aliases = {str(key): str(alias) for key, alias in record.get("aliases", {}).items()}
-            follows = record.get("follows")
             if follows not in (None, *FOLLOWS):
                 raise ValueError(f"it follows {follows!r}")
+            keys = ("sources", "found", "followed", "left_out")
+            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
+            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
             return cls(
-                roots,
-                model=str(record["model"]),
-                with_body=bool(record["with_body"]),
-                sources=sources,
-                languages=languages,
+                tuple(map(Path, record["roots"])),
+                str(record["model"]),
+                bool(record["with_body"]),
+                languages=record.get("languages", "auto"),
                 trust=trust,
                 follows=follows,
-                aliases=aliases,
+                aliases={str(key): str(alias) for key, alias in record.get("aliases", {}).items()},
                 **lists,
                 **maps,
             )
@@ -190,33 +214,6 @@ def key_of(root: Path | str) -> str:
         return os.path.realpath(folder)
     except ValueError:  # No system can name it.
         return str(folder)
-
-
-class HowMade(TypedDict):
-    """What an index is made with."""
-
-    model: str
-    languages: Languages
-    with_body: bool
-
-
-def how_made(
-    index_dir: str | Path | None,
-    model: str | None,
-    languages: Languages | None,
-    *,
-    with_body: bool | None = None,
-) -> HowMade:
-    """Return what an index in a folder, or in one of the cache, is made with.
-
-    What is None is asked of the settings.
-    """
-    ask = partial(load_setting, index_dir=index_dir or cache_dir())
-    return {
-        "model": ask("model") if model is None else model,
-        "languages": ask("languages") if languages is None else languages,
-        "with_body": ask("fields") == "full" if with_body is None else with_body,
-    }
 
 
 def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:

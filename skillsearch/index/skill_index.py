@@ -31,7 +31,7 @@ from skillsearch.index.names import (
     with_handles,
 )
 from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexRequest, how_made, trust_by_root
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.calibration import Calibration, default_calibration
 from skillsearch.index.search.query import QueryForm, analyse_queries
@@ -130,15 +130,16 @@ class SkillIndex:
             EmbedderError: If the embedder cannot be loaded.
             StorageError: If the index cannot be written.
         """
-        # As with the builder below, a search needs none of it.
-        from skillsearch.roots.bundles import local_roots
-
-        named = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(named)
-        made = how_made(index_dir, model, languages, with_body=with_body)
-        folder = Path(index_dir) if index_dir else config.index_dir_for(paths, made["model"])
-        levels = trust_by_root(trust, named)
-        request = IndexRequest(paths, sources=sources, trust=levels, **made)
+        request = IndexRequest.of(
+            roots,
+            index_dir=index_dir,
+            model=model,
+            languages=languages,
+            with_body=with_body,
+            trust=trust,
+        )
+        default = config.index_dir_for(request.roots, request.model)
+        folder = Path(index_dir) if index_dir else default
         options: IndexOptions = {"device": device, "progress": progress}
         options |= {"examples": examples} if examples else {}
         index, _ = cls.build(request, folder.absolute(), **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
@@ -17,7 +17,7 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
-from skillsearch.index.request import IndexRequest, how_made, trust_by_root
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
@@ -25,7 +25,6 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.source import IndexSource, ScannedSource, differences
-from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted
@@ -99,10 +98,10 @@ class SkillLibrary:
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
-        named = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths = tuple(local_root(root) for root in named)
-        levels = trust_by_root(trust, named)
-        request = IndexRequest(paths, trust=levels, **how_made(index_dir, model, languages))
+        request = IndexRequest.of(
+            roots, index_dir=index_dir, model=model, languages=languages, trust=trust
+        )
+        request = replace(request, sources=())
         folder = Path(index_dir).absolute() if index_dir else None
         library = cls(ScannedSource(request, folder, executor), reader=reader)
         library.threshold = load_setting("threshold", folder or cache_dir())
