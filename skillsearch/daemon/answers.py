@@ -56,10 +56,10 @@ class WarmIndex:
     library: SkillLibrary
     freshness: Freshness
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
-    lacks_library: bool  # whether that of a channel was not installed
+    lacks_library: bool  # whether the multilingual weights were missing
 
     def look(self, refresh: bool, selection: Selection) -> list[str]:
-        """Look at the disk before an answer, and return what a user is told of it."""
+        """Look at the disk before an answer, and return messages for the user."""
         return self.freshness.look(0 if refresh else None, folders_of(selection)).splitlines()
 
 
@@ -79,7 +79,7 @@ class WarmIndexes:
         return (warm for _, warm in self._warm.values())
 
     def get(self, folder: Path, settings: Settings | None = None) -> WarmIndex:
-        """Return the newest generation of an index, which some settings name."""
+        """Return the newest generation of an index; the settings explain why there is none."""
         stamp = IndexFolder(folder).stamp()
         before, warm = self._warm.get(folder, ((), None))
         if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):

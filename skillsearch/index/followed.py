@@ -37,7 +37,7 @@ class Followed(NamedTuple):
 
     @classmethod
     def of(cls, enabled: Sequence[Place], places: Sequence[Place]) -> Followed:
-        """Join the same folder of the user and of some projects; the user's is everybody's."""
+        """Join what the user and projects have in one folder; the user's is everybody's."""
         is_mine = any(location.project is None for location in enabled)
         projects = () if is_mine else _projects_of(enabled)
         hidden = [location for location in places if is_mine and not location.is_enabled]
@@ -56,7 +56,7 @@ def _projects_of(places: Sequence[Place]) -> tuple[str, ...]:
 def followed_places(
     held: IndexRequest | None, follows: Follows | None, folders: Iterable[str | Path]
 ) -> dict[str, Followed]:
-    """Return what an index is to take up for questions from some folders, by the key of the root.
+    """Return what an index takes up for questions from these folders, by the key of the root.
 
     It may be among the roots that somebody has named, or have been taken out by the user.
     """
@@ -155,7 +155,7 @@ def _joined(places: Iterable[Place]) -> dict[str, Followed]:
 
 
 def count_skills(roots: Iterable[Path], most: int) -> int:
-    """Return how many SKILL.md files lie below some folders, or one more than the most."""
+    """Return how many SKILL.md files lie below the roots, or `most` + 1 if there are more."""
     count = 0
     for root in make_roots(roots)[0]:
         count += len(discover([root], max_folders=(most + 1) * _FOLDERS_A_SKILL).files)

@@ -254,6 +254,6 @@ def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
 
 
 def replace_command(roots: Iterable[Path | str], option: str = "") -> str:
-    """Return the command that makes an index hold exactly some roots, without secrets in URLs."""
+    """Return the command that makes an index hold exactly these roots, without secrets in URLs."""
     names = " ".join(shlex.quote(shown(source_of(root))) for root in roots)
     return f"skillsearch index --replace {names or 'FOLDER'}{option}"

@@ -297,7 +297,7 @@ class SkillIndex:
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
     ) -> IndexReport:
-        """Hold some roots no longer, even if their folders are gone; `left` counts their skills.
+        """Stop holding roots, even if their folders are gone; `left` counts their skills.
 
         Raises RootError for a root that is not held, and if none would be left.
         """
@@ -415,7 +415,7 @@ class SkillIndex:
             return with_handles(family, opened.corpus.documents, opened.settings.root_paths)
 
     def count_holding(self, terms: Collection[str], *, besides: Document) -> int:
-        """Count the skills whose metadata or examples have all of some terms.
+        """Count the skills whose metadata or examples have all of the terms.
 
         Not a document itself, its copies, nor what is shadowed.
         """
@@ -447,7 +447,7 @@ class SkillIndex:
         return self.read(self.find(name))
 
     def read(self, document: Document) -> Skill:
-        """Read the skill of a document as it is on disk now; a ParseError if it is none now."""
+        """Read the skill of a document as it is on disk now; a ParseError if it is not one any more."""
         return skill_of(document, [root.path for root in self.opened.settings.roots])
 
     def find(self, name: str, selection: Selection = ()) -> Document:

@@ -70,7 +70,7 @@ Answer with one line of JSON for each skill, and nothing else:
 
 
 class Refusal(NamedTuple):
-    """What was not taken, of which skill, and why."""
+    """What was refused: of which skill, the text, and why."""
 
     name: str
     text: str
@@ -98,7 +98,7 @@ class Wanted:
 
     @classmethod
     def of(cls, document: Document, index: SkillIndex) -> Wanted:
-        """Read a skill; a ParseError if it is none any more."""
+        """Read a skill; a ParseError if its file can no longer be read as one."""
         body = index.read(document).body[:_BODY_CHARS]
         return cls(index.handle(document), key_of(document), *_about(document), body)
 

@@ -32,9 +32,9 @@ def kept_examples() -> dict[str, Kept]:
 
 
 def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> None:
-    """Add records in place of those of the same digests, and take out those of others.
+    """Add records, which replace those with the same digests, and remove others by digest.
 
-    Every other line stays as it is, even one that is no record. The file is the user's alone to
+    Every other line stays as it is, even one that is not a record. The file is the user's alone to
     read. A StorageError if it cannot be written; then it is as before.
     """
     records = {record.digest: asdict(record) for record in add}

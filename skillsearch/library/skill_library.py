@@ -197,7 +197,7 @@ class SkillLibrary:
             raise
 
     def in_folder(self, folder: str) -> Document | None:
-        """Return the first skill whose folder has a name, in any case; None if there is none."""
+        """Return the first skill in a folder of that name, ignoring case, or None."""
         wanted = folder.casefold()
         order = {path: rank for rank, path in enumerate(self._root_paths)}
         documents = self._documents

@@ -40,7 +40,7 @@ _FOLDER_CHARS = 64
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The skills below some roots, as they were at one time.
+    """The skills below roots at one time.
 
     The documents lack what only a search needs; `about` is the metadata besides the name, by path,
     if it differs from the description; roots that cannot be read now are `missing`.
@@ -60,7 +60,7 @@ _NOTHING = Scan(DocumentStore.build(()), {}, (), (), Snapshot("", {}, SeenFiles.
 def scan(
     paths: Sequence[Path], previous: Scan = _NOTHING, aliases: Mapping[str, str] = EMPTY
 ) -> Scan:
-    """Read the metadata of all skills below some folders, in order of precedence.
+    """Read the metadata of all skills below folders, in order of precedence.
 
     The roots have their `aliases`, or new ones. Files with the same bytes are taken over from the
     previous scan. A missing folder is reported and skipped, since it may come later.

@@ -268,7 +268,7 @@ class Builder:
     def _needs_all(
         self, models: Sequence[str], scripts: frozenset[str] | None, changes: FileChanges
     ) -> bool:
-        """Return whether the skills need all of some models, reading only until that is certain."""
+        """Return whether the skills need all of the models, reading only until that is certain."""
         expected = expects_others(self.folder.path)
 
         def are_needed(others: int, size: int) -> bool:

@@ -391,7 +391,7 @@ class ChangeDetector:
 
 
 def documents_in(documents: DocumentStore, scopes: Iterable[Scope]) -> Iterator[Document]:
-    """Yield the documents that lie in some folders."""
+    """Yield the documents inside the scopes."""
     for scope in scopes:
         number = documents.number_of(f"{scope.root.alias}:{scope.relative or '.'}")
         if number is not None:

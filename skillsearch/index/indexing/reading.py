@@ -117,14 +117,14 @@ def parse_file(
 
 
 def hash_beside(file: SkillFile, data: bytes, book: ExampleBook) -> str:
-    """Return `SeenFile.beside_hash` of a SKILL.md of some bytes."""
+    """Return `SeenFile.beside_hash` for the bytes of a SKILL.md."""
     return _hash_of(*_beside(file, data, book))
 
 
 def _beside(
     file: SkillFile, data: bytes, book: ExampleBook
 ) -> tuple[Continuation | None, EvalFiles]:
-    """Read what lies beside a SKILL.md of some bytes and is indexed with it."""
+    """Read what is indexed with a SKILL.md and lies beside it."""
     evals = EvalFiles.of(file.path.parent) if book.own else EvalFiles()
     return continuation_of(file.path, data), evals
 
@@ -205,7 +205,7 @@ class SeenFiles(Mapping[str, SeenFile]):
 
     @classmethod
     def of(cls, paths: list[str], files: Iterable[SeenFile]) -> SeenFiles:
-        """Take the files of some paths one after another."""
+        """Take paths and their files in the same order."""
         rows = (
             (
                 *stat[:2],
@@ -259,7 +259,7 @@ class SeenFiles(Mapping[str, SeenFile]):
         return ((path, self[path].stat) for path in self.paths)
 
     def joined(self, rows: list[int], newer: SeenFiles) -> SeenFiles:
-        """Return the files in some rows, and newer ones behind them."""
+        """Return the files of the given rows, followed by newer ones."""
         paths = [*(self.paths[at] for at in rows), *newer]
         return SeenFiles(paths, np.concatenate([self.rows[rows], newer.rows]))
 
@@ -275,7 +275,7 @@ class SeenFiles(Mapping[str, SeenFile]):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The time of each folder and every SKILL.md below some roots, by path, for a generation.
+    """The times of folders and the stats of SKILL.md files below the roots of a generation.
 
     The `continued` are the other files that were read with them; `examples` is the digest of the
     `ExampleBook` that they were read with.
@@ -331,7 +331,7 @@ class Snapshot:
         return replace(self, folders=folders, files=files, continued=more)
 
     def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
-        """Return this snapshot with what is below some folders replaced by a newer snapshot."""
+        """Return this snapshot with all that is inside the scopes replaced by a newer snapshot."""
         is_deep_in = inside(scope for scope in scopes if scope.is_deep)
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
         is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
@@ -364,7 +364,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, folder: Path, generation: str | None = None) -> Snapshot | None:
-        """Read the snapshot of an index folder, or of a generation only; None if there is none."""
+        """Read the snapshot of an index folder; None if there is none, or of another generation."""
         try:
             first, _, rest = read_with_digest(folder / _FILE).partition(b"\n")
             header = json.loads(first)

@@ -20,9 +20,9 @@ from skillsearch.index.storage.numbering import Numbers
 
 @dataclass(frozen=True, slots=True)
 class Representatives:
-    """Finds each document's representative in a corpus of some segments.
+    """Finds each document's representative.
 
-    `folder` is that of the index. `before` is the store of the index before, if there is one, and
+    `folder` is the index folder. `before` is the store of the index before, if there is one, and
     `renumber` the number that each of its documents has now, -1 if it is gone or changed; without
     it all families are formed anew.
     """

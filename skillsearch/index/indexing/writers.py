@@ -229,7 +229,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             yield rows
 
     def _example_vectors(self) -> Iterator[NDArray[np.float32]]:
-        """Yield for all documents the mean vector of their examples, or that of the metadata."""
+        """Yield for each document the mean vector of its examples, or its metadata vector."""
         begin = 0
         for rows in self._vectors(0, 0):
             old = np.frombuffer(self._numbers, np.int64)[begin : begin + len(rows)]

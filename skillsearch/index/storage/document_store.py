@@ -187,7 +187,7 @@ class DocumentStore(Iterable[Document]):
         return (self[number] for number in self.living.tolist())
 
     def labels(self, numbers: NDArray[np.int64]) -> Iterator[Label]:
-        """Yield the labels of some documents, ascending, read alone."""
+        """Yield the labels of documents, in ascending order, without reading the rest of each."""
         with self.guard:
             for first, segment in numbered(self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
@@ -224,7 +224,7 @@ class DocumentStore(Iterable[Document]):
         return None
 
     def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
-        """Return the numbers of the documents of some roots, also deleted ones, ascending."""
+        """Return the ascending numbers of all documents of roots, deleted ones included."""
         return np.flatnonzero(find_sorted(np.sort(_hashes(aliases)), self.roots) >= 0)
 
     def with_prefix(self, prefix: str) -> Iterator[Document]:

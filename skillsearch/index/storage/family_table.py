@@ -26,7 +26,7 @@ class FamilyTable:
         return len(self.members)
 
     def fits(self, size: int) -> bool:
-        """Return whether it could be of a corpus of some size."""
+        """Return whether all numbers are within a corpus of `size` documents."""
         numbers = np.concatenate([self.members, self.leaders])
         are_inside = bool(((numbers >= 0) & (numbers < size)).all())
         return are_inside and len(self.members) == len(self.leaders) == len(self.peers)
@@ -41,7 +41,7 @@ class FamilyTable:
         return self.members[find_sorted(left_out, self.leaders) < 0]
 
     def are_leading(self, numbers: Numbers) -> Flags:
-        """Return whether each of some documents stands for others."""
+        """Return for each document whether it stands for others."""
         leaders = self._by_leader[0]
         return leaders.searchsorted(numbers) < leaders.searchsorted(numbers, "right")
 

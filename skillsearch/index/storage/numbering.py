@@ -61,7 +61,7 @@ def find_sorted(
 
 
 def run_starts(lengths: NDArray[np.integer | np.bool_]) -> Numbers:
-    """Return the start of each of some runs that follow each other, and the end of the last."""
+    """Return the start of each of several consecutive runs, and the end of the last."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
