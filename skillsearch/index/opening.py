@@ -291,10 +291,10 @@ class Freshness:
         is_seen_otherwise = any(
             wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
         )
-        if (soon or gone or is_seen_otherwise) and not is_free(folder, _LOCK_SECONDS):
-            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
-            return ""
         if soon or gone or is_seen_otherwise:
+            if not is_free(folder, _LOCK_SECONDS):
+                self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+                return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
             self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
             self._stamp = _stamp(folder)

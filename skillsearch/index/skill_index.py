@@ -447,7 +447,7 @@ class SkillIndex:
         return self.read(self.find(name))
 
     def read(self, document: Document) -> Skill:
-        """Read the skill of a document as it is on disk now; a ParseError if it is not one any more."""
+        """Read the skill of a document as it is on disk now; a ParseError if it cannot be."""
         return skill_of(document, [root.path for root in self.opened.settings.roots])
 
     def find(self, name: str, selection: Selection = ()) -> Document:

@@ -186,8 +186,11 @@ class IndexFolder:
                 described = {
                     n: {"bytes": part.size, "xxh3": part.digest} for n, part in parts.items()
                 }
-                contents = {"settings": dict(settings), "parts": described}
-                manifest = {"format": FORMAT_VERSION, **contents}
+                manifest = {
+                    "format": FORMAT_VERSION,
+                    "settings": dict(settings),
+                    "parts": described,
+                }
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 (folder / _MANIFEST).write_bytes(data)
                 sync_to_disk(folder / _MANIFEST)
