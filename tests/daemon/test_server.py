@@ -25,7 +25,6 @@ def error_in(response):
 
 
 def test_a_question_gets_its_answer(serve, names):
-    """And another one another."""
     serve()
     assert names() == ["brew-coffee"]
     assert names(query="steep green tea")[0] == "steep-tea"
@@ -62,7 +61,6 @@ def test_a_malformed_line_gets_an_error_and_hurts_nobody(serve, raw, names, data
     ids=json.dumps,
 )
 def test_an_unknown_method_gets_an_error(serve, raw, content):
-    """Whatever stands in its protocol."""
     serve()
     assert error_in(raw(client.message(**content)))["message"] == "There is no such method."
 
@@ -96,13 +94,11 @@ def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
 
 
 def test_a_client_that_says_half_is_left(serve, raw):
-    """After its time."""
     serve(read_seconds=0.3)
     assert raw(b"{") == b""
 
 
 def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
-    """Though it closed its half of the connection."""
     serve()
     request = client.message(method="search", arguments=question())
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
@@ -202,7 +198,6 @@ def test_an_answer_that_fails_unexpectedly_is_an_error_too(serve, question, monk
 
 
 def test_an_answer_longer_than_a_client_reads_is_an_error(serve, question):
-    """Told in a short message."""
     serve(response_bytes=300)
     with pytest.raises(DaemonError, match="longer than 300 bytes"):
         client.ask("search", seconds=120, **question())
@@ -246,7 +241,6 @@ def test_a_daemon_of_another_protocol_is_not_understood(runtime):
 
 
 def test_a_client_whose_time_is_up_gets_no_answer(serve):
-    """Rather than one that comes too late, or a wait without end."""
     serve()
     for seconds in (0, -1):
         with pytest.raises(DaemonError, match="does not answer"):
@@ -271,7 +265,6 @@ def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
 
 
 def test_it_ends_when_its_socket_is_replaced(serve, runtime):
-    """And leaves the one that took its protocol alone."""
     _, reason = serve()
     (runtime / "daemon.sock").unlink()
     (runtime / "daemon.sock").touch()
@@ -280,7 +273,6 @@ def test_it_ends_when_its_socket_is_replaced(serve, runtime):
 
 
 def test_it_ends_when_its_folder_is_gone(serve, runtime):
-    """As it goes when the user logs out."""
     _, reason = serve()
     for path in runtime.iterdir():
         path.unlink()
@@ -289,7 +281,6 @@ def test_it_ends_when_its_folder_is_gone(serve, runtime):
 
 
 def test_it_ends_when_the_package_is_replaced(serve, tmp_path):
-    """After an upgrade the old code answers nobody any more."""
     package = tmp_path / "__init__.py"
     package.touch()
     _, reason = serve(package=package)

@@ -67,7 +67,6 @@ def test_a_generation_comes_back_as_it_was_written(folder):
 
 
 def test_an_empty_folder_holds_no_index(tmp_path):
-    """Nor does one that is not there."""
     for place in (IndexFolder(tmp_path), IndexFolder(tmp_path / "none")):
         assert not place.exists()
         assert place.current() is None
@@ -97,7 +96,6 @@ def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tm
     ],
 )
 def test_any_difference_gives_another_name(folder, content, settings):
-    """In a part, its name, their number, or the settings."""
     name = folder.current()
     assert folder.write(saver(**content), settings) != name
     assert folder.open().settings == settings
@@ -200,7 +198,6 @@ def test_a_truncated_file_is_found(index, keep):
 
 
 def test_a_missing_file_is_found(index):
-    """Whichever it is."""
     folder = IndexFolder(index.folder)
     for path in every_file(index):
         with changed(path):
@@ -243,7 +240,6 @@ def manifest_of(generation):
 
 @pytest.mark.parametrize("version", [0, 1, 99, "2", None])
 def test_an_index_of_another_format_is_not_opened(folder, version):
-    """However whole it is."""
     generation = folder.open()
     forge(folder, generation, manifest_of(generation) | {"format": version})
     with pytest.raises(CacheError, match="format"):
@@ -308,7 +304,6 @@ class Canary:
 
 
 def test_vectors_of_another_length_are_refused(index):
-    """Of another length than the channel's."""
     generation = IndexFolder(index.folder).open()
     channels = [{**generation.settings["channels"][0], "dimensions": 7}]
     settings = {**generation.settings, "channels": channels}
@@ -317,7 +312,6 @@ def test_vectors_of_another_length_are_refused(index):
 
 
 def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypatch):
-    """Not even by a manifest with all digests right."""
     sung = tmp_path / "sung"
     monkeypatch.setenv("CANARY", str(sung))
     folder = IndexFolder(index.folder)
@@ -430,7 +424,6 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
 def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
-    """And the half-written one is removed."""
     path = tmp_path / "file"
     write_atomically(path, b"old")
 

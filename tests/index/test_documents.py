@@ -64,7 +64,6 @@ def test_documents_come_back_as_they_were(tmp_path):
 
 
 def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of):
-    """Byte for byte, without any too."""
     for place, documents in (("none", []), ("three", DOCUMENTS)):
         once, single = tmp_path / place / "once", tmp_path / place / "single"
         once.mkdir(parents=True)
@@ -133,7 +132,6 @@ def test_a_number_out_of_range_is_an_index_error(number):
 
 
 def test_the_alias_is_the_first_half_of_the_id():
-    """Up to the first colon."""
     assert DOCUMENT.alias == "team"
     assert replace(DOCUMENT, doc_id="a/b:c:d").alias == "a/b"
 
@@ -185,7 +183,6 @@ ARRAYS = list(DocumentSegment.forms())
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("damage", ["missing", "torn", "empty", "dtype", "ndim", "length"])
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, name, damage):
-    """Whichever it is and whatever is wrong with it."""
     DocumentSegment.build(DOCUMENTS).save(tmp_path)
     path = tmp_path / f"documents-{name}.npy"
     array = np.load(path)
@@ -214,7 +211,6 @@ def test_starts_that_do_not_fit_are_a_cache_error(tmp_path, starts):
 
 @pytest.mark.parametrize("record", [b"not json", b"[1, 2]", b"{}", b"3", b"\xff"])
 def test_a_record_of_another_form_is_a_cache_error(record):
-    """Found when it is read."""
     segment = DocumentSegment.build(DOCUMENTS[:1])
     records, starts = np.frombuffer(record, np.uint8), np.array([0, len(record)], np.int64)
     damaged = DocumentStore([replace(segment, records=records, starts=starts)])

@@ -152,7 +152,6 @@ def test_a_logit_for_a_hit_takes_nothing_from_it(found, logit):
 
 @given(EVIDENT, st.lists(st.floats(-12, 12), min_size=2, max_size=2).map(sorted))
 def test_a_higher_logit_never_says_less(found, logits):
-    """Not where it begins to speak for a hit, either."""
     calibration = default_calibration()
     less, more = (calibration.log_odds(found | {READER: one}) for one in logits)
     assert less <= more + 1e-9

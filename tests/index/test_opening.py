@@ -28,7 +28,6 @@ def another_model(index):
 
 
 def test_nothing_is_said_of_an_index_that_is_current(index):
-    """Nor done."""
     assert Freshness(SkillIndex.open(index.folder)).look() == ""
 
 
@@ -53,7 +52,6 @@ def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(in
 
 
 def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):
-    """In one message."""
     another_model()
     (root / "tea-timer" / "SKILL.md").unlink()
     said = Freshness(SkillIndex.open(index.folder)).look()
@@ -61,7 +59,6 @@ def test_changed_skills_and_a_changed_model_are_told_together(index, root, anoth
 
 
 def test_a_search_writes_nothing(index, files_of):
-    """Not even one whose model has changed."""
     before = files_of(index.folder)
     opened = SkillIndex.open(index.folder)
     for query in ("fill in a PDF form", "양식을 작성해 줘"):
@@ -85,7 +82,6 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
 
 
 def test_a_model_is_not_told_what_a_person_should_know(extra, index):
-    """Nor is it marked as told: the person would never see it."""
     told = []
     asked = ["차를 우려 주세요"]
     (_,) = answer_queries(index, asked, told.append, include_hidden=False)

@@ -45,7 +45,6 @@ def test_a_missing_snapshot_is_none(tmp_path):
 
 
 def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
-    """In the digest, the line end or the data."""
     SNAPSHOT.save(tmp_path)
     file = tmp_path / "snapshot.bin"
     whole = file.read_bytes()
