@@ -505,7 +505,7 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
         read.append(path)
         folder.write(saver(one="another"), SETTINGS)
         kept = list(generation.parts)
-        folder.write(lambda place: None, generation.settings, before=generation, kept=kept)
+        folder.write(lambda place: None, generation.settings, before=generation, reused=kept)
         raise FileNotFoundError(path)  # It was gone for a moment.
 
     before_reading(disturb)
@@ -517,7 +517,7 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
 def test_parts_of_the_generation_before_are_shared(folder):
     """The same files under both names; the manifest knows their digests without reading them."""
     before = folder.open()
-    folder.write(saver(two="other"), SETTINGS, before=before, kept=["one"])
+    folder.write(saver(two="other"), SETTINGS, before=before, reused=["one"])
     after = folder.open()
     assert parts(after) == {"one": "first part", "two": "other"}
     assert (after.folder / "one").stat().st_ino == (before.folder / "one").stat().st_ino
@@ -532,7 +532,7 @@ def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
         os.utime(folder.open().folder / name, (hour_ago, hour_ago))
     for number in range(3):
         before = folder.open()
-        folder.write(saver(two=f"{number}"), SETTINGS, before=before, kept=["one"])
+        folder.write(saver(two=f"{number}"), SETTINGS, before=before, reused=["one"])
         assert trusted_parts(before.folder.with_name(folder.current())) == ["one"]
 
 
@@ -540,5 +540,5 @@ def test_shared_parts_count_once_in_the_size(folder):
     """They take their bytes once."""
     before = folder.size()
     generation = folder.open()
-    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, kept=["one", "two"])
+    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, reused=["one", "two"])
     assert folder.size() < before + 5000 + 4000

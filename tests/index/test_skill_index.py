@@ -721,7 +721,7 @@ def test_a_new_version_of_the_embedding_renews_the_index(root, build):
     generation = folder.open()
     channels = [{**generation.settings["channels"][0], "fingerprint": first}]
     settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-    folder.write(lambda place: None, settings, before=generation, kept=kept)
+    folder.write(lambda place: None, settings, before=generation, reused=kept)
     index = SkillIndex.open(folder.path)
     with pytest.raises(EmbedderError, match="has changed since the index was built"):
         index.search("fill in a PDF form")
