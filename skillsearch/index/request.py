@@ -148,6 +148,7 @@ class IndexRequest:
             record = read_record(folder / REQUEST_FILE)
             if generation and record.get("generation", "") not in ("", generation):
                 record = record["before"]
+            roots = tuple(map(Path, record["roots"]))
             trust, follows = dict(record.get("trust", {})), record.get("follows")
             if not set(trust.values()) <= set(TRUSTS):
                 raise ValueError(f"a root has an unknown trust: {trust}")
@@ -157,7 +158,7 @@ class IndexRequest:
             lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
             maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
             return cls(
-                tuple(map(Path, record["roots"])),
+                roots,
                 str(record["model"]),
                 bool(record["with_body"]),
                 languages=record.get("languages", "auto"),
