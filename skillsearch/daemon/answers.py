@@ -56,10 +56,10 @@ class WarmIndex:
     library: SkillLibrary
     freshness: Freshness
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
-    lacks_library: bool  # whether that of a channel was not installed
+    lacks_library: bool  # whether the multilingual weights were missing
 
     def look(self, refresh: bool, selection: Selection) -> list[str]:
-        """Look at the disk before an answer, and return what a user is told of it."""
+        """Look at the disk before an answer, and return messages for the user."""
         return self.freshness.look(0 if refresh else None, folders_of(selection)).splitlines()
 
 
@@ -79,7 +79,7 @@ class WarmIndexes:
         return (warm for _, warm in self._warm.values())
 
     def get(self, folder: Path, settings: Settings | None = None) -> WarmIndex:
-        """Return the newest generation of an index, which some settings name."""
+        """Return the newest generation of an index; the settings explain why there is none."""
         stamp = IndexFolder(folder).stamp()
         before, warm = self._warm.get(folder, ((), None))
         if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):
@@ -92,13 +92,13 @@ class WarmIndexes:
 
     def _open(self, folder: Path, settings: Settings | None) -> WarmIndex:
         """Open an index; an embedder that another index has is not loaded again."""
-        place = IndexFolder(folder)
-        opened = open_current(place)
-        if opened is None and not place.exists():
-            raise place.not_found(settings)
+        index_folder = IndexFolder(folder)
+        opened = open_current(index_folder)
+        if opened is None and not index_folder.exists():
+            raise index_folder.not_found(settings)
         if opened is None:
             raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
-        loaded = {key: one for warm in self for key, one in warm.embedders.items()}
+        loaded = {key: embedder for warm in self for key, embedder in warm.embedders.items()}
         embedders = {}
         for channel in opened.settings.channels:
             key = channel.model, model_identity(channel.model)
@@ -110,8 +110,8 @@ class WarmIndexes:
                         f"The index in {folder} was made with another embedder."
                     )
                 embedders[key] = embedder
-        by_model = {model: one for (model, _), one in embedders.items()}
-        index = SkillIndex(place, opened, by_model, readers=self._readers)
+        by_model = {model: embedder for (model, _), embedder in embedders.items()}
+        index = SkillIndex(index_folder, opened, by_model, readers=self._readers)
         lacks_library = len(opened.settings.channels) > 1 and not multilingual_is_installed()
         library, freshness = SkillLibrary.of_index(index), Freshness(index, self._indexing)
         return WarmIndex(index, library, freshness, embedders, lacks_library)
@@ -135,13 +135,13 @@ class Answers:
         If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
         absolute, and the arguments of `answer_queries`.
         """
-        asked = _check(arguments, _SEARCH)
+        options = _check(arguments, _SEARCH)
         notes: list[str] = []
         with self._my_turn():
-            warm, query = self._warm.get(_absolute(asked.pop("index_dir"))), asked.pop("query")
-            notes += warm.look(asked.pop("refresh"), asked["selection"])
-            (result,) = answer_queries(warm.index, [query], notes.append, **asked)
-            nearest = () if result else near_names(warm.index, query, asked["selection"])
+            warm, query = self._warm.get(_absolute(options.pop("index_dir"))), options.pop("query")
+            notes += warm.look(options.pop("refresh"), options["selection"])
+            (result,) = answer_queries(warm.index, [query], notes.append, **options)
+            nearest = () if result else near_names(warm.index, query, options["selection"])
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -152,14 +152,14 @@ class Answers:
         ``offers`` as `render_offers` does; how many, the first, ``fits``; how many ``unvetted``
         skills were left out; and ``notes`` for the user.
         """
-        asked = _check(arguments, _OVERVIEW)
-        theirs, ours = asked["variables"], variables()
+        options = _check(arguments, _OVERVIEW)
+        theirs, ours = options["variables"], variables()
         if any(theirs.get(name) != ours.get(name) for name in PLACES):
             raise errors.DaemonError("The daemon runs with another home folder.")
         settings = load_settings(
-            _absolute(asked["folder"]),
+            _absolute(options["folder"]),
             variables={str(name): str(value) for name, value in theirs.items()},
-            index_dir=asked["index_dir"],
+            index_dir=options["index_dir"],
         )
         if settings.daemon == "off":
             raise errors.DaemonError("The settings turn the daemon off.")
@@ -167,21 +167,21 @@ class Answers:
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
             notes += warm.look(settings.refresh, settings.selection)
-            (found,) = answer_queries(
+            (result,) = answer_queries(
                 warm.index,
-                [asked["prompt"]],
+                [options["prompt"]],
                 notes.append,
-                n=asked["n"],
+                n=options["n"],
                 threshold=settings.threshold,
                 reader=settings.reader,
                 include_hidden=False,
-                vetted_only=not asked["include_unvetted"],
+                vetted_only=not options["include_unvetted"],
                 selection=settings.selection,
                 face="prompt",
             )
-            offers = render_offers(warm.library, found.shown)
-        told = {"offers": offers, "fits": len(found.hits), "unvetted": found.unvetted}
-        return told | {"notes": notes}
+            offers = render_offers(warm.library, result.shown)
+        answer = {"offers": offers, "fits": len(result.hits), "unvetted": result.unvetted}
+        return answer | {"notes": notes}
 
     def status(self) -> dict[str, JsonValue]:
         """Describe this daemon; never waits for a search."""

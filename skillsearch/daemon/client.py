@@ -35,7 +35,7 @@ SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
 """The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
-PROTOCOL = 3
+PROTOCOL = 4
 """Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
@@ -96,10 +96,8 @@ def _read_hit(values: Mapping[str, JsonValue]) -> Hit:
         explain = Explanation(**{**explain, "matched_terms": terms})
     family = values.get("family")
     if family is not None:
-        members = tuple(
-            Relative(**{**one, "differs": tuple(one["differs"])}) for one in family["members"]
-        )
-        family = Family(**{**family, "members": members})
+        members = ({**member, "differs": tuple(member["differs"])} for member in family["members"])
+        family = Family(**{**family, "members": tuple(Relative(**member) for member in members)})
     more = {"duplicates": tuple(values["duplicates"]), "explain": explain, "family": family}
     return Hit(**{**values, **more})
 
@@ -140,12 +138,12 @@ def socket_path() -> str:
 
 def check_private(path: str, *, is_folder: bool) -> None:
     """Raise `DaemonError` unless a path is a folder, or a socket, that only this user can enter."""
-    found = os.lstat(path)
+    status = os.lstat(path)
     is_kind = stat.S_ISDIR if is_folder else stat.S_ISSOCK
-    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if not is_kind(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise DaemonError(
-            f"{path} is {stat.filemode(found.st_mode)} of user {found.st_uid}, not private to you; "
-            "remove it, or turn the daemon off: SKILLSEARCH_DAEMON=off"
+            f"{path} is {stat.filemode(status.st_mode)} of user {status.st_uid}, not private to "
+            "you; remove it, or turn the daemon off: SKILLSEARCH_DAEMON=off"
         )
 
 
@@ -188,12 +186,12 @@ def receive(connection: socket, limit: int, deadline: float) -> dict[str, JsonVa
         if len(data) > limit:
             raise DaemonError(f"A message is longer than {limit:,} bytes.")
     try:
-        found = json.loads(data.partition(b"\n")[0])
+        content = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError) as exc:
         raise DaemonError(f"A message is not JSON: {str(exc)[:200]}") from exc
-    if not isinstance(found, dict) or found.get("protocol") != PROTOCOL:
+    if not isinstance(content, dict) or content.get("protocol") != PROTOCOL:
         raise DaemonError(f"A message is not of protocol {PROTOCOL}.")
-    return found
+    return content
 
 
 def result_of(response: dict[str, JsonValue]) -> dict[str, JsonValue]:

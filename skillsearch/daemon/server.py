@@ -7,7 +7,7 @@ own, and when the package is replaced.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -39,6 +39,8 @@ MAX_LOG_BYTES = 1 << 16
 FINAL = (errors.QueryError, errors.ConfigError, errors.IndexNotFoundError)
 """Errors that a client would meet without the daemon as well."""
 PACKAGE = Path(skillsearch.__file__)
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Errors of `accept` that leave the client waiting, so that trying again at once would spin."""
 
 logger = logging.getLogger("skillsearch.daemon")
 
@@ -84,12 +86,7 @@ class Daemon:
             wait = min(self.tick_seconds, max(0.0, left))
             ready, _, _ = select.select([self.listener, self._woken], [], [], wait)
             if self.listener in ready:
-                with contextlib.suppress(OSError):  # the client is gone already
-                    connection, _ = self.listener.accept()
-                    if self._free.acquire(blocking=False):
-                        threading.Thread(target=self._serve, args=[connection], daemon=True).start()
-                    else:
-                        connection.close()
+                self._accept()
             reason = self._reason_to_end()
         self.listener.close()
         if _identity(self.path) == self._identities[0]:
@@ -98,6 +95,26 @@ class Daemon:
         for _ in range(self.connections):  # until every connection is done
             self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
         return reason
+
+    def _accept(self) -> None:
+        """Begin to serve the next client; it is turned away if there is no room for it."""
+        try:
+            connection, _ = self.listener.accept()
+        except OSError as exc:
+            # The client is gone already; or files or memory are short, and it goes on waiting.
+            if exc.errno in _SHORTAGES:
+                logger.warning("no client can be served for now: %s", exc)
+                select.select([self._woken], [], [], self.tick_seconds)
+            return
+        if not self._free.acquire(blocking=False):
+            connection.close()
+            return
+        try:
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+        except RuntimeError as exc:  # The system has no more threads.
+            logger.warning("a client was turned away: %s", exc)
+            connection.close()
+            self._free.release()
 
     def _reason_to_end(self) -> str:
         socket_file, package = self._identities
@@ -217,7 +234,7 @@ def main() -> None:
     idle = float(sys.argv[1])
     daemon = Daemon(taken[0], Path(client.socket_path()), idle, Answers())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
+        signal.signal(number, lambda number, _frame: daemon.end(signal.Signals(number).name))
     logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
     logger.info("ending: %s", daemon.run())
     os._exit(0)  # without waiting for what is being indexed
@@ -226,10 +243,10 @@ def main() -> None:
 def _identity(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is replaced; None if there is none."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 if __name__ == "__main__":

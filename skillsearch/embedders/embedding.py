@@ -111,8 +111,8 @@ class HashingEmbedder:
                 for start in range(len(framed) - 2):
                     weights[framed[start : start + 3]] += 0.5
             for feature, weight in weights.items():
-                place, sign = divmod(_hash(feature), 2)
-                vector[place % self.dimensions] += (2 * sign - 1) * math.sqrt(weight)
+                bucket, sign = divmod(_hash(feature), 2)
+                vector[bucket % self.dimensions] += (2 * sign - 1) * math.sqrt(weight)
             yield EmbeddedText(position, unit_row(vector, self), False)
 
 

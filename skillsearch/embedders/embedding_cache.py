@@ -1,8 +1,8 @@
 """Vectors by the text that they embed: one cache of a user, for all indexes and models.
 
 It only saves embedding again: an index holds its own vectors, so what is missing here, damaged or
-pruned is nobody's loss. It is an SQLite file, which several processes read and write at once, and
-of which a kill loses what was not put yet. There are no texts in it, only hashes of them.
+pruned is nobody's loss. It is an SQLite file, which several processes read and write at once; a
+kill loses only what was not `put` yet. It holds no texts, only hashes of them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
             self._file = None
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Row]:
-        """Return the intact vectors of some texts, by the `text_key` of each."""
+        """Return the intact vectors of texts by their `text_key`."""
         today = int(time.time()) // _DAY
         vectors: dict[bytes, Row] = {}
         used: list[tuple[int, bytes]] = []

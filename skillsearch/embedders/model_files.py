@@ -60,8 +60,8 @@ class ModelConfig:
         ours = _read_json(manifest, {})
         if not ours:
             limits = [_read_json(folder / file, {}).get(key) for file, key in TOKEN_LIMITS.items()]
-            known = (one for one in limits if isinstance(one, int))
-            tokens = next((one for one in known if 1 <= one <= LARGEST_MAX_TOKENS), None)
+            numbers = (number for number in limits if isinstance(number, int))
+            tokens = next((number for number in numbers if 1 <= number <= LARGEST_MAX_TOKENS), None)
             return cls(folder.resolve().name, tokens or DEFAULT_MAX_TOKENS, _pooling(folder))
         try:
             scripts = frozenset(ours["scripts"]) if ours.get("scripts") else None
@@ -79,13 +79,13 @@ def sha256_of(path: Path, expected: str | None = None) -> str:
     """Return the sha256 of a file, hexadecimal; an EmbedderError if it is not the expected one."""
     unread = explained(EmbedderError, f"{path} cannot be read: %s; reinstall the model", str)
     with unread, path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if expected not in (None, found):
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if expected not in (None, digest):
         raise EmbedderError(
-            f"{path} is damaged or was changed: sha256 {found}, expected {expected}; reinstall "
+            f"{path} is damaged or was changed: sha256 {digest}, expected {expected}; reinstall "
             f"what brought it ({install_again()} for the packaged model)"
         )
-    return found
+    return digest
 
 
 def weight_files(model: Path) -> list[Path]:
@@ -101,7 +101,7 @@ def weight_files(model: Path) -> list[Path]:
         names = set()
         for match in EXTERNAL_NAME.finditer(data):
             # Each name follows its length, a varint.
-            length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match[1]))
+            length = sum((byte & 0x7F) << 7 * group for group, byte in enumerate(match[1]))
             names.add(data[match.end() : match.end() + length])
         files = [model.parent / name for name in sorted(name.decode() for name in names)]
         missing = [file for file in files if not file.is_file()]
@@ -150,7 +150,7 @@ def _pooling(folder: Path) -> str:
     modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
     mode = config.get("pooling_mode") or "+".join(POOLING_NAMES.get(key, key) for key in modes)
     modules = _read_json(folder / "modules.json", [])
-    types = (str(one.get("type")) for one in modules if isinstance(one, dict))
+    types = (str(module.get("type")) for module in modules if isinstance(module, dict))
     kinds = (kind.rpartition(".")[2] for kind in types)
     return "+".join([mode or "mean", *(kind for kind in kinds if kind not in KNOWN_MODULES)])
 

@@ -158,7 +158,7 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def write_quantised(model: Any, path: Path, kept: Sequence[str] = ()) -> None:
+def write_quantised(model: Any, path: Path, excluded: Sequence[str] = ()) -> None:
     """Write an ``onnx.ModelProto`` with weights of 8 bits, one scale for each output channel.
 
     The nodes `kept` stay as they are. ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without
@@ -176,7 +176,7 @@ def write_quantised(model: Any, path: Path, kept: Sequence[str] = ()) -> None:
             weight_type=QuantType.QInt8,
             per_channel=True,
             reduce_range=True,
-            nodes_to_exclude=list(kept),
+            nodes_to_exclude=list(excluded),
             extra_options={"MatMulConstBOnly": True},
         )
     finally:

@@ -58,8 +58,8 @@ class SentenceTransformerEmbedder:
         self, texts: Sequence[str], *, role: embedding.Role = "passage"
     ) -> Iterator[embedding.EmbeddedText]:
         """Embed `texts`, short ones first, whatever their role."""
-        given = self._model.max_seq_length
-        limit = given if isinstance(given, int) else None
+        max_length = self._model.max_seq_length
+        limit = max_length if isinstance(max_length, int) else None
         is_cpu = self._model.device.type == "cpu"
         batch_tokens = CPU_BATCH_TOKENS if is_cpu else ACCELERATOR_BATCH_TOKENS
         longest = limit or LARGEST_MAX_TOKENS

@@ -37,11 +37,11 @@ class Followed(NamedTuple):
 
     @classmethod
     def of(cls, enabled: Sequence[Place], places: Sequence[Place]) -> Followed:
-        """Join the same folder of the user and of some projects; the user's is everybody's."""
-        is_mine = any(place.project is None for place in enabled)
+        """Join what the user and projects have in one folder; the user's is everybody's."""
+        is_mine = any(location.project is None for location in enabled)
         projects = () if is_mine else _projects_of(enabled)
-        hidden_from = _projects_of([one for one in places if not one.is_enabled]) if is_mine else ()
-        return cls(enabled[0].path, enabled[0].plugin, (projects, hidden_from))
+        hidden = [location for location in places if is_mine and not location.is_enabled]
+        return cls(enabled[0].path, enabled[0].plugin, (projects, _projects_of(hidden)))
 
     @property
     def projects(self) -> tuple[str, ...]:
@@ -50,13 +50,13 @@ class Followed(NamedTuple):
 
 
 def _projects_of(places: Sequence[Place]) -> tuple[str, ...]:
-    return tuple(sorted({key_of(place.project) for place in places if place.project}))
+    return tuple(sorted({key_of(location.project) for location in places if location.project}))
 
 
 def followed_places(
     held: IndexRequest | None, follows: Follows | None, folders: Iterable[str | Path]
 ) -> dict[str, Followed]:
-    """Return what an index is to take up for questions from some folders, by the key of the root.
+    """Return what an index takes up for questions from these folders, by the key of the root.
 
     It may be among the roots that somebody has named, or have been taken out by the user.
     """
@@ -88,16 +88,16 @@ def in_order(places: Mapping[str, Followed]) -> list[Followed]:
     """
 
     def rank(item: tuple[str, Followed]) -> tuple[object, ...]:
-        key, place = item
-        if not place.projects:
+        key, location = item
+        if not location.projects:
             return ()
-        project = max(map(Path, place.projects), key=lambda one: (len(one.parts), str(one)))
+        project = max(map(Path, location.projects), key=lambda path: (len(path.parts), str(path)))
         folders = [os.path.realpath(project / name) for name in project_folders()]
         number = folders.index(key) if key in folders else len(folders)
         is_plugin = number == len(folders)
         return is_plugin, -len(project.parts), str(project), number, key
 
-    return [place for _, place in sorted(places.items(), key=rank)]
+    return [location for _, location in sorted(places.items(), key=rank)]
 
 
 def is_followed(held: IndexRequest, folders: Iterable[str | Path]) -> bool:
@@ -118,8 +118,8 @@ def usual_places() -> dict[str, Followed]:
 
 def project_around(root: str | Path) -> str:
     """Return the folder from which hosts see a root, if that is one of a project; else nothing."""
-    place = _joined(project_places(Path(root))).get(key_of(root))
-    return place.projects[0] if place else ""
+    location = _joined(project_places(Path(root))).get(key_of(root))
+    return location.projects[0] if location else ""
 
 
 def with_projects(held: IndexRequest) -> IndexRequest:
@@ -127,35 +127,35 @@ def with_projects(held: IndexRequest) -> IndexRequest:
     if held.follows is not None:
         return held
     projects = {key: (around,) for key in held.found if (around := project_around(key))}
-    found = tuple(key for key in held.found if key not in projects)
-    known = {**held.projects, **projects}
-    return replace(held, found=found, followed=tuple(projects), projects=known)
+    unnamed = tuple(key for key in held.found if key not in projects)
+    all_projects = {**held.projects, **projects}
+    return replace(held, found=unnamed, followed=tuple(projects), projects=all_projects)
 
 
 def labels(places: Mapping[str, Followed], taken: Collection[str]) -> dict[str, str]:
     """Return aliases for the roots of plugins, by their keys: the names of the plugins."""
-    found: dict[str, str] = {}
-    for key, place in places.items():
-        name = visible(place.plugin.partition("@")[0]).replace(":", "_").replace("/", "-")
-        if name and len(name) <= _MAX_LABEL and name not in (*found.values(), *taken):
-            found[key] = name
-    return found
+    names: dict[str, str] = {}
+    for key, location in places.items():
+        name = visible(location.plugin.partition("@")[0]).replace(":", "_").replace("/", "-")
+        if name and len(name) <= _MAX_LABEL and name not in (*names.values(), *taken):
+            names[key] = name
+    return names
 
 
 def _joined(places: Iterable[Place]) -> dict[str, Followed]:
-    found: dict[str, list[Place]] = {}
-    for place in places:
-        if not place.is_outside:
-            found.setdefault(key_of(place.path), []).append(place)
+    by_key: dict[str, list[Place]] = {}
+    for location in places:
+        if not location.is_outside:
+            by_key.setdefault(key_of(location.path), []).append(location)
     return {
-        key: Followed.of([place for place in some if place.is_enabled], some)
-        for key, some in found.items()
-        if any(place.is_enabled for place in some)
+        key: Followed.of([location for location in some if location.is_enabled], some)
+        for key, some in by_key.items()
+        if any(location.is_enabled for location in some)
     }
 
 
 def count_skills(roots: Iterable[Path], most: int) -> int:
-    """Return how many SKILL.md files lie below some folders, or one more than the most."""
+    """Return how many SKILL.md files lie below the roots, or `most` + 1 if there are more."""
     count = 0
     for root in make_roots(roots)[0]:
         count += len(discover([root], max_folders=(most + 1) * _FOLDERS_A_SKILL).files)

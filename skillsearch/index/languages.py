@@ -61,36 +61,32 @@ def advice(index: SkillIndex) -> str:
     )
 
 
-def take_notice(index: SkillIndex, query: str) -> str:
-    """Return what an index lacks for the language of a query, once; empty if it was told.
+def marker_of(index: SkillIndex) -> str:
+    """Return the name of the file that records that what `notice_for` says was told.
 
-    From then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel.
+    From then on ``auto`` expects queries in other languages, and ``skillsearch index`` adds a
+    channel.
     """
+    return _CHANNEL_LOST if index.lacks_channel() else ASKED
+
+
+def notice_for(index: SkillIndex, query: str) -> str:
+    """Return what an index lacks for the language of a query; empty if nothing."""
     settings = index.opened.settings
-    is_lost = index.lacks_channel()
-    marker = index.folder / (_CHANNEL_LOST if is_lost else ASKED)
-    if marker.exists():
-        return ""
-    if is_lost:
-        notice = (
+    if index.lacks_channel():
+        return (
             "warning: the index has a channel for other languages, which cannot be asked here. "
             f"To fix: {install_line()}"
         )
-    else:
-        language = language_of(query)
-        is_fine = len(settings.channels) > 1 or settings.languages == "english"
-        if is_fine or is_english(language) or knows_every_language(index):
-            return ""
-        notice = (
-            f"note: the embedder of this index does not know {language_name(language)}, so "
-            "skills are found by little more than shared words. "
-            f"To search by meaning: {_remedy(is_expected=True)} (told once)"
-        )
-    try:
-        marker.touch(exist_ok=False)
-    except OSError:  # Told meanwhile; or it would be told each time.
+    language = language_of(query)
+    is_fine = len(settings.channels) > 1 or settings.languages == "english"
+    if is_fine or is_english(language) or knows_every_language(index):
         return ""
-    return notice
+    return (
+        f"note: the embedder of this index does not know {language_name(language)}, so "
+        "skills are found by little more than shared words. "
+        f"To search by meaning: {_remedy(is_expected=True)} (told once)"
+    )
 
 
 def install_line() -> str:

@@ -96,19 +96,31 @@ def answer_queries(
 ) -> Iterator[SearchResult]:
     """Yield the answer to each query.
 
-    `tell` gets each message for the user. Whoever leaves out hidden skills asks for a model, and
-    is not told what the index lacks for the language of a query.
+    `tell` gets each message for the user. Calls with ``include_hidden=False`` come from agents;
+    they get no notice about languages.
     """
-    from skillsearch.index.languages import take_notice
-
-    if not len(index) and options.get("include_hidden", True):
+    is_for_user = options.get("include_hidden", True)
+    if not len(index) and is_for_user:
         tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
-        some = queries[begin : begin + _TOGETHER]
-        for query in some if options.get("include_hidden", True) else ():
-            if notice := take_notice(index, query):
-                tell(notice)
-        yield from index.search_many(some, **options)
+        batch = queries[begin : begin + _TOGETHER]
+        for notice in filter(None, (_take_notice(index, q) for q in batch if is_for_user)):
+            tell(notice)
+        yield from index.search_many(batch, **options)
+
+
+def _take_notice(index: SkillIndex, query: str) -> str:
+    """Return the `notice_for` a query unless it was told before, and record that it is told."""
+    from skillsearch.index.languages import marker_of, notice_for
+
+    marker = index.folder / marker_of(index)
+    notice = "" if marker.exists() else notice_for(index, query)
+    if notice:
+        try:
+            marker.touch(exist_ok=False)
+        except OSError:  # Told meanwhile; or it would be told each time.
+            return ""
+    return notice
 
 
 def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tuple[str, ...]:
@@ -123,8 +135,8 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     if not doubtful or len(index) > MAX_CHECKED_SKILLS:
         return ()
     documents = list(index.documents(selection))
-    found = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
-    return tuple(dict.fromkeys(chain.from_iterable(found)))
+    names = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
+    return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
 @dataclass
@@ -234,22 +246,21 @@ class Freshness:
             return self._begin()
         if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
             return ""
-        found = (detector.by_stat() or detector.walk()).report()
-        is_much = len(found.added) + len(found.changed) > MAX_REFRESHED_FILES
+        report = (detector.by_stat() or detector.walk()).report()
+        is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
-            self.problem = f"much has changed ({found}) and is being indexed; {_AS_IT_WAS}"
+            self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            self.problem = (
-                f"much has changed ({found}); {_AS_IT_WAS}. To fix: run `skillsearch index{option}`"
-            )
+            way_on = f"To fix: run `skillsearch index{option}`"
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
         if not is_free(index.folder):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
         index.refresh(keep_channels=True, keep_missing=True)
         self._stamp = _stamp(index.folder)
-        changes = [str(found)] if len(found) else []
+        changes = [str(report)] if len(report) else []
         changes += ["a folder is back"] if has_come else []
         changes += ["its model has changed"] if has_changed_model else []
         return f"index refreshed: {', '.join(changes)}" if changes else ""
@@ -280,10 +291,10 @@ class Freshness:
         is_seen_otherwise = any(
             wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
         )
-        if (soon or gone or is_seen_otherwise) and not is_free(folder, _LOCK_SECONDS):
-            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
-            return ""
         if soon or gone or is_seen_otherwise:
+            if not is_free(folder, _LOCK_SECONDS):
+                self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+                return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
             self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
             self._stamp = _stamp(folder)

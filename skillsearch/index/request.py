@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
@@ -74,8 +74,38 @@ class IndexRequest:
 
     def __post_init__(self) -> None:
         if self.languages not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ConfigError(f"languages is {self.languages!r}; use one of: {known}.")
+            allowed = ", ".join(LANGUAGES)
+            raise ConfigError(f"languages is {self.languages!r}; use one of: {allowed}.")
+
+    @classmethod
+    def of(
+        cls,
+        roots: str | Path | Iterable[str | Path],
+        *,
+        index_dir: str | Path | None = None,
+        model: str | None = None,
+        languages: Languages | None = None,
+        with_body: bool | None = None,
+        trust: str | Sequence[str] = (),
+    ) -> IndexRequest:
+        """Return a request for roots, which are unpacked, in an index in a folder or the cache.
+
+        What is None is asked of the settings.
+        """
+        # A search does not need it.
+        from skillsearch.roots.bundles import local_roots
+
+        named = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths, sources = local_roots(named)
+        ask = partial(load_setting, index_dir=index_dir or cache_dir())
+        return cls(
+            paths,
+            ask("model") if model is None else model,
+            ask("fields") == "full" if with_body is None else with_body,
+            sources,
+            ask("languages") if languages is None else languages,
+            trust_by_root(trust, named),
+        )
 
     @property
     def named(self) -> tuple[Path | str, ...]:
@@ -108,9 +138,9 @@ class IndexRequest:
         """Read the request of the generation in use in a folder; None if none can be read."""
         while True:
             generation = current_generation(folder)
-            found = cls._read(folder, generation)
+            request = cls._read(folder, generation)
             if current_generation(folder) == generation:
-                return found
+                return request
 
     @classmethod
     def _read(cls, folder: Path, generation: str | None) -> IndexRequest | None:
@@ -118,28 +148,23 @@ class IndexRequest:
             record = read_record(folder / REQUEST_FILE)
             if generation and record.get("generation", "") not in ("", generation):
                 record = record["before"]
-            roots = tuple(Path(root) for root in record["roots"])
-            sources = tuple(map(str, record.get("sources", ())))
-            languages = record.get("languages", "auto")
-            trust = dict(record.get("trust", {}))
+            roots = tuple(map(Path, record["roots"]))
+            trust, follows = dict(record.get("trust", {})), record.get("follows")
             if not set(trust.values()) <= set(TRUSTS):
                 raise ValueError(f"a root has an unknown trust: {trust}")
-            keys = ("found", "followed", "left_out")
-            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
-            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
-            aliases = {str(key): str(alias) for key, alias in record.get("aliases", {}).items()}
-            follows = record.get("follows")
             if follows not in (None, *FOLLOWS):
                 raise ValueError(f"it follows {follows!r}")
+            keys = ("sources", "found", "followed", "left_out")
+            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
+            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
             return cls(
                 roots,
-                model=str(record["model"]),
-                with_body=bool(record["with_body"]),
-                sources=sources,
-                languages=languages,
+                str(record["model"]),
+                bool(record["with_body"]),
+                languages=record.get("languages", "auto"),
                 trust=trust,
                 follows=follows,
-                aliases=aliases,
+                aliases={str(key): str(alias) for key, alias in record.get("aliases", {}).items()},
                 **lists,
                 **maps,
             )
@@ -155,7 +180,7 @@ class IndexRequest:
         """Return roots with all that is known, the vetted ones first: no other may shadow them."""
         pairs = zip(self.sources, self.roots, strict=False)  # there may be no sources
         named = {key_of(root): source for source, root in pairs}
-        known = []
+        full = []
         for root in roots:
             key = str(root.path)
             source = named.get(key, "")
@@ -164,10 +189,10 @@ class IndexRequest:
             projects, hidden_from = self.seen_by(key)
             is_doubted = key in self.found or (projects and key in self.followed)
             usual: Trust = "fetched" if source else "project" if is_doubted else "vetted"
-            said = [level for one in projects if (level := self._trust_around(one))]
+            said = [level for project in projects if (level := self._trust_around(project))]
             trust = self.trust.get(key, min(said, key=TRUSTS.index, default=usual))
-            known.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
-        return tuple(sorted(known, key=lambda root: root.trust != "vetted"))
+            full.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
+        return tuple(sorted(full, key=lambda root: root.trust != "vetted"))
 
 
 def trusting(project: str) -> list[str]:
@@ -192,43 +217,16 @@ def key_of(root: Path | str) -> str:
         return str(folder)
 
 
-class HowMade(TypedDict):
-    """What an index is made with."""
-
-    model: str
-    languages: Languages
-    with_body: bool
-
-
-def how_made(
-    index_dir: str | Path | None,
-    model: str | None,
-    languages: Languages | None,
-    *,
-    with_body: bool | None = None,
-) -> HowMade:
-    """Return what an index in a folder, or in one of the cache, is made with.
-
-    What is None is asked of the settings.
-    """
-    ask = partial(load_setting, index_dir=index_dir or cache_dir())
-    return {
-        "model": ask("model") if model is None else model,
-        "languages": ask("languages") if languages is None else languages,
-        "with_body": ask("fields") == "full" if with_body is None else with_body,
-    }
-
-
-def trust_by_root(given: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
+def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
     """Return what a `trust` setting says, by the `key_of` a root; a bare level is for `roots`."""
     try:
-        items = [item.rpartition("=") for item in parse_trust(given, Path())]
+        items = [item.rpartition("=") for item in parse_trust(setting, Path())]
     except ValueError as exc:
-        raise ConfigError(f"trust = {given!r} {exc}") from exc
-    found: dict[str, Trust] = {}
+        raise ConfigError(f"trust = {setting!r} {exc}") from exc
+    levels: dict[str, Trust] = {}
     for root, _, level in sorted(items, key=lambda item: item[0] != ""):
-        found |= dict.fromkeys(map(key_of, [root] if root else roots), cast(Trust, level))
-    return found
+        levels |= dict.fromkeys(map(key_of, [root] if root else roots), cast(Trust, level))
+    return levels
 
 
 def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
@@ -245,10 +243,10 @@ def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagno
 
 def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
     """Join lists of roots; a root that is named twice, in any spelling, keeps its first place."""
-    found: dict[str, Path | str] = {}
+    distinct: dict[str, Path | str] = {}
     for root in chain.from_iterable(groups):
-        found.setdefault(key_of(root), root)
-    return tuple(found.values())
+        distinct.setdefault(key_of(root), root)
+    return tuple(distinct.values())
 
 
 def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
@@ -257,6 +255,6 @@ def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
 
 
 def replace_command(roots: Iterable[Path | str], option: str = "") -> str:
-    """Return the command that makes an index hold exactly some roots, without secrets in URLs."""
+    """Return the command that makes an index hold exactly these roots, without secrets in URLs."""
     names = " ".join(shlex.quote(shown(source_of(root))) for root in roots)
     return f"skillsearch index --replace {names or 'FOLDER'}{option}"

@@ -117,19 +117,20 @@ class RootChange:
         keys = list(map(key_of, named))
         projects = self._projects(held, follows, places)
         projects = {key: projects[key] for key in keys if projects.get(key)}
-        trust, found = self._trust(named, held, projects)
-        known = held.aliases if held and self.how != "replace" else {}
-        aliases = {key: alias for key, alias in known.items() if key in keys}
+        trust, unnamed = self._trust(named, held, projects)
+        held_aliases = held.aliases if held and self.how != "replace" else {}
+        aliases = {key: alias for key, alias in held_aliases.items() if key in keys}
+        seen_by = {key: folder.seen_by for key, folder in places.items()}
         return IndexRequest(
             roots,
             sources=origins,
             trust=trust,
-            found=found,
+            found=unnamed,
             follows=follows,
             followed=tuple(key for key in keys if key in places),
             left_out=self._left_out(held),
             projects=projects,
-            hidden_from={key: one.seen_by[1] for key, one in places.items() if one.seen_by[1]},
+            hidden_from={key: hidden for key, (_, hidden) in seen_by.items() if hidden},
             aliases=labels(places, aliases.values()) | aliases,
             **made,
         )
@@ -152,9 +153,9 @@ class RootChange:
         named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
         if held and self.how != "replace":
             named |= set(map(key_of, held.named)) - set(held.followed)
-        found = followed_places(held, follows, self.folders)
+        followed = followed_places(held, follows, self.folders)
         gone = {*named, *self._left_out(held), *self.without}
-        return {key: place for key, place in found.items() if key not in gone}
+        return {key: folder for key, folder in followed.items() if key not in gone}
 
     def _left_out(self, held: IndexRequest | None) -> tuple[str, ...]:
         """Return the keys of the folders that the user took out, whatever they were held for."""
@@ -165,19 +166,19 @@ class RootChange:
         self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
     ) -> dict[str, tuple[str, ...]]:
         """Return the folders from which roots are seen, by key; none for what everybody sees."""
-        found = dict(held.projects) if held and self.how != "replace" else {}
+        projects = dict(held.projects) if held and self.how != "replace" else {}
         if self.settings.file_roots and not self.settings.is_project_index:
             file = Path(self.settings.sources["roots"])
-            found |= dict.fromkeys(map(key_of, self.settings.file_roots), (key_of(file.parent),))
-        found |= {key: place.projects for key, place in places.items()}
+            projects |= dict.fromkeys(map(key_of, self.settings.file_roots), (key_of(file.parent),))
+        projects |= {key: folder.projects for key, folder in places.items()}
         if follows is None and self.scope is None:
-            return found
+            return projects
         for root in self.roots if self.how in ("add", "replace") else ():
             project = "" if sources.is_bundle(root) else project_around(root)
             if self.scope:
                 project = _project_of(root) if self.scope == "project" else ""
-            found[key_of(root)] = (project,) if project else ()
-        return found
+            projects[key_of(root)] = (project,) if project else ()
+        return projects
 
     def _named(
         self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
@@ -194,9 +195,9 @@ class RootChange:
         if not (self.roots or places or own or stays):
             left_out = self._left_out(held) if self.how != "replace" else ()
             usual = self.settings.roots or [
-                place.path for key, place in usual_places().items() if key not in left_out
+                folder.path for key, folder in usual_places().items() if key not in left_out
             ]
-        taken_up = [place.path for place in in_order(places)]
+        taken_up = [folder.path for folder in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
         is_filled_again = held is not None and follows in ("projects", "hosts")
         if not named and (self.how == "replace" or not is_filled_again):
@@ -217,9 +218,9 @@ class RootChange:
             raise RootError(
                 f"{_shown(strange)} is not a root of this index. Its roots: {there_are}"
             )
-        if kept := [root for root in self.settings.index_roots if key_of(root) in gone]:
+        if lasting := [root for root in self.settings.index_roots if key_of(root) in gone]:
             raise RootError(
-                f"{_shown(kept[:1])} is a root of the settings ({self._source}), so the next "
+                f"{_shown(lasting[:1])} is a root of the settings ({self._source}), so the next "
                 "indexing would add it again; take it out there."
             )
         left = [root for root, key in zip(held, keys, strict=True) if key not in gone]
@@ -240,8 +241,8 @@ class RootChange:
         """
         settings, keys = self.settings, list(map(key_of, named))
         said = trust_by_root(settings.trust, self.roots or named)
-        known = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
-        strange = [key for key in said if key not in known]
+        keys_in_use = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
+        strange = [key for key in said if key not in keys_in_use]
         if strange and settings.sources.get("trust") == "flag":
             raise ConfigError(
                 f"trust names {listed(strange, 1)}, which is not a root of this index. "
@@ -251,14 +252,14 @@ class RootChange:
         said = {key: before[key] for key in before if not said.keys() & set(trusting(key))} | said
         chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
         known_before = set(map(key_of, held.named)) if held else set()
-        found = set(held.found) - chosen if held else set()
+        unnamed = set(held.found) - chosen if held else set()
         if new := set(keys) - known_before - chosen:
-            found |= new & set(map(key_of, settings.file_roots))
-            found |= new & {key for key, place in usual_places().items() if place.projects}
+            unnamed |= new & set(map(key_of, settings.file_roots))
+            unnamed |= new & {key for key, folder in usual_places().items() if folder.projects}
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
-        known |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
-        trust = {key: level for key, level in said.items() if key in known}
-        return trust, tuple(key for key in keys if key in found)
+        keys_in_use |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
+        trust = {key: level for key, level in said.items() if key in keys_in_use}
+        return trust, tuple(key for key in keys if key in unnamed)
 
     def _folders(
         self, named: Roots, held: IndexRequest | None, *, unpack: bool, missing: Missing

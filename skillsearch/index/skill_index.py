@@ -31,7 +31,7 @@ from skillsearch.index.names import (
     with_handles,
 )
 from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexRequest, how_made, trust_by_root
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
@@ -132,19 +132,20 @@ class SkillIndex:
             EmbedderError: If the embedder cannot be loaded.
             StorageError: If the index cannot be written.
         """
-        # As with the builder below, a search needs none of it.
-        from skillsearch.roots.bundles import local_roots
-
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(given)
-        made = how_made(index_dir, model, languages, with_body=with_body)
-        place = Path(index_dir) if index_dir else config.index_dir_for(paths, made["model"])
-        known = trust_by_root(trust, given)
-        request = IndexRequest(paths, sources=sources, trust=known, **made)
+        request = IndexRequest.of(
+            roots,
+            index_dir=index_dir,
+            model=model,
+            languages=languages,
+            with_body=with_body,
+            trust=trust,
+        )
+        default = config.index_dir_for(request.roots, request.model)
+        folder = Path(index_dir) if index_dir else default
         options: IndexOptions = {"device": device, "progress": progress}
         options |= {"examples": examples} if examples else {}
-        index, _ = cls.build(request, place.absolute(), **options)
-        index.threshold = config.load_setting("threshold", place)
+        index, _ = cls.build(request, folder.absolute(), **options)
+        index.threshold = config.load_setting("threshold", folder)
         return index
 
     @classmethod
@@ -179,14 +180,14 @@ class SkillIndex:
         A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
         because nothing says what it should hold.
         """
-        place = Path(index_dir) if index_dir else config.load_settings().index_dir
-        folder = IndexFolder(place.absolute())
+        path = Path(index_dir) if index_dir else config.load_settings().index_dir
+        folder = IndexFolder(path.absolute())
         if opened := open_current(folder):
             index = cls(folder, opened)
         elif IndexRequest.load(folder.path) is None or not folder.exists():
             raise folder.not_found()
         else:
-            logger.warning("The index in %s cannot be used any more; building it anew.", place)
+            logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
         index.threshold = config.load_setting("threshold", index_dir)
         return index
@@ -213,7 +214,7 @@ class SkillIndex:
 
     def root_of(self, document: Document) -> Root:
         """Return the root of a document."""
-        return next(one for one in self.opened.settings.roots if str(one.path) == document.root)
+        return next(root for root in self.opened.settings.roots if str(root.path) == document.root)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, and of its names, by path."""
@@ -227,7 +228,12 @@ class SkillIndex:
             opened, reported = newer, newer.diagnostics()
         with opened.guard:
             names = name_problems(opened.corpus.documents, opened.settings.roots)
-            return tuple(sorted((*reported, *names), key=lambda one: (one.path, one.line or 0)))
+            return tuple(
+                sorted(
+                    (*reported, *names),
+                    key=lambda diagnostic: (diagnostic.path, diagnostic.line or 0),
+                )
+            )
 
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""
@@ -293,7 +299,7 @@ class SkillIndex:
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
     ) -> IndexReport:
-        """Hold some roots no longer, even if their folders are gone; `left` counts their skills.
+        """Stop holding roots, even if their folders are gone; `left` counts their skills.
 
         Raises RootError for a root that is not held, and if none would be left.
         """
@@ -314,9 +320,11 @@ class SkillIndex:
     def reopen(self) -> None:
         """Search the newest generation from now on, whoever wrote it; fails as `open` does."""
         self.opened = self.open(self._folder.path).opened
-        wanted = {one.model: one.fingerprint for one in self.opened.settings.channels}
+        wanted = {channel.model: channel.fingerprint for channel in self.opened.settings.channels}
         loaded = self._embedders.loaded
-        for model in [one for one in loaded if wanted.get(one) != loaded[one].fingerprint]:
+        for model in [
+            channel for channel in loaded if wanted.get(channel) != loaded[channel].fingerprint
+        ]:
             del loaded[model]
         self._embedders.renew({})
 
@@ -373,9 +381,9 @@ class SkillIndex:
         forms = self.analyse_many(queries) if len(self) else []
         reading = Reading.of(options.get("reader"), self._readers)
         with self.opened.guard:
-            found = answer(requests, self.opened, forms, self._calibration, reading)
+            results = answer(requests, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
-        return [replace(result, seconds=seconds) for result in found]
+        return [replace(result, seconds=seconds) for result in results]
 
     def analyse(self, query: str) -> QueryForm:
         """Return a query as the channels see it: its terms, its vectors and the trust in each."""
@@ -390,8 +398,8 @@ class SkillIndex:
         documents = self.opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
         with self.opened.guard:
-            found = copies(documents, (n for n in numbers if n is not None))
-        return frozenset(documents[number].doc_id for number in found)
+            alike = copies(documents, (number for number in numbers if number is not None))
+        return frozenset(documents[number].doc_id for number in alike)
 
     def families(self) -> list[tuple[Document, ...]]:
         """Return the families of near-copies, the largest first.
@@ -409,16 +417,16 @@ class SkillIndex:
             return with_handles(family, opened.corpus.documents, opened.settings.root_paths)
 
     def count_holding(self, terms: Collection[str], *, besides: Document) -> int:
-        """Count the skills whose metadata or examples have all of some terms.
+        """Count the skills whose metadata or examples have all of the terms.
 
         Not a document itself, its copies, nor what is shadowed.
         """
         corpus = self.opened.corpus
         with self.opened.guard:
-            found = corpus.lexical[0].holding(terms)
-            known = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
-            left_out = [number for number in known if number is not None]
-            return len(np.setdiff1d(found, [*left_out, *corpus.documents.left_out]))
+            holding = corpus.lexical[0].holding(terms)
+            numbers = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
+            left_out = [number for number in numbers if number is not None]
+            return len(np.setdiff1d(holding, [*left_out, *corpus.documents.left_out]))
 
     def handle(self, document: Document) -> str:
         """Return what means a skill alone: its name, else ``root:name``, else its id."""
@@ -441,7 +449,7 @@ class SkillIndex:
         return self.read(self.find(name))
 
     def read(self, document: Document) -> Skill:
-        """Read the skill of a document as it is on disk now; a ParseError if it is none now."""
+        """Read the skill of a document as it is on disk now; a ParseError if it cannot be."""
         return skill_of(document, [root.path for root in self.opened.settings.roots])
 
     def find(self, name: str, selection: Selection = ()) -> Document:
@@ -481,8 +489,8 @@ def _change(
     trust: str | Sequence[str] = (),
 ) -> RootChange:
     """Return a change of the index in a folder for a caller in Python; no setting counts."""
-    given = tuple([roots] if isinstance(roots, str | Path) else roots)
+    named = tuple([roots] if isinstance(roots, str | Path) else roots)
     said = (trust,) if isinstance(trust, str) else tuple(trust)
     sources = dict.fromkeys(("index_dir", "trust"), "flag")
     settings = Settings(trust=said, index_dir=folder, sources=sources)
-    return RootChange(given, how, settings)
+    return RootChange(named, how, settings)

@@ -70,7 +70,7 @@ Answer with one line of JSON for each skill, and nothing else:
 
 
 class Refusal(NamedTuple):
-    """What was not taken, of which skill, and why."""
+    """What was refused: of which skill, the text, and why."""
 
     name: str
     text: str
@@ -98,7 +98,7 @@ class Wanted:
 
     @classmethod
     def of(cls, document: Document, index: SkillIndex) -> Wanted:
-        """Read a skill; a ParseError if it is none any more."""
+        """Read a skill; a ParseError if its file can no longer be read as one."""
         body = index.read(document).body[:_BODY_CHARS]
         return cls(index.handle(document), key_of(document), *_about(document), body)
 
@@ -107,8 +107,8 @@ def ask_for(wanted: Iterable[Wanted]) -> str:
     """Return what is asked of who writes: skills as JSON, in which nothing can pass for ours."""
     keys = ("name", "description", "body")
     records = (
-        {"digest": one.digest[:_DIGEST_CHARS]} | {key: getattr(one, key) for key in keys}
-        for one in wanted
+        {"digest": skill.digest[:_DIGEST_CHARS]} | {key: getattr(skill, key) for key in keys}
+        for skill in wanted
     )
     lines = (json.dumps(all_visible(record), ensure_ascii=False) for record in records)
     return "\n".join((ASK, *lines)) + "\n"
@@ -118,7 +118,7 @@ def instructions(command: Sequence[str], options: Sequence[str] = ()) -> str:
     """Return what our skill for agents says, with what starts skillsearch here, and its options."""
     path = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills" / "SKILL.md"
     body = read_skill(path, doc_id="", root=path.parent).body
-    return _OURS.sub(lambda found: shlex.join([*command, found[1], *options]), body)
+    return _OURS.sub(lambda match: shlex.join([*command, match[1], *options]), body)
 
 
 def key_of(document: Document) -> str:
@@ -130,10 +130,15 @@ def _about(document: Document) -> tuple[str, str]:
     return document.name, document.description
 
 
-def without_examples(documents: Iterable[Document], kept: Collection[str]) -> list[Document]:
-    """Return the documents that have no examples, the first of each digest; `kept` have some."""
-    bare = {key_of(one): one for one in reversed([*documents]) if not one.examples}
-    return [one for key, one in reversed(bare.items()) if key not in kept]
+def without_examples(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
+    """Return the first document of each digest that has no examples and is not among some keys."""
+    bare = _by_key(document for document in documents if not document.examples)
+    return [document for key, document in reversed(bare.items()) if key not in keys]
+
+
+def _by_key(documents: Iterable[Document]) -> dict[str, Document]:
+    """Return the first document of each digest, by digest, the last digest first."""
+    return {key_of(document): document for document in reversed([*documents])}
 
 
 class Answer(NamedTuple):
@@ -147,16 +152,16 @@ def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
     """Read JSON lines, or one JSON array or object, maybe fenced; and refuse what is neither."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("```")]
     try:
-        found = [(1, json.loads("\n".join(lines)))]
+        values = [(1, json.loads("\n".join(lines)))]
     except (ValueError, RecursionError):
-        found = []
+        values = []
     answers, refused = [], []
-    for number, line in enumerate(() if found else lines, start=1):
+    for number, line in enumerate(() if values else lines, start=1):
         try:
-            found.append((number, json.loads(line)))
+            values.append((number, json.loads(line)))
         except (ValueError, RecursionError) as exc:
             refused.append(Refusal(f"line {number}", one_line(line, _QUOTED), f"no JSON: {exc}"))
-    for number, value in found:
+    for number, value in values:
         for record in value if isinstance(value, list) else [value]:
             answer = _answer(record)
             if answer:
@@ -186,17 +191,17 @@ class Review:
     skills: Mapping[str, Document] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.skills = {key_of(one): one for one in reversed([*self.index.documents()])}
+        self.skills = _by_key(self.index.documents())
 
     def check(
-        self, answers: Iterable[Answer], asked: Collection[str] | None = None
+        self, answers: Iterable[Answer], digests: Collection[str] | None = None
     ) -> tuple[list[Kept], list[Refusal]]:
         """Return what can be kept of answers, the last one of each skill, and what cannot.
 
-        Only the skills of the digests `asked` for count: what a skill says may make a model write
-        for others.
+        Only skills of the `digests` that were asked for count: what a skill says may make a model
+        write for others.
         """
-        kept: dict[str, Kept] = {}
+        accepted: dict[str, Kept] = {}
         refused = []
         for answer in answers:
             try:
@@ -205,7 +210,7 @@ class Review:
                 refused.append(Refusal(one_line(answer.named, _QUOTED), "", str(exc)))
                 continue
             document, good = self.skills[digest], list[str]()
-            if asked is not None and digest not in asked:
+            if digests is not None and digest not in digests:
                 refused.append(Refusal(document.name, "", "it was not asked for"))
                 continue
             for text, reason in self._reasons(document, answer.examples):
@@ -216,8 +221,8 @@ class Review:
             if reason := _reason_for_all(document, good):
                 refused.append(Refusal(document.name, "", reason))
             else:
-                kept[digest] = Kept(digest, document.name, tuple(good))
-        return list(kept.values()), refused
+                accepted[digest] = Kept(digest, document.name, tuple(good))
+        return list(accepted.values()), refused
 
     def _digest_of(self, named: str) -> str:
         if len(named) >= _DIGEST_CHARS:
@@ -226,17 +231,17 @@ class Review:
                     return digest
         return key_of(self.index.find(named[:_NAME_CHARS]))
 
-    def _reasons(self, document: Document, given: Iterable[object]) -> Iterator[tuple[str, str]]:
+    def _reasons(self, document: Document, examples: Iterable[object]) -> Iterator[tuple[str, str]]:
         """Yield each text, blanks folded, and why it is refused; empty if it is not."""
         parts = [document.name, *_SENTENCE_END.split(document.description), document.description]
         there = [set(terms(text, document.language)) for text in parts]
-        known = _language(document)
+        language = _language(document)
         taken: list[set[str]] = []
-        for one in given:
-            said = one if isinstance(one, str) else ""
+        for example in examples:
+            said = example if isinstance(example, str) else ""
             text = " ".join(said.split())
             own = set(terms(text, document.language))
-            reason = _reason(text, known, len(own)) if visible(said) == said else _HIDDEN
+            reason = _reason(text, language, len(own)) if visible(said) == said else _HIDDEN
             if not reason and any(_are_alike(own, other) for other in there):
                 reason = "it repeats the name or the description"
             elif not reason and any(_are_alike(own, other) for other in taken):
@@ -246,7 +251,7 @@ class Review:
             reason = reason or self._reason_for_others(document, own)
             if not reason:
                 taken.append(own)
-            yield one_line(text or str(one), MAX_CHARS), reason
+            yield one_line(text or str(example), MAX_CHARS), reason
 
     def _reason_for_others(self, document: Document, own: Collection[str]) -> str:
         if not own:
@@ -260,8 +265,8 @@ def _language(document: Document) -> str:
     return language_of(document.description) or document.language
 
 
-def _differ(written: str, known: str) -> bool:
-    return "" not in (written, known) and written != known
+def _differ(written: str, expected: str) -> bool:
+    return "" not in (written, expected) and written != expected
 
 
 def _reason(text: str, language: str, words: int) -> str:
@@ -286,11 +291,12 @@ def _reason_for_all(document: Document, texts: Sequence[str]) -> str:
         return f"{len(texts)} of its requests can be kept; at least {MIN_EXAMPLES} must be"
     named = document_terms(document.name, document.language) * NAME_WEIGHT
     said = named + document_terms(document.description, document.language)
-    asked = [term for text in texts for term in document_terms(text, document.language)]
-    written, known = language_of("\n".join(texts)), _language(document)
-    if _differ(written, known):
-        return f"its requests are {language_name(written)}, its description {language_name(known)}"
-    if hubness(said + asked, ()) > hubness(said, ()) + _MORE_HUBNESS:
+    requested = [term for text in texts for term in document_terms(text, document.language)]
+    written, language = language_of("\n".join(texts)), _language(document)
+    if _differ(written, language):
+        expected = language_name(language)
+        return f"its requests are {language_name(written)}, its description {expected}"
+    if hubness(said + requested, ()) > hubness(said, ()) + _MORE_HUBNESS:
         return "its requests together have the words of whatever is asked"
     return ""
 

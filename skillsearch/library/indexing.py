@@ -160,11 +160,11 @@ class WordIndex:
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
         """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        left_out = {one.document.doc_id for one in find_shadowed(documents, roots)}
-        found: list[Document] = []
+        left_out = {item.document.doc_id for item in find_shadowed(documents, roots)}
+        counted: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)
-            meant = (one for one in documents if one.doc_id not in left_out)
+            meant = (document for document in documents if document.doc_id not in left_out)
             for number, document in enumerate(meant):
                 name = document.name[:METADATA_CHARS]
                 text = about.get(document.path, document.description)[:METADATA_CHARS]
@@ -172,10 +172,10 @@ class WordIndex:
                 named = document_terms(name, language) * NAME_WEIGHT
                 writer.add(number, named + document_terms(text, language))
                 key = text_key(f"{name}: {text}").hex()
-                found.append(replace(document, keys=((key, ""),), language=language))
-            writer.finish(len(found))
+                counted.append(replace(document, keys=((key, ""),), language=language))
+            writer.finish(len(counted))
             segment = LexicalSegment.load(Path(folder), METADATA)
-        store = DocumentStore.build(found)
+        store = DocumentStore.build(counted)
         settings = IndexSettings(tuple(roots), (_BLIND,), "english", False, False, ANALYSIS)
         store.families = find_families(Likeness(store, (), (), settings.aliases))
         corrections = segment.tally(store.signs)

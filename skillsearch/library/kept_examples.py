@@ -24,20 +24,20 @@ _LOCK_SECONDS = 10.0
 
 def kept_examples() -> dict[str, Kept]:
     """Return what is kept, by digest; the last record of each counts."""
-    records = {str(one["digest"]): one for one in read_examples(user_file())}
+    records = {str(record["digest"]): record for record in read_examples(user_file())}
     return {
-        digest: Kept(digest, str(one.get("name", "")), usable(one["examples"]))
-        for digest, one in records.items()
+        digest: Kept(digest, str(record.get("name", "")), usable(record["examples"]))
+        for digest, record in records.items()
     }
 
 
 def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> None:
-    """Add records in place of those of the same digests, and take out those of others.
+    """Add records, which replace those with the same digests, and remove others by digest.
 
-    Every other line stays as it is, even one that is no record. The file is the user's alone to
+    Every other line stays as it is, even one that is not a record. The file is the user's alone to
     read. A StorageError if it cannot be written; then it is as before.
     """
-    records = {one.digest: asdict(one) for one in add}
+    records = {record.digest: asdict(record) for record in add}
     path = Path(user_file().resolve())
     gone = {*records, *forget}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
@@ -17,7 +17,7 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
-from skillsearch.index.request import IndexRequest, how_made, trust_by_root
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import HowToSearch, SearchRequest
@@ -25,7 +25,6 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.source import IndexSource, ScannedSource, differences
-from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted
@@ -99,13 +98,13 @@ class SkillLibrary:
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths = tuple(local_root(root) for root in given)
-        known = trust_by_root(trust, given)
-        request = IndexRequest(paths, trust=known, **how_made(index_dir, model, languages))
-        place = Path(index_dir).absolute() if index_dir else None
-        library = cls(ScannedSource(request, place, executor), reader=reader)
-        library.threshold = load_setting("threshold", place or cache_dir())
+        request = IndexRequest.of(
+            roots, index_dir=index_dir, model=model, languages=languages, trust=trust
+        )
+        request = replace(request, sources=())
+        folder = Path(index_dir).absolute() if index_dir else None
+        library = cls(ScannedSource(request, folder, executor), reader=reader)
+        library.threshold = load_setting("threshold", folder or cache_dir())
         library.selection = (("strict", STRICT),) if strict else ()
         return library
 
@@ -138,9 +137,9 @@ class SkillLibrary:
         """The roots that exist, in order of precedence."""
         return self._source.roots
 
-    def root_of(self, found: Document | Hit | Skill) -> Root:
+    def root_of(self, skill: Document | Hit | Skill) -> Root:
         """Return the root of a skill."""
-        return next(root for root in self.roots if str(root.path) == str(found.root))
+        return next(root for root in self.roots if str(root.path) == str(skill.root))
 
     @property
     def is_indexing(self) -> bool:
@@ -156,7 +155,7 @@ class SkillLibrary:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything that could not be read or is odd, by path."""
         skipped = self._documents.skipped if self.selection else ()
-        return tuple(sorted((*self._source.diagnostics, *skipped), key=lambda one: one.path))
+        return tuple(sorted((*self._source.diagnostics, *skipped), key=lambda item: item.path))
 
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
         """List the skills that are not shadowed or, unless asked for, hidden, by name, then id."""
@@ -198,16 +197,16 @@ class SkillLibrary:
             raise
 
     def in_folder(self, folder: str) -> Document | None:
-        """Return the first skill whose folder has a name, in any case; None if there is none."""
+        """Return the first skill in a folder of that name, ignoring case, or None."""
         wanted = folder.casefold()
-        order = {path: place for place, path in enumerate(self._root_paths)}
+        order = {path: rank for rank, path in enumerate(self._root_paths)}
         documents = self._documents
-        found = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
-        return min(found, key=lambda d: order.get(d.root, len(order)), default=None)
+        matches = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
+        return min(matches, key=lambda d: order.get(d.root, len(order)), default=None)
 
-    def handle(self, found: Document | Hit | Skill) -> str:
+    def handle(self, skill: Document | Hit | Skill) -> str:
         """Return the name to show for a skill: one that means it alone, whatever is selected."""
-        return handle_of(found, self._source.documents, self._root_paths)
+        return handle_of(skill, self._source.documents, self._root_paths)
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now; the same object while its bytes are the same."""
@@ -229,11 +228,11 @@ class SkillLibrary:
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
-        return self._use(name, lambda found: read_skill_text(Path(found.path), self._root_paths)[0])
+        return self._use(name, lambda d: read_skill_text(Path(d.path), self._root_paths)[0])
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
-        return self._use(name, lambda found: list_files(Path(found.path).parent))
+        return self._use(name, lambda document: list_files(Path(document.path).parent))
 
     def doc_files(self, name: str) -> tuple[str, ...]:
         """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md, sorted."""
@@ -257,11 +256,11 @@ class SkillLibrary:
         of the skill or to no file; a SkillError if there is none, or for unusable numbers.
         """
         how = partial(read_page, offset=offset, limit=limit, content_hash=content_hash)
-        return self._use(name, lambda found: how(Path(found.path).parent, path, folders=folders))
+        return self._use(name, lambda d: how(Path(d.path).parent, path, folders=folders))
 
     def script_path(self, name: str, script: str) -> Path:
         """Return the absolute path of a script of a skill, checked as if it were read."""
-        return self._use(name, lambda found: script_path(Path(found.path).parent, script))
+        return self._use(name, lambda document: script_path(Path(document.path).parent, script))
 
     def search(
         self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
@@ -345,8 +344,8 @@ class SkillLibrary:
         if self._known is None or self._known[0] is not documents:
             shadowed = find_shadowed(documents, self.roots)
             hidden = {item.document.doc_id for item in shadowed}
-            listed = [found for found in documents if found.doc_id not in hidden]
-            listed.sort(key=lambda found: (found.name.casefold(), found.doc_id))
+            listed = [document for document in documents if document.doc_id not in hidden]
+            listed.sort(key=lambda document: (document.name.casefold(), document.doc_id))
             self._known = (documents, shadowed, tuple(listed))
         return self._known[1:]
 
@@ -359,9 +358,9 @@ class SkillLibrary:
     def _read(self, document: Document) -> Skill:
         """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
         path, root = Path(document.path), Path(document.root)
-        known = self._parsed.get(document.path)
+        parsed = self._parsed.get(document.path)
         roots = self._root_paths
-        skill = read_skill(path, doc_id=document.doc_id, root=root, known=known, roots=roots)
+        skill = read_skill(path, doc_id=document.doc_id, root=root, known=parsed, roots=roots)
         self._parsed.pop(document.path, None)
         self._parsed[document.path] = skill
         while len(self._parsed) > self._kept:
@@ -439,14 +438,14 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
     path: dict[str, Document] = {}  # from a wanted skill to the current one; each needs the next
 
     def needs(requirements: Iterable[str], needed_by: str) -> Iterator[Document]:
-        found: dict[str, Document] = {}
+        needed: dict[str, Document] = {}
         for requirement in dict.fromkeys(requirements):
             document = resolve(requirement)
             if document is None:
                 missing.append(Missing(requirement, needed_by))
             else:
-                found.setdefault(document.doc_id, document)
-        return iter(found.values())
+                needed.setdefault(document.doc_id, document)
+        return iter(needed.values())
 
     # Depth first with an explicit stack: a chain of needs may exceed the recursion limit.
     stack = [needs(wanted, "")]
@@ -459,7 +458,8 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
         elif document.doc_id in path:
             if len(cycles) < MAX_CYCLES:
                 ids = list(path)
-                cycles.append(tuple(path[one].name for one in ids[ids.index(document.doc_id) :]))
+                cycle = ids[ids.index(document.doc_id) :]
+                cycles.append(tuple(path[doc_id].name for doc_id in cycle))
         elif document.doc_id not in loaded:
             path[document.doc_id] = document
             stack.append(needs(document.requires, document.name))

@@ -40,7 +40,7 @@ _FOLDER_CHARS = 64
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The skills below some roots, as they were at one time.
+    """The skills below roots at one time.
 
     The documents lack what only a search needs; `about` is the metadata besides the name, by path,
     if it differs from the description; roots that cannot be read now are `missing`.
@@ -60,7 +60,7 @@ _NOTHING = Scan(DocumentStore.build(()), {}, (), (), Snapshot("", {}, SeenFiles.
 def scan(
     paths: Sequence[Path], previous: Scan = _NOTHING, aliases: Mapping[str, str] = EMPTY
 ) -> Scan:
-    """Read the metadata of all skills below some folders, in order of precedence.
+    """Read the metadata of all skills below folders, in order of precedence.
 
     The roots have their `aliases`, or new ones. Files with the same bytes are taken over from the
     previous scan. A missing folder is reported and skipped, since it may come later.
@@ -70,9 +70,9 @@ def scan(
     before = {document.path: document for document in previous.documents}
     documents: list[Document] = []
     about: dict[str, str] = {}
-    for place, file in enumerate(changes.files):
+    for position, file in enumerate(changes.files):
         path = str(file.path)
-        old = before.get(path) if changes.is_kept[place] else None
+        old = before.get(path) if changes.is_kept[position] else None
         if old and old.doc_id == file.doc_id:
             documents.append(old)
             about |= {path: previous.about[path]} if path in previous.about else {}
@@ -80,14 +80,14 @@ def scan(
             documents.append(Document.listed(skill))
             if (text := about_text(skill)) != skill.description:
                 about[path] = text
-    found = [*changes.diagnostics(previous.diagnostics)]
+    notes = [*changes.diagnostics(previous.diagnostics)]
     for problem in problems:
-        found.append(replace(problem, severity="note" if problem.severity == "note" else "warning"))
+        notes.append(replace(problem, severity="note" if problem.severity == "note" else "warning"))
     return Scan(
         DocumentStore.build(documents),
         about,
         tuple(roots),
-        in_order(found),
+        in_order(notes),
         changes.snapshot(""),
         tuple(path for path in paths if not path.is_dir()),
     )
@@ -98,10 +98,10 @@ def differences(before: DocumentStore, now: DocumentStore) -> Changes:
     if before is now:
         return Changes()
     old, new = (
-        {one.doc_id: (one.content_hash, one.continuation_hash) for one in some}
+        {document.doc_id: (document.content_hash, document.continuation_hash) for document in some}
         for some in (before, now)
     )
-    changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
+    changed = (doc_id for doc_id in old.keys() & new.keys() if old[doc_id] != new[doc_id])
     groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
     return Changes(*(tuple(sorted(group)) for group in groups))
 
@@ -285,5 +285,5 @@ class ScannedSource:
         folders = {name_hash(d.name): Path(d.path).parent.name for d in registered}
         plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
         numbered = (f"{plain}-{count}" for count in itertools.count(2))
-        free = (one for one in itertools.chain([plain], numbered) if one not in folders.values())
+        free = (name for name in itertools.chain([plain], numbered) if name not in folders.values())
         return folders.get(name_hash(name)) or next(free)

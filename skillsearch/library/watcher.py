@@ -86,7 +86,7 @@ class _Watch:
     def follow(self, roots: list[_Present]) -> None:
         """Report changes until a root comes or goes."""
         places = {path for path, _, _ in roots}
-        sieve = _Sieve([Path(place) for place in places], self.leave_out)
+        sieve = _Sieve([Path(path) for path in places], self.leave_out)
         is_new = True
         for changed in self._batches(places):
             if changed & places or _present(self.paths) != roots:
@@ -157,18 +157,18 @@ class _Sieve:
 
     def _walk(self, folder: Path) -> Iterator[Path]:
         """Yield a folder and all folders below it in which skills are looked for."""
-        for place, names, _ in os.walk(folder):
-            here = Path(place)
+        for path, names, _ in os.walk(folder):
+            here = Path(path)
             names[:] = (n for n in names if not is_skipped(n) and here / n != self._leave_out)
             yield here
 
 
 def _present(paths: Iterable[Path]) -> list[_Present]:
-    found = set()
+    present = set()
     for path in paths:
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
             status = real.stat()
             if stat.S_ISDIR(status.st_mode):
-                found.add((str(real), status.st_dev, status.st_ino))
-    return sorted(found)
+                present.add((str(real), status.st_dev, status.st_ino))
+    return sorted(present)

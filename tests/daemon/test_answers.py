@@ -141,7 +141,6 @@ def test_a_changed_folder_is_indexed_where_a_refresh_is_asked_for(
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(answers, question, changes, error, message):
-    """And the next question is answered as if nothing had been."""
     with pytest.raises(error, match=message):
         answers.search(question(**changes))
     assert names(answers.search(question())) == ["brew-coffee"]
@@ -205,7 +204,6 @@ def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, dr
 
 
 def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks, make_skill):
-    """And only then."""
     warm = WarmIndexes()
     first = warm.get(index_dir)
     make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
@@ -239,7 +237,6 @@ def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path
 
 
 def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_path):
-    """And kept open until then, and after."""
     extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
     extra(None)
@@ -381,6 +378,5 @@ def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes,
 
 
 def test_settings_that_turn_the_daemon_off_are_heeded(answers, prompt):
-    """Also where only the daemon reads them."""
     with pytest.raises(DaemonError, match="turn the daemon off"):
         answers.overview(prompt(variables={**variables(), "SKILLSEARCH_DAEMON": "off"}))

@@ -38,7 +38,6 @@ def test_a_folder_and_a_socket_of_our_own_will_do(folder):
 
 @pytest.mark.parametrize("mode", [0o701, 0o710, 0o755, 0o777, 0o1777])
 def test_a_folder_that_others_can_enter_is_refused(folder, mode):
-    """With its mode and the way out."""
     folder.chmod(mode)
     with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
         client.check_private(str(folder), is_folder=True)
@@ -52,7 +51,6 @@ def test_a_socket_that_others_can_write_to_is_refused(folder, mode):
 
 
 def test_a_link_is_refused_wherever_it_leads(folder):
-    """Also to a folder and a socket that are ours."""
     make_socket(folder / "s")
     (folder / "link").symlink_to(folder / "s")
     (folder / "up").symlink_to(folder)
@@ -73,7 +71,6 @@ def test_another_kind_is_refused(folder):
 
 @NEEDS_ROOT
 def test_what_belongs_to_somebody_else_is_refused(folder):
-    """Whatever its mode."""
     path = make_socket(folder / "s")
     os.chown(path, NOBODY, NOBODY)
     os.chown(folder, NOBODY, NOBODY)
@@ -93,7 +90,6 @@ def test_a_peer_of_our_own_is_named_by_its_process(folder):
 @NEEDS_ROOT
 @pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="this system does not tell")
 def test_a_peer_of_another_user_is_refused(folder):
-    """Though the socket let it in."""
     folder.parent.chmod(0o755)
     folder.chmod(0o755)
     code = f"import socket, time; s = socket.socket(1); s.connect({str(folder / 's')!r}); s.recv(1)"
@@ -116,7 +112,6 @@ def test_a_peer_of_another_user_is_refused(folder):
 
 
 def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
-    """Whatever the umask was."""
     before = os.umask(0)
     try:
         listener, lock = server.listen(runtime)

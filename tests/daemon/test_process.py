@@ -43,7 +43,6 @@ def lives(process):
 
 
 def test_a_started_daemon_answers(start, names):
-    """As soon as the start is done."""
     start()
     assert names() == ["brew-coffee"]
 
@@ -81,7 +80,6 @@ def test_it_is_detached_from_whoever_started_it(start):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.slow
 def test_a_signal_ends_it_and_its_socket(start, runtime, number):
-    """In well under a second."""
     process = start()
     os.kill(process, number)
     wait_until(lambda: not lives(process))
@@ -90,7 +88,6 @@ def test_a_signal_ends_it_and_its_socket(start, runtime, number):
 
 
 def test_it_ends_when_idle(start, runtime):
-    """And the next start is a new one."""
     process = start(idle=3.0)
     wait_until(lambda: not lives(process))
     assert list(runtime.glob("*.sock")) == []
@@ -109,7 +106,6 @@ def test_a_killed_daemon_is_replaced(start, names, runtime):
 
 
 def test_a_daemon_that_hangs_is_given_up(start):
-    """After the time that the client has."""
     process = start()
     os.kill(process, signal.SIGSTOP)
     try:
@@ -135,7 +131,6 @@ def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
 
 @pytest.mark.parametrize("trouble", ["folder", "path", "python"])
 def test_a_daemon_that_cannot_start_says_why(runtime, monkeypatch, trouble):
-    """In one line, without a traceback."""
     if trouble == "folder":
         runtime.mkdir()
         runtime.chmod(0o777)

@@ -1,10 +1,14 @@
 """Tests of the daemon's connections and of why it ends; it serves in a thread here."""
 
+import errno
 import json
 import os
 import select
 import socket
 import threading
+import time
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +25,6 @@ def error_in(response):
 
 
 def test_a_question_gets_its_answer(serve, names):
-    """And another one another."""
     serve()
     assert names() == ["brew-coffee"]
     assert names(query="steep green tea")[0] == "steep-tea"
@@ -58,7 +61,6 @@ def test_a_malformed_line_gets_an_error_and_hurts_nobody(serve, raw, names, data
     ids=json.dumps,
 )
 def test_an_unknown_method_gets_an_error(serve, raw, content):
-    """Whatever stands in its protocol."""
     serve()
     assert error_in(raw(client.message(**content)))["message"] == "There is no such method."
 
@@ -92,13 +94,11 @@ def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
 
 
 def test_a_client_that_says_half_is_left(serve, raw):
-    """After its time."""
     serve(read_seconds=0.3)
     assert raw(b"{") == b""
 
 
 def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
-    """Though it closed its half of the connection."""
     serve()
     request = client.message(method="search", arguments=question())
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
@@ -124,6 +124,39 @@ def test_a_client_too_many_is_turned_away(serve, names):
     assert daemon._free.acquire(timeout=PATIENCE)
     daemon._free.release()
     assert names() == ["brew-coffee"]
+
+
+def test_a_shortage_of_files_is_waited_out(serve, names):
+    """The client still waits to be accepted, so trying at once would take a whole processor."""
+    daemon, _ = serve(tick_seconds=0.05)
+    tried = []
+
+    class Short:
+        fileno, close, listener = daemon.listener.fileno, daemon.listener.close, daemon.listener
+
+        def accept(self):
+            tried.append(time.monotonic())
+            if len(tried) < 4:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self.listener.accept()
+
+    daemon.listener = Short()
+    assert names() == ["brew-coffee"]
+    assert all(later - earlier > 0.04 for earlier, later in pairwise(tried[:4]))
+
+
+def test_a_client_for_whom_no_thread_starts_is_turned_away(serve, names, monkeypatch):
+    """Its connection is closed and its room is free again."""
+    serve(connections=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "threading", SimpleNamespace(Thread=_no_thread))
+        with pytest.raises(DaemonError, match=r"in the middle|does not answer"):
+            client.ask("status", seconds=PATIENCE)
+    assert names() == ["brew-coffee"]
+
+
+def _no_thread(**_options):
+    raise RuntimeError("can't start new thread")
 
 
 def test_twenty_clients_at_once_all_get_their_answers(serve, question):
@@ -165,7 +198,6 @@ def test_an_answer_that_fails_unexpectedly_is_an_error_too(serve, question, monk
 
 
 def test_an_answer_longer_than_a_client_reads_is_an_error(serve, question):
-    """Told in a short message."""
     serve(response_bytes=300)
     with pytest.raises(DaemonError, match="longer than 300 bytes"):
         client.ask("search", seconds=120, **question())
@@ -209,7 +241,6 @@ def test_a_daemon_of_another_protocol_is_not_understood(runtime):
 
 
 def test_a_client_whose_time_is_up_gets_no_answer(serve):
-    """Rather than one that comes too late, or a wait without end."""
     serve()
     for seconds in (0, -1):
         with pytest.raises(DaemonError, match="does not answer"):
@@ -234,7 +265,6 @@ def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
 
 
 def test_it_ends_when_its_socket_is_replaced(serve, runtime):
-    """And leaves the one that took its protocol alone."""
     _, reason = serve()
     (runtime / "daemon.sock").unlink()
     (runtime / "daemon.sock").touch()
@@ -243,7 +273,6 @@ def test_it_ends_when_its_socket_is_replaced(serve, runtime):
 
 
 def test_it_ends_when_its_folder_is_gone(serve, runtime):
-    """As it goes when the user logs out."""
     _, reason = serve()
     for path in runtime.iterdir():
         path.unlink()
@@ -252,7 +281,6 @@ def test_it_ends_when_its_folder_is_gone(serve, runtime):
 
 
 def test_it_ends_when_the_package_is_replaced(serve, tmp_path):
-    """After an upgrade the old code answers nobody any more."""
     package = tmp_path / "__init__.py"
     package.touch()
     _, reason = serve(package=package)

@@ -221,7 +221,6 @@ def test_a_change_of_chunks_embeds_what_is_new(root, run, fresh, old, new, expec
 
 
 def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
-    """In every run."""
     add_chunks(root)
     path = root / "pdf-forms" / "SKILL.md"
     edit(path, "id=b", "id=a")
@@ -440,7 +439,6 @@ def test_a_missing_root_leaves_the_index_as_it_was(root, run, tmp_path, files_of
 
 
 def test_a_root_that_is_a_file_is_refused(tmp_path):
-    """With its path."""
     (tmp_path / "file").write_text("")
     with pytest.raises(RootError, match="file"):
         resolve_roots([tmp_path / "file"])
@@ -575,7 +573,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     versions = {tokenizer: tokenizer.VERSION, documents: documents.VERSION, module: 99}
     settings = {**generation.settings, "analysis": list(versions.values())}
     kept = list(generation.parts)
-    other = folder.write(lambda place: None, settings, before=generation, kept=kept)
+    other = folder.write(lambda place: None, settings, before=generation, reused=kept)
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
     assert second.generation == first.generation != other
@@ -607,7 +605,6 @@ def test_an_edit_in_the_same_tick_as_the_run_is_found(root, run, fresh):
 
 @pytest.mark.parametrize("verify", [False, True])
 def test_an_edit_of_the_same_size_and_time_is_found(root, run, fresh, verify):
-    """By the time of change, which nobody can set."""
     first = run(root)
     hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
     assert run(root, verify=verify).generation == fresh(root).generation != first.generation
@@ -649,7 +646,6 @@ def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path):
 
 
 def test_an_unknown_model_is_an_embedder_error(root, run, tmp_path):
-    """And nothing is written but the lock."""
     with pytest.raises(EmbedderError, match="nonsense"):
         run(root, model="nonsense")
     assert not IndexFolder(tmp_path / "index").exists()
@@ -661,7 +657,6 @@ def test_texts_cut_at_the_token_limit_are_counted(root, run):
 
 
 def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
-    """With a message that can be printed."""
     root = tmp_path / os.fsdecode(b"caf\xe9")
     add_skill(root / "tea", "tea", "Make tea.")
     with pytest.raises(RootError, match="not UTF-8; rename it") as caught:

@@ -67,7 +67,6 @@ def test_a_generation_comes_back_as_it_was_written(folder):
 
 
 def test_an_empty_folder_holds_no_index(tmp_path):
-    """Nor does one that is not there."""
     for place in (IndexFolder(tmp_path), IndexFolder(tmp_path / "none")):
         assert not place.exists()
         assert place.current() is None
@@ -97,7 +96,6 @@ def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tm
     ],
 )
 def test_any_difference_gives_another_name(folder, content, settings):
-    """In a part, its name, their number, or the settings."""
     name = folder.current()
     assert folder.write(saver(**content), settings) != name
     assert folder.open().settings == settings
@@ -200,7 +198,6 @@ def test_a_truncated_file_is_found(index, keep):
 
 
 def test_a_missing_file_is_found(index):
-    """Whichever it is."""
     folder = IndexFolder(index.folder)
     for path in every_file(index):
         with changed(path):
@@ -243,7 +240,6 @@ def manifest_of(generation):
 
 @pytest.mark.parametrize("version", [0, 1, 99, "2", None])
 def test_an_index_of_another_format_is_not_opened(folder, version):
-    """However whole it is."""
     generation = folder.open()
     forge(folder, generation, manifest_of(generation) | {"format": version})
     with pytest.raises(CacheError, match="format"):
@@ -308,7 +304,6 @@ class Canary:
 
 
 def test_vectors_of_another_length_are_refused(index):
-    """Of another length than the channel's."""
     generation = IndexFolder(index.folder).open()
     channels = [{**generation.settings["channels"][0], "dimensions": 7}]
     settings = {**generation.settings, "channels": channels}
@@ -317,7 +312,6 @@ def test_vectors_of_another_length_are_refused(index):
 
 
 def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypatch):
-    """Not even by a manifest with all digests right."""
     sung = tmp_path / "sung"
     monkeypatch.setenv("CANARY", str(sung))
     folder = IndexFolder(index.folder)
@@ -430,7 +424,6 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
 def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
-    """And the half-written one is removed."""
     path = tmp_path / "file"
     write_atomically(path, b"old")
 
@@ -512,7 +505,7 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
         read.append(path)
         folder.write(saver(one="another"), SETTINGS)
         kept = list(generation.parts)
-        folder.write(lambda place: None, generation.settings, before=generation, kept=kept)
+        folder.write(lambda place: None, generation.settings, before=generation, reused=kept)
         raise FileNotFoundError(path)  # It was gone for a moment.
 
     before_reading(disturb)
@@ -524,7 +517,7 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
 def test_parts_of_the_generation_before_are_shared(folder):
     """The same files under both names; the manifest knows their digests without reading them."""
     before = folder.open()
-    folder.write(saver(two="other"), SETTINGS, before=before, kept=["one"])
+    folder.write(saver(two="other"), SETTINGS, before=before, reused=["one"])
     after = folder.open()
     assert parts(after) == {"one": "first part", "two": "other"}
     assert (after.folder / "one").stat().st_ino == (before.folder / "one").stat().st_ino
@@ -539,7 +532,7 @@ def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
         os.utime(folder.open().folder / name, (hour_ago, hour_ago))
     for number in range(3):
         before = folder.open()
-        folder.write(saver(two=f"{number}"), SETTINGS, before=before, kept=["one"])
+        folder.write(saver(two=f"{number}"), SETTINGS, before=before, reused=["one"])
         assert trusted_parts(before.folder.with_name(folder.current())) == ["one"]
 
 
@@ -547,5 +540,5 @@ def test_shared_parts_count_once_in_the_size(folder):
     """They take their bytes once."""
     before = folder.size()
     generation = folder.open()
-    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, kept=["one", "two"])
+    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, reused=["one", "two"])
     assert folder.size() < before + 5000 + 4000

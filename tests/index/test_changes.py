@@ -323,7 +323,6 @@ def skill(root, name):
 
 
 def test_an_unchanged_disk_differs_in_nothing(index):
-    """By stat and by hash."""
     for verify in (False, True):
         found = index.differences(verify=verify)
         assert len(found) == 0

@@ -49,7 +49,6 @@ def test_index_refuses_a_device_before_it_writes_anything(cli, drinks, index_dir
 
 
 def test_index_refuses_a_device_that_there_is_not(cli, drinks):
-    """By the same rule as in a file."""
     result = cli("index", drinks, "--device", "gpu")
     assert result.exit_code == 2
     assert "--device gpu must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'" in result.stderr
@@ -63,7 +62,6 @@ def test_a_device_in_the_settings_is_only_for_models_that_can_use_it(cli, drinks
 
 
 def test_python_refuses_a_device_without_effect_too(drinks, index_dir):
-    """As the command line does."""
     with pytest.raises(ConfigError, match="runs on the CPU only"):
         SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing", device="mps")
 

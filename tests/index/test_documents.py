@@ -1,6 +1,6 @@
 """The fields that an index keeps of each skill."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
-from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore, DocumentWriter
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage import document_store
+from skillsearch.index.storage.document_store import (
+    Column,
+    DocumentSegment,
+    DocumentStore,
+    DocumentWriter,
+)
 
 DOCUMENT = Document(
     doc_id="team:pdf/forms",
@@ -57,7 +64,6 @@ def test_documents_come_back_as_they_were(tmp_path):
 
 
 def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of):
-    """Byte for byte, without any too."""
     for place, documents in (("none", []), ("three", DOCUMENTS)):
         once, single = tmp_path / place / "once", tmp_path / place / "single"
         once.mkdir(parents=True)
@@ -68,6 +74,28 @@ def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of
             writer.add(document)
         writer.finish()
         assert files_of(single) == files_of(once)
+
+
+def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, settle, files_of):
+    """It is written, mapped, and after an update byte for byte as in an index built anew."""
+    column = Column(np.uint16, lambda document: (len(document.name), len(document.tags)), width=2)
+    column.__set_name__(DocumentStore, "lengths")
+    monkeypatch.setattr(DocumentStore, "lengths", column, raising=False)
+    monkeypatch.setitem(document_store.COLUMNS, "lengths", column)
+    root = tmp_path / "skills"
+    for name in ("tea", "coffee", "milk"):
+        add_skill(root / name, name, f"Make {name}.")
+    settle(root)
+    SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
+    add_skill(root / "milk", "whole-milk", "Boil milk.")
+    settle(root)
+    updated = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing").opened
+    anew = SkillIndex.from_roots(root, index_dir=tmp_path / "new", model="hashing").opened
+    assert updated.corpus.documents.lengths.tolist() == [[6, 0], [10, 0], [3, 0]]
+    assert files_of(updated.folder) == files_of(anew.folder)
+    np.save(updated.folder / "documents-lengths.npy", np.zeros(3, np.uint16))
+    with pytest.raises(CacheError):
+        load(updated.folder)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +177,7 @@ def test_a_hostile_name_is_hashed_in_time():
     assert name_hash("a" + "\u0301" * 16_000 + "\u0327" * 16_000) != name_hash("a")
 
 
-ARRAYS = [field.name for field in fields(DocumentSegment)]
+ARRAYS = list(DocumentSegment.forms())
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -183,7 +211,6 @@ def test_starts_that_do_not_fit_are_a_cache_error(tmp_path, starts):
 
 @pytest.mark.parametrize("record", [b"not json", b"[1, 2]", b"{}", b"3", b"\xff"])
 def test_a_record_of_another_form_is_a_cache_error(record):
-    """Found when it is read."""
     segment = DocumentSegment.build(DOCUMENTS[:1])
     records, starts = np.frombuffer(record, np.uint8), np.array([0, len(record)], np.int64)
     damaged = DocumentStore([replace(segment, records=records, starts=starts)])

@@ -85,7 +85,6 @@ def start(channel, steps, tmp_path):
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
-    """Whichever documents have it, and in a later run not at all."""
     texts = [texts_of(name) for name in ("tea", "tea", "pdf")]
     for expected in (2, 0):
         with start() as embedding:
@@ -106,7 +105,6 @@ def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, s
 
 
 def test_chunks_are_embedded_too(start, embedder):
-    """As their documents name them."""
     texts = texts_of("tea", CHUNKED)
     with start() as embedding:
         embedding.add(texts, 1.0)
@@ -137,7 +135,6 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
 
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
-    """Not even one that is under way in the batch before."""
     with start(batch=8) as embedding:
         for number in range(50):
             embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
@@ -165,7 +162,6 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
 
 
 def test_the_total_is_extrapolated_until_all_is_read(start, steps):
-    """From the share that was read, and exact in the end."""
     with start(batch=4) as embedding:
         for number in range(4):
             embedding.add(texts_of(f"skill-{number}"), (number + 1) / 20)
@@ -178,7 +174,6 @@ def test_the_total_is_extrapolated_until_all_is_read(start, steps):
 
 
 def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
-    """And what was embedded before is kept."""
     texts = texts_of("tea", CHUNKED)
     embedder.fails_at = texts.embedded[0].metadata
     with start() as embedding:
@@ -189,7 +184,6 @@ def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
 
 
 def test_leaving_stops_what_is_under_way(start, embedder):
-    """After the text that is being embedded."""
     embedder.gate.clear()
 
     def interrupted(embedding):

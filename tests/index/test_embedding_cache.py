@@ -127,7 +127,6 @@ def test_embedders_share_the_file_and_no_vector():
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 60)))
 def test_what_was_put_is_there(tmp_path_factory, added, asked):
-    """In any order, repeats included."""
     folder = tmp_path_factory.mktemp("cache")
     fill(*added, folder=folder)
     assert kept(*asked, folder=folder) == [number for number in asked if number in added]

@@ -222,7 +222,6 @@ def test_shared_parts_are_links(folder, tmp_path):
 
 
 def test_where_links_cannot_be_had_parts_are_copied(folder, tmp_path, monkeypatch):
-    """And must be digested again."""
     target = tmp_path / "new"
     target.mkdir()
 

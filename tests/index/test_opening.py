@@ -6,7 +6,7 @@ from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
-from skillsearch.index.languages import take_notice
+from skillsearch.index.languages import notice_for
 from skillsearch.index.opening import Freshness, answer_queries, open_fresh
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -22,13 +22,12 @@ def another_model(index):
         other = {"model_identity": "hashing of old", "fingerprint": "0" * 16}
         channels = [{**generation.settings["channels"][0], **other}]
         settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-        folder.write(lambda place: None, settings, before=generation, kept=kept)
+        folder.write(lambda place: None, settings, before=generation, reused=kept)
 
     return publish
 
 
 def test_nothing_is_said_of_an_index_that_is_current(index):
-    """Nor done."""
     assert Freshness(SkillIndex.open(index.folder)).look() == ""
 
 
@@ -53,7 +52,6 @@ def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(in
 
 
 def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):
-    """In one message."""
     another_model()
     (root / "tea-timer" / "SKILL.md").unlink()
     said = Freshness(SkillIndex.open(index.folder)).look()
@@ -61,7 +59,6 @@ def test_changed_skills_and_a_changed_model_are_told_together(index, root, anoth
 
 
 def test_a_search_writes_nothing(index, files_of):
-    """Not even one whose model has changed."""
     before = files_of(index.folder)
     opened = SkillIndex.open(index.folder)
     for query in ("fill in a PDF form", "양식을 작성해 줘"):
@@ -85,7 +82,6 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
 
 
 def test_a_model_is_not_told_what_a_person_should_know(extra, index):
-    """Nor is it marked as told: the person would never see it."""
     told = []
     asked = ["차를 우려 주세요"]
     (_,) = answer_queries(index, asked, told.append, include_hidden=False)
@@ -94,10 +90,11 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
 
 
 def test_a_notice_is_told_once(extra, index, files_of):
-    """A query in a language that is known writes nothing."""
-    before = files_of(index.folder)
-    assert take_notice(index, "make the tea for us") == ""
-    assert files_of(index.folder) == before
-    notices = [take_notice(index, "차를 우려 주세요") for _ in range(2)]
-    assert [bool(notice) for notice in notices] == [True, False]
+    """A query in a language that is known writes nothing, nor does to ask what there is to tell."""
+    before, notices = files_of(index.folder), []
+    list(answer_queries(index, ["make the tea for us"], notices.append))
+    assert notice_for(index, "차를 우려 주세요")
+    assert (files_of(index.folder), notices) == (before, [])
+    list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append))
+    assert len(notices) == 1
     assert (index.folder / ASKED).exists()

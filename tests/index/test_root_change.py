@@ -122,7 +122,6 @@ def test_a_root_of_the_settings_stays_until_it_is_taken_out_there(roots):
 
 
 def test_the_examples_are_removed_by_their_name(roots):
-    """As they were added."""
     held = RootChange((roots["a"],), examples=True).applied_to(None)
     assert held.roots == (roots["a"], EXAMPLES)
     assert RootChange((), "remove", examples=True).applied_to(held).roots == (roots["a"],)
@@ -229,7 +228,6 @@ def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_p
 
 
 def test_a_wrong_trust_is_told_with_the_roots(roots):
-    """Also to a caller in Python."""
     settings = Settings(trust=("/x=vetted",), sources={"trust": "flag"})
     wrong = RootChange((roots["a"],), settings=settings)
     with pytest.raises(ConfigError, match="trust names /x, which is not a root of this index"):

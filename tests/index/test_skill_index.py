@@ -124,7 +124,6 @@ def test_the_threshold_cuts(index, threshold):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 1000])
 def test_no_more_hits_than_wanted(index, n):
-    """And always the best."""
     every = index.search("fill in the video form", n=5, threshold=0.0)
     assert names(index.search("fill in the video form", n=n, threshold=0.0)) == names(every)[:n]
 
@@ -139,7 +138,6 @@ def test_ties_are_in_order_of_the_ids(tmp_path, add_skill, build):
 
 
 def test_duplicates_are_one_hit_that_lists_the_others(tmp_path, add_skill, build):
-    """And leave room for other skills."""
     paths = [
         add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
         for folder in ("a", "b", "c")
@@ -278,7 +276,6 @@ def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build)
 
 
 def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, build):
-    """Though all of them are as good as 0."""
     about = "Fill in PDF forms, flatten and sign them"
     add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
     for number in range(8):
@@ -438,7 +435,6 @@ def test_any_arguments_give_a_result_or_a_query_error(index, query, n, threshold
 
 @pytest.mark.parametrize("query", ["a" * MAX_QUERY_CHARS, "tea " * 16_000, "茶" * MAX_QUERY_CHARS])
 def test_the_longest_query_is_searched(index, query):
-    """As any other is."""
     assert index.search(query).state in {"fits", "perhaps", "none"}
 
 
@@ -696,7 +692,6 @@ def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
 
 
 def test_a_refresh_without_its_root_keeps_the_index(index, root, tmp_path):
-    """And goes on when the root is back."""
     root.rename(tmp_path / "away")
     with pytest.raises(RootError):
         index.refresh()
@@ -724,12 +719,11 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
 
 
 def test_a_new_version_of_the_embedding_renews_the_index(root, build):
-    """Though model, files and settings are the same."""
     folder, first = IndexFolder(build(root).folder), "0" * 16
     generation = folder.open()
     channels = [{**generation.settings["channels"][0], "fingerprint": first}]
     settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-    folder.write(lambda place: None, settings, before=generation, kept=kept)
+    folder.write(lambda place: None, settings, before=generation, reused=kept)
     index = SkillIndex.open(folder.path)
     with pytest.raises(EmbedderError, match="has changed since the index was built"):
         index.search("fill in a PDF form")
@@ -739,7 +733,6 @@ def test_a_new_version_of_the_embedding_renews_the_index(root, build):
 
 
 def test_threads_get_the_same_answers(index):
-    """From one index, at once, while it is refreshed."""
     queries = ["fill in a PDF form", "tea", "rotate keys", "cut video", "slow queries"] * 8
     expected = answers(index, *queries)
     opened = SkillIndex.open(index.folder)
@@ -768,7 +761,6 @@ def test_the_default_index_is_the_one_of_the_settings(index, tmp_path, monkeypat
 
 
 def test_roots_may_be_relative_or_in_the_home_folder(root, tmp_path, monkeypatch):
-    """And are the same folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     found = [
@@ -797,7 +789,6 @@ KOREAN = {
 def test_skills_in_scripts_that_the_model_cannot_read_are_found(
     tmp_path_factory, add_skill, query, name
 ):
-    """With the packaged model alone, among English skills."""
     folder = tmp_path_factory.mktemp("cjk")
     for title, (description, body) in KOREAN.items():
         add_skill(folder / "s" / title, title, description, body)

@@ -48,7 +48,6 @@ def test_a_count_is_the_tokenizer_s(text):
 
 @given(st.text(st.sampled_from(ODD), max_size=60))
 def test_a_count_is_the_tokenizer_s_for_odd_characters(text):
-    """Whatever stands beside whatever."""
     if not any(name in text for name in SPECIAL):
         assert COUNT(text) == directly(text)
 

@@ -380,7 +380,6 @@ def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(skill
 
 
 def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
-    """Nor where it lies in no root."""
     index = build(skills.root)
     before = index.generation
     outside = skills.root.parent / "elsewhere" / "SKILL.md"
@@ -390,7 +389,6 @@ def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
 
 
 def test_in_a_small_index_all_is_looked_at(skills, build):
-    """Whatever is named: that takes no time."""
     index = build(skills.root, kind=limited(least_documents=31))
     skills.write("s01")
     skills.write("s02")

@@ -45,7 +45,6 @@ def check(review, *texts, name=NAME):
 
 
 def test_good_requests_are_kept_with_blanks_folded(review):
-    """By name or by the digits of the digest."""
     digest = digest_of_skill(NAME, ABOUT)
     for named in (NAME, NAME.upper(), digest, digest[:16]):
         kept, refused = review.check([Answer(named, [f" {GOOD[0]}\n", *GOOD[1:]])])
@@ -148,7 +147,6 @@ def test_whatever_is_answered_is_kept_as_text_or_refused(review, data):
 
 @given(text=st.text())
 def test_any_text_is_read_as_answers_or_refused(text):
-    """Line by line."""
     answers, refused = read_answers(text)
     assert bool(answers or refused) <= bool(text.strip())
 
@@ -172,7 +170,6 @@ def test_the_first_document_of_a_digest_is_reviewed(review):
 
 
 def test_the_examples_of_the_package_have_a_form_that_is_kept():
-    """Number and length."""
     for record in read_examples(PACKAGED):
         assert 3 <= len(record["examples"]) <= 8
         assert all(8 <= len(text) <= MAX_CHARS for text in record["examples"])

@@ -199,7 +199,6 @@ def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_un
 def test_after_a_change_the_old_index_is_searched_until_the_new_one_is_made(
     library, later, drinks, make_skill
 ):
-    """Never half of each."""
     with pytest.raises(IndexingError):
         library.search("tea")
     later.work()
@@ -289,7 +288,6 @@ def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
 
 
 def test_a_real_executor_makes_it_in_its_thread(drinks, index_dir):
-    """And the index is as good as any."""
     with ThreadPoolExecutor(1) as executor:
         library = SkillLibrary.from_roots(
             drinks, index_dir=index_dir, model="hashing", executor=executor

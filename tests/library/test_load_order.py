@@ -39,7 +39,6 @@ def names(found):
 
 
 def test_what_a_skill_needs_comes_first():
-    """In the order in which it says so, each once."""
     graph = {"report": ["charts", "tables@>=1"], "charts": ["data"], "tables": ["data"], "data": []}
     found = order_of(graph, "report")
     assert names(found) == ["data", "charts", "tables", "report"]
@@ -76,7 +75,6 @@ def test_a_cycle_is_told_once_and_its_skills_are_loaded():
 
 
 def test_a_skill_may_need_itself():
-    """That is a cycle of one."""
     found = order_of({"a": ["a"]}, "a")
     assert (names(found), found.cycles) == (["a"], (("a",),))
 
@@ -90,12 +88,10 @@ def test_two_cycles_through_one_skill_are_two():
 
 
 def test_nothing_asked_for_is_nothing_to_load():
-    """Not an error."""
     assert load_order([], {}.get) == LoadOrder((), (), ())
 
 
 def test_a_chain_may_be_long():
-    """Longer than the stack of Python."""
     chain = {str(number): [str(number + 1)] for number in range(10_000)}
     found = order_of({**chain, "10000": []}, "0")
     assert names(found) == [str(number) for number in range(10_000, -1, -1)]

@@ -205,7 +205,6 @@ def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, proj
 
 
 def test_a_refresh_makes_it_fresh_again(either, project):
-    """After a look at the disk nothing is stale."""
     path = project / "fill-pdf" / "SKILL.md"
     path.write_text(path.read_text() + "\nMore.\n")
     assert either.refresh() == Changes(changed=("project:fill-pdf",))
@@ -228,7 +227,6 @@ def test_nothing_changed_is_nothing_reported(library, project, user):
 
 
 def test_an_unchanged_disk_is_not_read_again(project, user):
-    """With the stat of long ago, a look at the disk opens no file."""
     age(project, user)
     library = SkillLibrary.from_roots([project, user])
     assert library.is_current()
@@ -328,7 +326,6 @@ def test_search_leaves_out_shadowed_and_hidden_skills(either):
 
 
 def test_shadowed_skills_do_not_take_the_place_of_hits(tmp_path, make_skill):
-    """As many hits as asked for, if there are so many."""
     for root, count in (("first", 3), ("second", 3)):
         for number in range(count):
             make_skill(tmp_path / root, f"tea-{number}", f"Steep tea {number} {root}.")
@@ -372,7 +369,6 @@ def test_a_missing_root_is_reported_and_comes_later(tmp_path, make_skill):
 
 
 def test_a_root_that_no_system_can_name_is_reported(tmp_path):
-    """As one that is missing, and no worse."""
     library = SkillLibrary.from_roots(tmp_path / "a\0b")
     assert [d.code for d in library.diagnostics] == ["root-unreadable"]
     assert library.refresh() == Changes()

@@ -102,7 +102,6 @@ def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
 
 
 def test_any_spelling_of_the_file_counts(start, root):
-    """As the search for skills takes them."""
     watched = start(root)
     (root / "steep-tea" / "Skill.MD").write_text("x")
     watched.wait(2)
@@ -132,7 +131,6 @@ def test_folders_of_machinery_do_not_count(start, root, make_skill, name):
 
 
 def test_a_root_inside_a_folder_of_machinery_counts(start, root, make_skill):
-    """It was named."""
     inner = root / "node_modules" / "package"
     inner.mkdir(parents=True)
     watched = start(inner)
@@ -150,7 +148,6 @@ def test_the_folder_of_the_index_does_not_count(start, root, make_skill):
 
 
 def test_an_index_around_the_root_hides_nothing(start, root, make_skill):
-    """Only what lies in the root can be left out of it."""
     watched = start(root, leave_out=root.parent)
     make_skill(root, "brew-coffee")
     watched.wait(2)
@@ -198,7 +195,6 @@ def test_a_root_that_is_replaced_at_once_is_watched_again(start, root, make_skil
 
 
 def test_a_link_to_the_root_can_be_turned(start, tmp_path, make_skill):
-    """As deployments do."""
     for name in ("old", "new"):
         make_skill(tmp_path / name)
     link = tmp_path / "current"
@@ -212,7 +208,6 @@ def test_a_link_to_the_root_can_be_turned(start, tmp_path, make_skill):
 
 
 def test_a_missing_root_is_waited_for(start, tmp_path, make_skill):
-    """However deep it is to come."""
     watched = start(tmp_path / "a" / "b")
     (tmp_path / "a" / "b").mkdir(parents=True)
     watched.wait(2)
@@ -266,7 +261,6 @@ def test_folders_are_polled_where_the_system_cannot_tell(
 
 @pytest.mark.parametrize("name", ["root", "none"])
 def test_a_watch_ends_when_it_is_told_to(start, root, name):
-    """At once, whether there is something to watch or not."""
     watched = start(root.parent / name)
     watched.stop.set()
     watched.thread.join(120)
@@ -274,7 +268,6 @@ def test_a_watch_ends_when_it_is_told_to(start, root, name):
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch, root):
-    """And how to install it."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(MissingDependencyError, match=r"install .*\[watch\]"):
         watcher.watch([root], print, stop=threading.Event())

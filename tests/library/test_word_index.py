@@ -86,13 +86,11 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
 
 
 def test_without_skills_nothing_is_found(tmp_path):
-    """It is not an error."""
     found = words_of(tmp_path).search("tea")
     assert (found.hits, found.abstained, found.words_only) == ((), True, True)
 
 
 def test_a_query_is_checked_as_that_of_an_index(words):
-    """With the same words."""
     with pytest.raises(QueryError, match="The query is empty"):
         words.search(" ")
 

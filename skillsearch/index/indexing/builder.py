@@ -51,6 +51,7 @@ from skillsearch.index.indexing.writers import (
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import Diagnostic, IndexReport, Progress, Root
@@ -117,20 +118,22 @@ class Builder:
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.device)
         usable, problems = make_roots(self.request.roots, self.request.aliases)
-        is_missing = any(one.severity == "error" for one in problems)
+        is_missing = any(problem.severity == "error" for problem in problems)
         before = open_current(self.folder) if self.missing == "keep" and is_missing else None
         if is_missing and not before and not (self.missing == "leave" and usable):
             resolve_roots(self.request.roots)
         paths = list(map(key_of, self.request.roots))
-        known = {str(root.path): root for root in (before.settings.roots if before else ())}
-        known |= {str(root.path): root for root in usable}
-        wanted = dict.fromkeys(path for path in paths if path in known)
-        aliases = {**self.request.aliases, **{path: known[path].alias for path in wanted}}
+        roots = {str(root.path): root for root in (before.settings.roots if before else ())}
+        roots |= {str(root.path): root for root in usable}
+        wanted = dict.fromkeys(path for path in paths if path in roots)
+        aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
         self.request = replace(self.request, aliases=aliases)
-        self._roots = self.request.with_trust(map(known.__getitem__, wanted))
+        self._roots = self.request.with_trust(map(roots.__getitem__, wanted))
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
-        self._root_diagnostics = tuple(one for one in problems if one.severity != "error")
+        self._root_diagnostics = tuple(
+            problem for problem in problems if problem.severity != "error"
+        )
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -145,7 +148,8 @@ class Builder:
                 self._damaged = self.folder.damage(everything=self.verify)
                 detector = self._detector(self._reusable())
                 index = detector.index
-                is_held = index and self._has_same_roots(index) and self._is_request_held()
+                has_same_roots = index is not None and index.settings.roots == self._roots
+                is_held = has_same_roots and self._is_request_held()
                 if index and is_held and detector.is_unchanged():
                     return self._report_unchanged(index)
             with self.folder.lock():
@@ -180,7 +184,7 @@ class Builder:
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
         changes = None
-        if not self._has_same_roots(index):
+        if index.settings.roots != self._roots:
             return detector.walk()
         if self.only and self.limits.allow(index.corpus, len(self.only)):
             changes = detector.at(self.only)
@@ -208,7 +212,7 @@ class Builder:
             channels, could_add = self._open_channels(changes, stack)
             settings = IndexSettings(
                 roots=self._roots,
-                channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
+                channels=tuple(ChannelSettings.of(part.model, part.embedder) for part in channels),
                 languages=self.request.languages,
                 could_add=could_add,
                 with_body=self.request.with_body,
@@ -220,10 +224,12 @@ class Builder:
                 changes = (changes if is_whole else self._all_new()).all_new()
             how = self._progress, self.limits, self.folder.path
             update = Update(changes, settings, channels, *how)
-            previous, delta, is_same = changes.index, None, self._is_same(changes)
+            previous, delta = changes.index, None
+            is_changed = bool(changes.to_read or changes.removed_ids)
+            is_same = not is_changed and self._has_same_rest(changes)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
-                is_same = delta.is_empty and self._has_same_rest(changes, previous)
+                is_same = delta.is_empty and self._has_same_rest(changes)
             if previous and is_same:
                 report = self._report_unchanged(previous)
             else:
@@ -262,7 +268,7 @@ class Builder:
     def _needs_all(
         self, models: Sequence[str], scripts: frozenset[str] | None, changes: FileChanges
     ) -> bool:
-        """Return whether the skills need all of some models, reading only until that is certain."""
+        """Return whether the skills need all of the models, reading only until that is certain."""
         expected = expects_others(self.folder.path)
 
         def are_needed(others: int, size: int) -> bool:
@@ -287,26 +293,21 @@ class Builder:
             self._progress("read", done + 1, len(to_read))
         return are_needed(others, size)
 
-    def _is_same(self, changes: FileChanges) -> bool:
-        """Return whether a new generation would equal the one before, by what need not be read."""
-        if not changes.index or changes.to_read or changes.removed_ids:
+    def _has_same_rest(self, changes: FileChanges) -> bool:
+        """Return whether the index before has the roots and diagnostics of a new generation."""
+        index = changes.index
+        if index is None or index.settings.roots != self._roots:
             return False
-        return self._has_same_rest(changes, changes.index)
-
-    def _has_same_rest(self, changes: FileChanges, index: OpenedIndex) -> bool:
-        """Return whether an index has the roots and diagnostics that a new generation would."""
-        has_same_roots = self._has_same_roots(index)
-        return has_same_roots and self._diagnostics(changes) == index.diagnostics()
-
-    def _has_same_roots(self, index: OpenedIndex) -> bool:
-        return index.settings.roots == self._roots
+        return self._diagnostics(changes) == index.diagnostics()
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
-        kept = delta.kept if delta else ()
+        reused = delta.reused if delta else ()
         before = update.changes.index.generation if update.changes.index else None
-        if before and before.has_damage(kept):
-            raise CacheError("a part of the index before is damaged")
+        if before:
+            others = {name: part for name, part in before.parts.items() if name not in reused}
+            if different_parts(before.folder, others):
+                raise CacheError("a part of the index before is damaged")
         written = Written(0, 0)
         diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -317,8 +318,8 @@ class Builder:
             save_diagnostics(folder, diagnostics)
 
         announce = partial(self.request.save, self.folder.path, before=self._held)
-        shared, settings = before if kept else None, update.settings.to_dict()
-        name = self.folder.write(save, settings, before=shared, kept=kept, announce=announce)
+        shared, settings = before if reused else None, update.settings.to_dict()
+        name = self.folder.write(save, settings, before=shared, reused=reused, announce=announce)
         return self._report(name, diagnostics, written)
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
@@ -343,13 +344,13 @@ class Builder:
         )
 
     def _diagnostics(self, changes: FileChanges) -> tuple[Diagnostic, ...]:
-        found = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
+        diagnostics = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
         if changes.scopes is None:
-            found += self._root_diagnostics
+            diagnostics += self._root_diagnostics
             message = "No SKILL.md lies below this root; check the path."
             empty = () if changes.files else (str(root.path) for root in self._roots)
-            found += [Diagnostic("root-empty", "warning", message, path) for path in empty]
-        return in_order(found)
+            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in empty]
+        return in_order(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
@@ -362,8 +363,8 @@ class Builder:
             return None
         settings, request = index.settings, self.request
         wanted = (request.with_body, request.languages, ANALYSIS)
-        found = (settings.with_body, settings.languages, settings.analysis)
-        is_other = found != wanted or settings.channels[0].model != request.model
+        made_with = (settings.with_body, settings.languages, settings.analysis)
+        is_other = made_with != wanted or settings.channels[0].model != request.model
         is_other |= not _keep_ids(settings.roots, self._roots)
         if is_other or any(channel.has_changed() for channel in settings.channels):
             return None

@@ -63,7 +63,7 @@ class Changes:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        return {name: list(found) for name, found in asdict(self).items()}
+        return {name: list(values) for name, values in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class FileChanges:
     before: Snapshot | None
     discovery: Discovery
     roots: Sequence[Root]
-    known: Mapping[str, SeenFile]
+    seen_before: Mapping[str, SeenFile]
     is_kept: bytearray
     refused: Set[int]
     reader: FileReader
@@ -98,8 +98,8 @@ class FileChanges:
         """The files that came or changed and may be indexed."""
         return [
             file
-            for place, file in enumerate(self.files)
-            if not self.is_kept[place] and place not in self.refused
+            for position, file in enumerate(self.files)
+            if not self.is_kept[position] and position not in self.refused
         ]
 
     @cached_property
@@ -107,18 +107,18 @@ class FileChanges:
         """The ids of the indexed skills whose files are gone."""
         held = self.index.settings.roots if self.index else self.roots
         inner_first = sorted(held, key=lambda root: len(root.path.parts), reverse=True)
-        gone = (Path(path) for path in self._gone if self.known[path].is_indexed)
+        gone = (Path(path) for path in self._gone if self.seen_before[path].is_indexed)
         ids = {id_of(inner_first, path) for path in gone} - {file.doc_id for file in self.files}
-        return frozenset(one for one in ids if one is not None)
+        return frozenset(doc_id for doc_id in ids if doc_id is not None)
 
     def report(self, missing_roots: tuple[str, ...] = ()) -> Changes:
         """Return the changes by path."""
         read, changed = self.reader.files, []
         for path, is_kept in zip(self._paths, self.is_kept, strict=True):
-            seen, again = self.known.get(path), read.get(path)
+            seen, again = self.seen_before.get(path), read.get(path)
             if seen and not is_kept and (again is None or again.seen[1:] != seen[1:]):
                 changed.append(path)
-        added = set(self._paths) - self.known.keys()
+        added = set(self._paths) - self.seen_before.keys()
         return Changes(
             tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(self._gone)), missing_roots
         )
@@ -129,16 +129,16 @@ class FileChanges:
 
     @property
     def _gone(self) -> set[str]:
-        return self.known.keys() - set(self._paths)
+        return self.seen_before.keys() - set(self._paths)
 
     def diagnostics(self, before: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
         """Yield what was found, and of the run before what still holds: of all that is not read."""
         yield from self.discovery.diagnostics
         yield from chain.from_iterable(read.diagnostics for read in self.reader.files.values())
-        kept = set(compress(self._paths, self.is_kept))
+        unchanged = set(compress(self._paths, self.is_kept))
         is_inside = inside(self.scopes) if self.scopes is not None else None
         for diagnostic in before:
-            if diagnostic.path in kept or (is_inside and not is_inside(diagnostic.path)):
+            if diagnostic.path in unchanged or (is_inside and not is_inside(diagnostic.path)):
                 yield diagnostic
 
     def snapshot(self, generation: str) -> Snapshot:
@@ -147,12 +147,12 @@ class FileChanges:
         folders = {path: -1 if path in unreadable else at for path, at in self.discovery.folders}
         read = self.reader.files
         seen = (
-            read[path].seen if path in read else self.known[path]._replace(stat=file.stat)
+            read[path].seen if path in read else self.seen_before[path]._replace(stat=file.stat)
             for path, file in zip(self._paths, self.files, strict=True)
         )
         files = SeenFiles.of(self._paths, seen)
-        found = (self.reader.continued.get(path, ()) for path in self._paths)
-        stats = dict(chain.from_iterable(found))
+        beside = (self.reader.continued.get(path, ()) for path in self._paths)
+        stats = dict(chain.from_iterable(beside))
         continued = SeenFiles.of(
             list(stats), (SeenFile(stat, "", False) for stat in stats.values())
         )
@@ -170,7 +170,7 @@ class FileChanges:
     def all_new(self) -> FileChanges:
         """Return the same look at the disk compared with nothing."""
         nothing = bytearray(len(self.files))
-        return replace(self, index=None, known={}, is_kept=nothing, refused=frozenset())
+        return replace(self, index=None, seen_before={}, is_kept=nothing, refused=frozenset())
 
 
 @dataclass(frozen=True)
@@ -219,23 +219,23 @@ class ChangeDetector:
             return frozenset()
         gone = {str(root.path) for root in self.gone}
         return frozenset(
-            one.path
-            for one in (self.index.corpus.documents if self.index else ())
-            if one.root not in gone
-            and self.book.of(one.name, one.description)
-            != tuple(each for each in one.examples if each.source != "skill")
+            document.path
+            for document in (self.index.corpus.documents if self.index else ())
+            if document.root not in gone
+            and self.book.of(document.name, document.description)
+            != tuple(each for each in document.examples if each.source != "skill")
         )
 
     def at(self, paths: Iterable[Path]) -> FileChanges | None:
         """Look at files and folders, maybe gone; None if only a walk can tell."""
         if self.snapshot is None:
             return None
-        found = {path: None for path in paths}
-        for path in list(found):
+        wanted = {path: None for path in paths}
+        for path in list(wanted):
             real = f"{os.path.realpath(path.parent)}/{path.name}"
             around = self.snapshot.folders_of_skills(real)
-            found |= {Path(folder, "SKILL.md"): None for folder in around}
-        changes = self._look_at(scopes_at(self.roots, found))
+            wanted |= {Path(folder, "SKILL.md"): None for folder in around}
+        changes = self._look_at(scopes_at(self.roots, wanted))
         # Other skills may have other examples by now.
         return changes and replace(changes, examples=self.snapshot.examples)
 
@@ -256,8 +256,8 @@ class ChangeDetector:
         files = (*files, *sorted(self._with_other_examples.difference(files)))
         if self.snapshot is None or len(folders) + len(files) > self.most_places:
             return None
-        known, tops = self.snapshot.folders, {str(root.path) for root in self.roots}
-        if _needs_walk(known, tops, reported, frozenset(folders)):
+        folders_before, tops = self.snapshot.folders, {str(root.path) for root in self.roots}
+        if _needs_walk(folders_before, tops, reported, frozenset(folders)):
             return None
         around = map(self.snapshot.folders_of_skills, (*folders, *files))
         places = dict.fromkeys((*map(_parent, files), *chain.from_iterable(around)), False)
@@ -265,34 +265,41 @@ class ChangeDetector:
             for folder in folders:
                 if os.path.lexists(folder):
                     places.setdefault(folder, False)
-                    places |= {path: True for path in _subfolders(folder) if path not in known}
+                    places |= {
+                        path: True for path in _subfolders(folder) if path not in folders_before
+                    }
                 else:
                     places[folder] = True
             if self.folder:
                 places.pop(os.path.realpath(self.folder), None)
-            found = sorted(places.items())
-            return tuple(_scope(self.roots, path, is_deep=is_deep) for path, is_deep in found)
+            scopes = sorted(places.items())
+            return tuple(_scope(self.roots, path, is_deep=is_deep) for path, is_deep in scopes)
         except (_WalkNeededError, OSError):
             return None
 
     def walk(self) -> FileChanges:
         """Look at everything below the roots."""
         documents = self.index.corpus.documents if self.index else ()
-        known = self.snapshot.files if self.snapshot else _unseen(documents)
+        seen_before = self.snapshot.files if self.snapshot else _unseen(documents)
         seen_at_ns = time.time_ns()
         discovery = discover(self._there, leave_out=self.folder)
         if gone := {str(root.path): root for root in self.gone}:
-            left = (one for one in documents if one.root in gone)
+            left = (document for document in documents if document.root in gone)
             files = [
-                SkillFile(one.doc_id, Path(one.path), gone[one.root], known[one.path].stat)
-                for one in left
+                SkillFile(
+                    document.doc_id,
+                    Path(document.path),
+                    gone[document.root],
+                    seen_before[document.path].stat,
+                )
+                for document in left
             ]
             files = sorted((*discovery.files, *files), key=lambda file: file.doc_id)
             is_gone = inside(Scope(root, "", is_deep=True) for root in self.gone)
-            kept = self.snapshot.folders.items() if self.snapshot else ()
-            folders = (*discovery.folders, *(item for item in kept if is_gone(item[0])))
+            folders_before = self.snapshot.folders.items() if self.snapshot else ()
+            folders = (*discovery.folders, *(item for item in folders_before if is_gone(item[0])))
             discovery = replace(discovery, files=tuple(files), folders=folders)
-        return self._compare(discovery, known, seen_at_ns)
+        return self._compare(discovery, seen_before, seen_at_ns)
 
     @property
     def _there(self) -> list[Root]:
@@ -302,7 +309,7 @@ class ChangeDetector:
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.snapshot is None:
             return (), ()
-        most, is_there = self.most_places + 1, inside(Scope(one, "", True) for one in self._there)
+        most, is_there = self.most_places + 1, inside(Scope(root, "", True) for root in self._there)
         folders = tuple(islice(filter(is_there, self.snapshot.changed_folders()), most))
         files = filter(is_there, self.snapshot.changed_files())
         return folders, tuple(islice(files, most - len(folders)))
@@ -316,12 +323,12 @@ class ChangeDetector:
         if not all(is_inside(f"{folder}/.") for folder, _ in discovery.folders):
             return None  # Only a walk knows whether a link leads to a folder that comes anyway.
         documents = self.index.corpus.documents
-        known = _unseen(documents_in(documents, scopes))
+        seen_before = _unseen(documents_in(documents, scopes))
         before = self.snapshot.files if self.snapshot else {}
         for path in (str(file.path) for file in discovery.files):
             if (seen := before.get(path)) and not seen.is_indexed:
-                known[path] = seen
-        changes = self._compare(discovery, known, seen_at_ns, scopes)
+                seen_before[path] = seen
+        changes = self._compare(discovery, seen_before, seen_at_ns, scopes)
         # A walk reports that a root is empty.
         return changes if len(changes.removed_ids) < len(documents) else None
 
@@ -333,7 +340,7 @@ class ChangeDetector:
         if self.snapshot is None or self.verify:
             return {}
         before, now = self.snapshot.folders, dict(discovery.folders)
-        is_there = inside(Scope(one, "", True) for one in self._there)
+        is_there = inside(Scope(root, "", True) for root in self._there)
         changed = [path for path in {*before, *now} if before.get(path) != now.get(path)]
         changed += filter(is_there, self.snapshot.continued.changed())
         touched = set(chain.from_iterable(map(self.snapshot.folders_of_skills, changed)))
@@ -347,7 +354,7 @@ class ChangeDetector:
     def _compare(
         self,
         discovery: Discovery,
-        known: Mapping[str, SeenFile],
+        seen_before: Mapping[str, SeenFile],
         seen_at_ns: int,
         scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
@@ -356,26 +363,35 @@ class ChangeDetector:
         reader = FileReader(self.book, paths)
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
-        for place, file in enumerate(files if known else ()):
-            seen = known.get(str(file.path))
+        for position, file in enumerate(files if seen_before else ()):
+            seen = seen_before.get(str(file.path))
             if seen and seen.is_indexed:
                 more = beside.get(str(file.path.parent))
-                is_kept[place] = file.root in self.gone or (
+                is_kept[position] = file.root in self.gone or (
                     str(file.path) not in self._with_other_examples
                     and is_same(file, seen, verify=self.verify, roots=paths)
                     and (more is not None or reader.continues(file, seen))
                 )
                 reader.continued.setdefault(str(file.path), more or ())
             elif seen and reader.read(file) is None:
-                refused.add(place)
+                refused.add(position)
             if self.progress:
-                self.progress("read", place + 1, len(files))
-        compared = (self.roots, known, is_kept, refused, reader, seen_at_ns, scopes, self._examples)
+                self.progress("read", position + 1, len(files))
+        compared = (
+            self.roots,
+            seen_before,
+            is_kept,
+            refused,
+            reader,
+            seen_at_ns,
+            scopes,
+            self._examples,
+        )
         return FileChanges(self.index, self.snapshot, discovery, *compared)
 
 
 def documents_in(documents: DocumentStore, scopes: Iterable[Scope]) -> Iterator[Document]:
-    """Yield the documents that lie in some folders."""
+    """Yield the documents inside the scopes."""
     for scope in scopes:
         number = documents.number_of(f"{scope.root.alias}:{scope.relative or '.'}")
         if number is not None:
@@ -390,13 +406,17 @@ class _WalkNeededError(Exception):
 
 
 def _needs_walk(
-    known: Collection[str], tops: Set[str], reported: Sequence[Diagnostic], changed: Set[str]
+    folders: Collection[str], tops: Set[str], reported: Sequence[Diagnostic], changed: Set[str]
 ) -> bool:
     """Return whether a folder was reached by a link alone, or a diagnostic would be lost."""
-    if any(_parent(path) not in known and path not in tops for path in known):
+    if any(_parent(path) not in folders and path not in tops for path in folders):
         return True
-    lost = (one for one in reported if one.code in _NOT_AGAIN and _parent(one.path) in changed)
-    return any(one.code == "too-many-folders" for one in reported) or any(lost)
+    lost = (
+        diagnostic
+        for diagnostic in reported
+        if diagnostic.code in _NOT_AGAIN and _parent(diagnostic.path) in changed
+    )
+    return any(diagnostic.code == "too-many-folders" for diagnostic in reported) or any(lost)
 
 
 def _parent(path: str) -> str:
@@ -405,12 +425,12 @@ def _parent(path: str) -> str:
 
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
     return {
-        one.path: SeenFile(
+        document.path: SeenFile(
             UNKNOWN_STAT,
-            one.content_hash,
-            beside_hash=beside_hash(one.continuation_hash, one.evals_hash),
+            document.content_hash,
+            beside_hash=beside_hash(document.continuation_hash, document.evals_hash),
         )
-        for one in documents
+        for document in documents
     }
 
 
@@ -425,12 +445,12 @@ def _subfolders(folder: str) -> list[str]:
 
 
 def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:
-    place = Path(path)
+    folder = Path(path)
     inner = max(
-        (root for root in roots if place.is_relative_to(root.path)),
+        (root for root in roots if folder.is_relative_to(root.path)),
         key=lambda root: len(root.path.parts),
     )
-    below = place.relative_to(inner.path).parts
+    below = folder.relative_to(inner.path).parts
     # A walk does not look into these, and reports them.
     if len(below) > MAX_DEPTH or not is_plain(path):
         raise _WalkNeededError

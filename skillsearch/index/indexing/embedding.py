@@ -80,7 +80,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     ) -> None:
         """Begin; `progress` is called from another thread, with an extrapolated total."""
         self.embedded = self.truncated = 0
-        self.vectors = [NewVectors(folder, one.embedder.dimensions) for one in channels]
+        self.vectors = [NewVectors(folder, channel.embedder.dimensions) for channel in channels]
         self._channels, self._progress, self._batch = channels, progress, batch
         self._missing = 0
         self._texts: list[dict[bytes, str]] = [{} for _ in channels]

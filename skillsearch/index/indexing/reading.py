@@ -104,8 +104,8 @@ def parse_file(
     # Importing the parser takes a tenth of a run that finds nothing changed.
     from skillsearch.skills.parser import parse_skill
 
-    place = {"path": file.path, "root": file.root.path}
-    skill, diagnostics = parse_skill(data, doc_id=file.doc_id, **place)
+    location = {"path": file.path, "root": file.root.path}
+    skill, diagnostics = parse_skill(data, doc_id=file.doc_id, **location)
     more, evals = _beside(file, data, book)
     skill = replace(
         skill,
@@ -117,14 +117,14 @@ def parse_file(
 
 
 def hash_beside(file: SkillFile, data: bytes, book: ExampleBook) -> str:
-    """Return `SeenFile.beside_hash` of a SKILL.md of some bytes."""
+    """Return `SeenFile.beside_hash` for the bytes of a SKILL.md."""
     return _hash_of(*_beside(file, data, book))
 
 
 def _beside(
     file: SkillFile, data: bytes, book: ExampleBook
 ) -> tuple[Continuation | None, EvalFiles]:
-    """Read what lies beside a SKILL.md of some bytes and is indexed with it."""
+    """Read what is indexed with a SKILL.md and lies beside it."""
     evals = EvalFiles.of(file.path.parent) if book.own else EvalFiles()
     return continuation_of(file.path, data), evals
 
@@ -161,13 +161,13 @@ class FileReader:
     def read(self, file: SkillFile) -> Skill | None:
         """Return the skill of a file, None if it cannot be indexed."""
         path = str(file.path)
-        found = self.files.get(path)
-        if found is None or (found.skill is None and found.seen.is_indexed):
-            found = read_file(file, self._book, self._roots)
+        read = self.files.get(path)
+        if read is None or (read.skill is None and read.seen.is_indexed):
+            read = read_file(file, self._book, self._roots)
             is_kept = len(self.files) < _MOST_KEPT
-            self.files[path] = found if is_kept else found._replace(skill=None)
-            self.continued[path] = found.files
-        return found.skill
+            self.files[path] = read if is_kept else read._replace(skill=None)
+            self.continued[path] = read.files
+        return read.skill
 
     def continues(self, file: SkillFile, seen: SeenFile) -> bool:
         """Return whether what lies beside an unchanged file is what was read with it."""
@@ -179,10 +179,12 @@ class FileReader:
         return _hash_of(more, evals) == seen.beside_hash
 
 
-def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
     return tuple(
-        sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.message))
+        sorted(
+            set(diagnostics), key=lambda item: (item.path, item.line or 0, item.code, item.message)
+        )
     )
 
 
@@ -203,7 +205,7 @@ class SeenFiles(Mapping[str, SeenFile]):
 
     @classmethod
     def of(cls, paths: list[str], files: Iterable[SeenFile]) -> SeenFiles:
-        """Take the files of some paths one after another."""
+        """Take paths and their files in the same order."""
         rows = (
             (
                 *stat[:2],
@@ -235,7 +237,7 @@ class SeenFiles(Mapping[str, SeenFile]):
     @cached_property
     def places(self) -> dict[str, int]:
         """The row of each path."""
-        return {path: place for place, path in enumerate(self.paths)}
+        return {path: row for row, path in enumerate(self.paths)}
 
     def changed(self) -> Iterator[str]:
         """Yield the files whose stat differs, deleted ones included."""
@@ -256,10 +258,10 @@ class SeenFiles(Mapping[str, SeenFile]):
         """Yield the path and the stat of each file."""
         return ((path, self[path].stat) for path in self.paths)
 
-    def joined(self, kept: list[int], newer: SeenFiles) -> SeenFiles:
-        """Return the files in some rows, and newer ones behind them."""
-        paths = [*(self.paths[at] for at in kept), *newer]
-        return SeenFiles(paths, np.concatenate([self.rows[kept], newer.rows]))
+    def joined(self, rows: list[int], newer: SeenFiles) -> SeenFiles:
+        """Return the files of the given rows, followed by newer ones."""
+        paths = [*(self.paths[at] for at in rows), *newer]
+        return SeenFiles(paths, np.concatenate([self.rows[rows], newer.rows]))
 
     def without_racy(self, seen_at_ns: int) -> SeenFiles:
         """Return these files with unknown stats for what changed just before `seen_at_ns`."""
@@ -273,7 +275,7 @@ class SeenFiles(Mapping[str, SeenFile]):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The time of each folder and every SKILL.md below some roots, by path, for a generation.
+    """The times of folders and the stats of SKILL.md files below the roots of a generation.
 
     The `continued` are the other files that were read with them; `examples` is the digest of the
     `ExampleBook` that they were read with.
@@ -325,20 +327,20 @@ class Snapshot:
             path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
             for path, mtime in self.folders.items()
         }
-        files, more = (one.without_racy(seen_at_ns) for one in (self.files, self.continued))
+        files, more = (seen.without_racy(seen_at_ns) for seen in (self.files, self.continued))
         return replace(self, folders=folders, files=files, continued=more)
 
     def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
-        """Return this snapshot with what is below some folders replaced by a newer snapshot."""
+        """Return this snapshot with all that is inside the scopes replaced by a newer snapshot."""
         is_deep_in = inside(scope for scope in scopes if scope.is_deep)
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
         is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
-        kept = [at for at, one in enumerate(paths) if one not in replaced and not is_gone(one)]
-        files = self.files.joined(kept, newer.files)
-        left = {path.rpartition("/")[0] for path in files.paths[: len(kept)]}
+        rows = [at for at, path in enumerate(paths) if path not in replaced and not is_gone(path)]
+        files = self.files.joined(rows, newer.files)
+        left = {path.rpartition("/")[0] for path in files.paths[: len(rows)]}
         owners = [next(self.folders_of_skills(path), "") for path in self.continued]
-        kept = [at for at, owner in enumerate(owners) if owner in left]
-        continued = self.continued.joined(kept, newer.continued)
+        rows = [at for at, owner in enumerate(owners) if owner in left]
+        continued = self.continued.joined(rows, newer.continued)
         folders |= dict(newer.folders)
         return Snapshot(newer.generation, folders, files, continued, newer.examples)
 
@@ -362,7 +364,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, folder: Path, generation: str | None = None) -> Snapshot | None:
-        """Read the snapshot of an index folder, or of a generation only; None if there is none."""
+        """Read the snapshot of an index folder; None if there is none, or of another generation."""
         try:
             first, _, rest = read_with_digest(folder / _FILE).partition(b"\n")
             header = json.loads(first)

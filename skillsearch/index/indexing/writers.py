@@ -29,10 +29,10 @@ from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWrite
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue
-from skillsearch.index.indexing.standing import Standing
+from skillsearch.index.indexing.representatives import Representatives
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
-from skillsearch.index.storage.document_store import DocumentWriter
+from skillsearch.index.storage.document_store import DocumentStore, DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
 
@@ -65,14 +65,14 @@ class SegmentLimits:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Changes to be written to the index in a place, and the open channels."""
+    """Changes to be written to the index in a folder, and the open channels."""
 
     changes: FileChanges
     settings: IndexSettings
     channels: Sequence[Channel]
     progress: Progress
     limits: SegmentLimits
-    place: Path
+    folder: Path
 
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
@@ -98,17 +98,17 @@ def write_full(folder: Path, update: Update) -> Written:
     corpus = update.changes.index.corpus if update.changes.index else None
     removed = len(corpus.documents) if corpus else 0
     with SegmentWriter(folder, update) as writer:
-        for place, before in enumerate(_matches(files, corpus)):
+        for position, before in enumerate(_matches(files, corpus)):
             size = writer.size
-            if corpus and before and is_kept[place]:
+            if corpus and before and is_kept[position]:
                 writer.keep(corpus, *before)
-            elif texts := update.texts(files[place]):
-                writer.add(texts, (place + 1) / len(files))
+            elif texts := update.texts(files[position]):
+                writer.add(texts, (position + 1) / len(files))
             removed -= bool(before) and writer.size > size
-            update.progress("read", place + 1, len(files))
+            update.progress("read", position + 1, len(files))
         writer.finish()
-    known = corpus.documents if corpus else None
-    Standing(update.settings, update.place, known, writer.renumber).save(folder)
+    store = corpus.documents if corpus else None
+    Representatives(update.settings, update.folder, store, writer.renumber).save(folder)
     queue = writer.queue
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
@@ -170,9 +170,9 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     def keep(self, before: Corpus, number: int, document: Document) -> None:
         """Take over a document by its number in the index before; ids ascend as in `add`."""
         self.renumber[number] = self.size
-        chunks, place = before.chunks_of(number)
+        chunks, position = before.chunks_of(number)
         if chunks is not None:
-            self._chunks.add(self.size, chunks.terms_of(place))
+            self._chunks.add(self.size, chunks.terms_of(position))
         self.reused += 1
         if document.examples:
             self._examples[self.size] = []
@@ -229,25 +229,25 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             yield rows
 
     def _example_vectors(self) -> Iterator[NDArray[np.float32]]:
-        """Yield for all documents the mean vector of their examples, or that of the metadata."""
+        """Yield for each document the mean vector of its examples, or its metadata vector."""
         begin = 0
         for rows in self._vectors(0, 0):
             old = np.frombuffer(self._numbers, np.int64)[begin : begin + len(rows)]
             if self._before and (old >= 0).any():
                 rows[old >= 0] = self._before.dense[0].vectors_of(old[old >= 0], 1)
-            for place in range(len(rows)):
-                if keys := self._examples.get(begin + place):
-                    rows[place] = mean_vector(self.queue.vectors[0].matrix(keys))
+            for position in range(len(rows)):
+                if keys := self._examples.get(begin + position):
+                    rows[position] = mean_vector(self.queue.vectors[0].matrix(keys))
             begin += len(rows)
             yield rows
 
     def _chunk_vectors(self, number: int, keys: bytes) -> NDArray[Any]:
         """Return the vectors of the chunks of a document."""
         if self._before and number >= 0:
-            chunks, place = self._before.chunks_of(number)
+            chunks, position = self._before.chunks_of(number)
             if chunks is None:
                 raise CacheError("the chunks of the index do not fit its documents")
-            return chunks.vectors_of(place)
+            return chunks.vectors_of(position)
         return self.queue.vectors[0].matrix(np.frombuffer(keys, f"V{KEY_BYTES}").tolist())
 
     def _add(self, document: Document, number: int) -> None:
@@ -265,20 +265,20 @@ def _matches(
     documents = (
         ((n, corpus.documents[n]) for n in corpus.documents.living.tolist()) if corpus else iter(())
     )
-    known = next(documents, None)
+    document = next(documents, None)
     for file in files:
-        while known and known[1].doc_id < file.doc_id:
-            known = next(documents, None)
-        yield known if known and known[1].doc_id == file.doc_id else None
+        while document and document[1].doc_id < file.doc_id:
+            document = next(documents, None)
+        yield document if document and document[1].doc_id == file.doc_id else None
 
 
 class DeltaWriter:
-    """Applies changes to an index; it `is_empty` if there are none, and parts `kept` stay."""
+    """Applies changes to an index; it `is_empty` if there are none, and parts `reused` stay."""
 
     def __init__(self, update: Update, index: OpenedIndex) -> None:
         """Read the files that came or changed, and decide which documents the delta has."""
         self._update, self._corpus = update, index.corpus
-        self.kept = [
+        self.reused = [
             part
             for part in index.generation.parts
             if not part.startswith(DELTA) and part != "diagnostics.json"
@@ -297,13 +297,13 @@ class DeltaWriter:
         self._gone = {doc_id for doc_id in gone if before.number_of(doc_id) is not None}
         self.is_empty = not self._gone and not self._texts
         replaced = self._gone | self._texts.keys()
-        kept = ((before[number], number) for number in range(self._base.size, before.size))
+        unchanged = ((before[number], number) for number in range(self._base.size, before.size))
         # The documents of the delta, each with its number in the delta before, if it was there.
         members = [(texts.document, -1) for texts in self._texts.values()]
-        members += [member for member in kept if member[0].doc_id not in replaced]
+        members += [member for member in unchanged if member[0].doc_id not in replaced]
         self._members = sorted(members, key=lambda member: member[0].doc_id)
-        found = {self._base.number_of(doc_id) for doc_id in replaced}
-        newly = [number for number in found if number is not None]
+        numbers = {self._base.number_of(doc_id) for doc_id in replaced}
+        newly = [number for number in numbers if number is not None]
         self._deleted = np.union1d(before.deleted, np.array(newly, np.int64))
 
     def write(self, folder: Path) -> Written:
@@ -326,16 +326,17 @@ class DeltaWriter:
         with_body, channels = update.settings.with_body, len(update.settings.channels)
         documents, lexical, dense, _ = load_segment(folder, DELTA, channels, with_body)
         # The numbers of the base stay.
-        kept = writer.renumber[base.size :]
-        kept = np.where(kept >= 0, kept + base.size, -1)
-        renumber = np.concatenate([np.arange(base.size), kept])
+        added_numbers = writer.renumber[base.size :]
+        added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)
+        renumber = np.concatenate([np.arange(base.size), added_numbers])
         renumber[self._deleted] = -1
         pairs = zip(self._corpus.dense, dense, strict=True)
         vectors = [DenseChannel((channel.segments[0], added)) for channel, added in pairs]
-        known = self._corpus.documents
-        standing = Standing(update.settings, update.place, known, renumber)
-        store = standing.find([base, documents], vectors, self._deleted, np.array(places, np.int64))
-        before, now, size = known.signs, store.signs, base.size
+        earlier = self._corpus.documents
+        store = DocumentStore([base, documents], self._deleted, np.array(places, np.int64))
+        finder = Representatives(update.settings, update.folder, earlier, renumber)
+        store = finder.find(store, vectors)
+        before, now, size = earlier.signs, store.signs, base.size
         fields = []
         for field, added in zip(self._corpus.lexical, lexical, strict=True):
             first = field.segments[0]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args, get_type_hints
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import map_array, save_array
 
 
 class ArrayTable:
-    """Base of frozen dataclasses whose fields are arrays, maybe mapped from files.
+    """Base of frozen dataclasses of arrays, maybe mapped from files.
 
-    Its files are called ``NAME + KIND-FIELD.npy``; only the `MATRIX` has two dimensions.
+    Its files are called ``NAME + KIND-ARRAY.npy``; only the `MATRIX` has two dimensions.
     """
 
     __slots__ = ()
@@ -29,29 +30,42 @@ class ArrayTable:
 
     def save(self, folder: Path, name: str = "") -> None:
         """Write the arrays; `KIND` is appended to the name."""
-        for path, field in zip(self.paths(folder, name), fields(self), strict=True):  # type: ignore[arg-type]
-            save_array(path, getattr(self, field.name))
+        for path, array in zip(self.paths(folder, name), self.arrays().values(), strict=True):
+            save_array(path, array)
 
     @classmethod
     def load(cls, folder: Path, name: str = "") -> Self:
         """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
-        arrays = list(map(map_array, cls.paths(folder, name)))
-        ndims = [1 + (field.name == cls.MATRIX) for field in fields(cls)]  # type: ignore[arg-type]
-        are_right = [array.dtype for array in arrays] == list(cls.types().values())
-        table = cls(*arrays)
-        if not are_right or [array.ndim for array in arrays] != ndims or not table.fits():
+        arrays = dict(zip(cls.forms(), map(map_array, cls.paths(folder, name)), strict=True))
+        forms = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+        table = cls.of(arrays)
+        if forms != cls.forms() or not table.fits():
             raise CacheError(f"the arrays {name + cls.KIND!r} of the index do not fit each other")
         return table
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+        return {name: getattr(self, name) for name in self._annotated()}
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Make a table of arrays by name."""
+        return cls(**arrays)
+
+    @classmethod
+    def forms(cls) -> dict[str, tuple[np.dtype[Any], int]]:
+        """Return the type and the number of dimensions of each array, by its name."""
+        return cls._annotated()
+
     @classmethod
     @cache
-    def types(cls) -> dict[str, np.dtype[Any]]:
-        """Return the type of the numbers of each array, as its field is annotated."""
+    def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         hints = get_type_hints(cls)
-        kinds = {field.name: get_args(hints[field.name])[1] for field in fields(cls)}  # type: ignore[arg-type]
-        return {name: np.dtype(get_args(kind)[0]) for name, kind in kinds.items()}
+        names = [field.name for field in fields(cls) if get_origin(hints[field.name]) is np.ndarray]  # type: ignore[arg-type]
+        types = {name: get_args(get_args(hints[name])[1])[0] for name in names}
+        return {name: (np.dtype(types[name]), 1 + (name == cls.MATRIX)) for name in names}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:
         """Return the files of a table."""
-        return [folder / f"{name}{cls.KIND}-{field.name}.npy" for field in fields(cls)]  # type: ignore[arg-type]
+        return [folder / f"{name}{cls.KIND}-{array}.npy" for array in cls.forms()]

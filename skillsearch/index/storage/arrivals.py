@@ -30,16 +30,16 @@ def note_arrivals(
     `ids` are hashes of document ids, `before` those in the index before. The skills of the first
     index have 0, and so has what came unseen: without an index before, as after damage.
     """
-    known = _load(folder / ARRIVALS)
-    places = find_sorted(known[:, 0], ids)
-    numbers = known[:, 1].astype(np.int64)
+    recorded = _load(folder / ARRIVALS)
+    places = find_sorted(recorded[:, 0], ids)
+    numbers = recorded[:, 1].astype(np.int64)
     arrivals = np.where(places >= 0, np.append(numbers, 0)[places], 0)
     if before is not None:
         arrivals[(places < 0) & ~np.isin(ids, before)] = numbers.max(initial=0) + 1
     late = np.argsort(ids)
     late = late[arrivals[late] > 0]
     pairs = np.stack([ids[late], arrivals[late].astype(np.uint64)], axis=1)
-    if not np.array_equal(pairs, known):
+    if not np.array_equal(pairs, recorded):
         write_record(folder / ARRIVALS, {"arrivals": pairs.tolist()})
     return arrivals
 

@@ -77,11 +77,6 @@ class Generation:
         """A context in which to read the parts, so that damage is reported as such."""
         return DamageGuard(self.folder, self.parts)
 
-    def has_damage(self, kept: Collection[str] = ()) -> bool:
-        """Hash all parts except those `kept`, and return whether any is damaged."""
-        read = {name: part for name, part in self.parts.items() if name not in kept}
-        return bool(generation_parts.different_parts(self.folder, read))
-
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
@@ -135,11 +130,11 @@ class IndexFolder:
         reread = generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
         while True:
             stamp = self.stamp()
-            found = self._damaged_parts(reread)
-            if not found or self.stamp() == stamp:
+            damaged = self._damaged_parts(reread)
+            if not damaged or self.stamp() == stamp:
                 break
         records = [self.path / name for name in _RECORDS] if everything else []
-        return (*found, *(path.name for path in records if path.exists() and not is_record(path)))
+        return (*damaged, *(path.name for path in records if path.exists() and not is_record(path)))
 
     def _damaged_parts(self, reread: int) -> tuple[str, ...]:
         name = self.current()
@@ -166,12 +161,12 @@ class IndexFolder:
         settings: Mapping[str, JsonValue],
         *,
         before: Generation | None = None,
-        kept: Collection[str] = (),
+        reused: Collection[str] = (),
         announce: Callable[[str], None] = lambda name: None,
     ) -> str:
         """Write a new generation, make it the one in use, and return its name; needs the `lock`.
 
-        `save` writes all parts into the folder it is given, but those `kept` of the generation
+        `save` writes all parts into the folder it is given, but those `reused` of the generation
         `before`, which stays on disk for readers that have just opened it. `announce` gets the name
         when all but the swap is done. StorageError if it cannot be written; the index in use is
         then untouched.
@@ -185,12 +180,17 @@ class IndexFolder:
                 trusted, shared = [], {}
                 if before:
                     trusted = generation_parts.trusted_parts(before.folder)
-                    wanted = {part: before.parts[part] for part in kept}
+                    wanted = {part: before.parts[part] for part in reused}
                     shared = generation_parts.share_parts(before.folder, wanted, folder)
                 parts = generation_parts.describe_parts(folder, shared)
-                described = {n: {"bytes": one.size, "xxh3": one.digest} for n, one in parts.items()}
-                known = {"settings": dict(settings), "parts": described}
-                manifest = {"format": FORMAT_VERSION, **known}
+                described = {
+                    n: {"bytes": part.size, "xxh3": part.digest} for n, part in parts.items()
+                }
+                manifest = {
+                    "format": FORMAT_VERSION,
+                    "settings": dict(settings),
+                    "parts": described,
+                }
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 (folder / _MANIFEST).write_bytes(data)
                 sync_to_disk(folder / _MANIFEST)
@@ -233,8 +233,8 @@ class IndexFolder:
             for file in self.path.glob(_OUTDATED):
                 with contextlib.suppress(OSError):
                     file.unlink()
-            for place in (self.path, *self.path.glob("generations/*")):
-                sweep(place)
+            for folder in (self.path, *self.path.glob("generations/*")):
+                sweep(folder)
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(folder, ignore_errors=True)
             yield
@@ -250,7 +250,7 @@ class IndexFolder:
 
     def _require_ours(self) -> None:
         """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""
-        names = [one.name for one in self.path.iterdir()] if self.path.is_dir() else []
+        names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
         names = sorted(name for name in names if not name.startswith("."))
         if names and not any(name.startswith(_OURS) for name in names):
             raise errors.ConfigError(
@@ -261,7 +261,7 @@ class IndexFolder:
     def size(self) -> int:
         """Return the bytes that everything in the folder takes."""
         files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
-        return sum({(one.st_dev, one.st_ino): one.st_size for one in files}.values())
+        return sum({(status.st_dev, status.st_ino): status.st_size for status in files}.values())
 
     def current(self) -> str | None:
         """Return the name of the generation in use, or None if there is none."""
@@ -279,8 +279,8 @@ class IndexFolder:
                     f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
                 )
             parts = {
-                Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
-                for part, known in manifest["parts"].items()
+                Path(part).name: Part(int(described["bytes"]), str(described["xxh3"]))
+                for part, described in manifest["parts"].items()
             }
             return Generation(name, folder, manifest["settings"], parts)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -37,15 +37,24 @@ from skillsearch.types import Diagnostic, Selection
 _DECODER = json.JSONDecoder()
 
 
-def _column(name: str) -> cached_property[NDArray[Any]]:
-    """Return a property: a column of all segments, without a copy if there is one segment."""
+class Column(cached_property[NDArray[Any]]):
+    """An array with a value of each document: an attribute of `DocumentStore`, which names it.
 
-    def joined(store: DocumentStore) -> NDArray[Any]:
-        arrays = [getattr(segment, name) for segment in store.segments]
-        column: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return column
+    That attribute is all there is to a column: segments compute it of their documents, save and
+    map it, and a store joins those of its segments, without a copy if there is one.
+    """
 
-    return cached_property(joined)
+    def __init__(
+        self, dtype: type[np.generic], value: Callable[[Document], object], width: int = 0
+    ) -> None:
+        """Take the type, what a document has there, and how many numbers if it is not one."""
+        super().__init__(self._joined)
+        self.value, self.width = value, width
+        self.form = np.dtype(dtype), 1 + (width > 0)
+
+    def _joined(self, store: DocumentStore) -> NDArray[Any]:
+        arrays = [segment.columns[str(self.attrname)] for segment in store.segments]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 class Label(NamedTuple):
@@ -71,20 +80,22 @@ class DocumentStore(Iterable[Document]):
     the `families` of near-copies only the leaders count in statistics.
     """
 
-    trust = _column("trust")
-    fluency = _column("fluency")
-    hubness = _column("hubness")
-    hidden = _column("hidden")
-    excludes = _column("excludes")
-    bounded = _column("bounded")
-    exampled = _column("exampled")
-    roots = _column("roots")
-    ids = _column("ids")
-    remoteness = _column("remoteness")
-    abouts = _column("abouts")
-    bodies = _column("bodies")
-    sketches = _column("sketches")
-    names = _column("names")
+    trust = Column(np.float32, lambda document: document.trust)
+    fluency = Column(np.float32, lambda document: document.fluency)
+    hubness = Column(np.float32, lambda document: document.hubness)
+    hidden = Column(np.bool_, lambda document: document.hidden)
+    excludes = Column(np.bool_, lambda document: bool(document.excluded))
+    bounded = Column(np.bool_, lambda document: bool(document.paths))
+    exampled = Column(np.bool_, lambda document: bool(document.examples))
+    # Hashes of the alias of the root, and of the id.
+    roots = Column(np.uint64, lambda document: term_hash(document.alias))
+    ids = Column(np.uint64, lambda document: term_hash(document.doc_id))
+    remoteness = Column(np.uint8, lambda document: remoteness(document.folder))
+    # What tells copies: hashes of the description, and of the body or 0.
+    abouts = Column(np.uint64, lambda document: term_hash(document.description))
+    bodies = Column(np.uint64, lambda document: int(document.body_hash[:16] or "0", 16))
+    sketches = Column(np.uint32, lambda document: document.sketched, width=2 * SKETCH_SIZE)
+    names = Column(np.uint64, lambda document: name_hash(document.name))
 
     def __init__(
         self,
@@ -168,20 +179,20 @@ class DocumentStore(Iterable[Document]):
 
     def __getitem__(self, number: int) -> Document:
         """Read one document, maybe deleted; raises IndexError if there is no such number."""
-        at, place = locate(self.segments, number)
+        at, position = locate(self.segments, number)
         with self.guard:
-            return self.segments[at].read(place)
+            return self.segments[at].read(position)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
 
     def labels(self, numbers: NDArray[np.int64]) -> Iterator[Label]:
-        """Yield the labels of some documents, ascending, read alone."""
+        """Yield the labels of documents, in ascending order, without reading the rest of each."""
         with self.guard:
             for first, segment in numbered(self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
-                for place in (numbers[within(numbers, first, segment)] - first).tolist():
-                    text = str(records[starts[place] : starts[place + 1]], "ascii")
+                for position in (numbers[within(numbers, first, segment)] - first).tolist():
+                    text = str(records[starts[position] : starts[position + 1]], "ascii")
                     yield Label(*_DECODER.raw_decode(text, 1)[0])
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -197,23 +208,23 @@ class DocumentStore(Iterable[Document]):
     def named(self, name: str) -> list[int]:
         """Return the documents with a name, ignoring case, hyphens and spaces."""
         with self.guard:
-            found = np.concatenate(
+            numbers = np.concatenate(
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
-        found = without(found, self.deleted)
-        return list(map(int, found[np.argsort(self.in_order(found), kind="stable")]))
+        numbers = without(numbers, self.deleted)
+        return list(map(int, numbers[np.argsort(self.in_order(numbers), kind="stable")]))
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the living document with an id, or None."""
         with self.guard:
             for first, segment in numbered(self.segments):
-                place = segment.number_of(doc_id)
-                if place is not None and not self.is_deleted(first + place):
-                    return first + place
+                position = segment.number_of(doc_id)
+                if position is not None and not self.is_deleted(first + position):
+                    return first + position
         return None
 
     def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
-        """Return the numbers of the documents of some roots, also deleted ones, ascending."""
+        """Return the ascending numbers of all documents of roots, deleted ones included."""
         return np.flatnonzero(find_sorted(np.sort(_hashes(aliases)), self.roots) >= 0)
 
     def with_prefix(self, prefix: str) -> Iterator[Document]:
@@ -232,60 +243,61 @@ class DocumentStore(Iterable[Document]):
         """Return in how many roots the family of a leader is, counted once: it may be large."""
         if leader not in self._root_counts:
             family = (leader, *self.families.followers(leader)[0].tolist())
-            roots = {self[one].root for one in family if not self.is_deleted(one)}
+            roots = {self[number].root for number in family if not self.is_deleted(number)}
             self._root_counts[leader] = len(roots)
         return self._root_counts[leader]
 
     def root_places(self, aliases: Sequence[str]) -> NDArray[np.int16]:
         """Return for each document the place of its root among some, by their aliases."""
-        found = np.full(self.size, len(aliases), np.int16)
-        for place, alias in enumerate(_hashes(aliases)):
-            found[self.roots == alias] = place
-        return found
+        ranks = np.full(self.size, len(aliases), np.int16)
+        for rank, alias in enumerate(_hashes(aliases)):
+            ranks[self.roots == alias] = rank
+        return ranks
 
     def is_deleted(self, number: int) -> bool:
         """Return whether the document of a number is deleted."""
         return bool(find_sorted(self.deleted, np.array([number]))[0] >= 0)
 
 
+COLUMNS: dict[str, Column] = {
+    name: column for name, column in vars(DocumentStore).items() if isinstance(column, Column)
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentSegment(ArrayTable):
-    """Documents in order of their ids: records of JSON, what searches need of each, a name index.
+    """Documents in order of their ids: records of JSON, their `COLUMNS`, and an index of names.
 
-    `excludes` says which have `Document.excluded`, `bounded` which have `Document.paths`,
-    `exampled` which have examples; `roots` has a hash of the alias of each one's root, `names` the
-    `name_hash` of each, `by_name` their numbers in its order; `ids` has a hash of each id,
-    `remoteness` that of its folder. What tells copies: `abouts` has a hash of the description,
-    `bodies` one of the body or 0, `sketches` are `Document.sketched`.
+    `by_name` has the numbers of the documents in order of the column `names`.
     """
 
     records: NDArray[np.uint8]
     starts: NDArray[np.int64]
-    trust: NDArray[np.float32]
-    fluency: NDArray[np.float32]
-    hubness: NDArray[np.float32]
-    hidden: NDArray[np.bool_]
-    excludes: NDArray[np.bool_]
-    bounded: NDArray[np.bool_]
-    exampled: NDArray[np.bool_]
-    roots: NDArray[np.uint64]
-    ids: NDArray[np.uint64]
-    remoteness: NDArray[np.uint8]
-    abouts: NDArray[np.uint64]
-    bodies: NDArray[np.uint64]
-    sketches: NDArray[np.uint32]
-    names: NDArray[np.uint64]
+    columns: Mapping[str, NDArray[Any]]
     by_name: NDArray[np.int32]
 
     KIND: ClassVar[str] = "documents"
-    MATRIX: ClassVar[str] = "sketches"
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentSegment:
         """Store documents that are sorted by id."""
-        rows = bytearray()
-        records = b"".join(_record(document, rows) for document in documents)
-        return cls(np.frombuffer(records, np.uint8), *_columns(rows))
+        rows = _Rows()
+        records = b"".join(map(rows.add, documents))
+        return cls.of({"records": np.frombuffer(records, np.uint8), **rows.arrays()})
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray[Any]]) -> DocumentSegment:
+        """Make a segment of its arrays and columns by name."""
+        return cls(columns={name: arrays.pop(name) for name in COLUMNS}, **arrays)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays and columns by name."""
+        return {**ArrayTable.arrays(self), **self.columns}
+
+    @classmethod
+    def forms(cls) -> dict[str, tuple[np.dtype[Any], int]]:
+        """Return the type and the number of dimensions of each array and column, by its name."""
+        return cls._annotated() | {name: column.form for name, column in COLUMNS.items()}
 
     @property
     def size(self) -> int:
@@ -307,32 +319,23 @@ class DocumentSegment(ArrayTable):
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None."""
-        place = self.place_of(doc_id)
-        return place if place < self.size and self.read(place).doc_id == doc_id else None
+        position = self.place_of(doc_id)
+        return position if position < self.size and self.read(position).doc_id == doc_id else None
 
     def named(self, name: str) -> NDArray[np.int64]:
         """Return the documents with a name, compared by `name_hash`, ascending."""
-        wanted = name_hash(name)
+        wanted, names = name_hash(name), self.columns["names"]
         # NumPy would convert all of `by_name` to search through it.
         begin, end = (
-            bisect(self.by_name, wanted, key=lambda number: int(self.names[number]))
+            bisect(self.by_name, wanted, key=lambda number: int(names[number]))
             for bisect in (bisect_left, bisect_right)
         )
         return self.by_name[begin:end].astype(np.int64)
 
     def fits(self) -> bool:
         """Return whether there is one of everything for each document."""
-        columns = [getattr(self, field.name) for field in fields(self)[2:]]
+        columns = (*self.columns.values(), self.by_name)
         return {len(column) for column in columns} == {len(self.starts) - 1}
-
-
-# What a document adds to each column but the first and the last: to `starts`, a length.
-_ROW = np.dtype(
-    [
-        (name, kind, (2 * SKETCH_SIZE,) if name == DocumentSegment.MATRIX else ())
-        for name, kind in [*DocumentSegment.types().items()][1:-1]
-    ]
-)
 
 
 class DocumentWriter:
@@ -340,13 +343,14 @@ class DocumentWriter:
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
-        self._paths = DocumentSegment.paths(folder, prefix)
-        self._rows = bytearray()
-        self._records = ArrayWriter(self._paths[0], np.uint8)
+        paths = DocumentSegment.paths(folder, prefix)
+        self._paths = dict(zip(DocumentSegment.forms(), paths, strict=True))
+        self._rows = _Rows()
+        self._records = ArrayWriter(self._paths["records"], np.uint8)
 
     def add(self, document: Document) -> None:
         """Write the document whose id follows those written before."""
-        self._records.append(np.frombuffer(_record(document, self._rows), np.uint8))
+        self._records.append(np.frombuffer(self._rows.add(document), np.uint8))
 
     def close(self) -> None:
         """Close the open file, finished or not."""
@@ -354,34 +358,36 @@ class DocumentWriter:
 
     def finish(self) -> None:
         """Write the rest."""
-        self._records.close()
-        for path, column in zip(self._paths[1:], _columns(self._rows), strict=True):
-            save_array(path, column)
+        self.close()
+        for name, array in self._rows.arrays().items():
+            save_array(self._paths[name], array)
 
 
 def _hashes(aliases: Iterable[str]) -> NDArray[np.uint64]:
     return np.array([term_hash(alias) for alias in aliases], np.uint64)
 
 
-def _record(document: Document, rows: bytearray) -> bytes:
-    """Return the record of a document, and append its `_ROW`."""
-    # `astuple` would copy everything, which takes longer than all else here.
-    groups = Label._fields, _FIELDS
-    label, *values = ([getattr(document, name) for name in names] for names in groups)
-    record = json.dumps([label, *values[0]]).encode()
-    numbers = (document.trust, document.fluency, document.hubness)
-    has = map(bool, (document.excluded, document.paths, document.examples))
-    folder = remoteness(document.folder)
-    place = term_hash(document.alias), term_hash(document.doc_id), folder
-    body = int(document.body_hash[:16] or "0", 16)
-    copied = term_hash(document.description), body, document.sketched
-    row = (len(record), *numbers, document.hidden, *has, *place, *copied, name_hash(document.name))
-    rows += np.array(row, _ROW).tobytes()
-    return record
+class _Rows:
+    """Gathers what the records and columns of a segment need of each document."""
 
+    def __init__(self) -> None:
+        kinds = [(name, column.form[0], column.width or ()) for name, column in COLUMNS.items()]
+        self._dtype = np.dtype([("size", np.int64), *kinds])
+        self._rows = bytearray()
 
-def _columns(rows: bytearray) -> tuple[NDArray[Any], ...]:
-    """Return the arrays of a segment besides its records, in order."""
-    size, *columns = (np.frombuffer(rows, _ROW)[name].copy() for name in _ROW.names or ())
-    by_name = np.argsort(columns[-1], kind="stable").astype(np.int32)
-    return (run_starts(size), *columns, by_name)
+    def add(self, document: Document) -> bytes:
+        """Take the next document, and return its record."""
+        # `astuple` would copy everything, which takes longer than all else here.
+        groups = Label._fields, _FIELDS
+        label, values = ([getattr(document, name) for name in names] for names in groups)
+        record = json.dumps([label, *values]).encode()
+        row = (len(record), *(column.value(document) for column in COLUMNS.values()))
+        self._rows += np.array(row, self._dtype).tobytes()
+        return record
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a segment besides its records, by name."""
+        rows = np.frombuffer(self._rows, self._dtype)
+        columns = {name: rows[name].copy() for name in COLUMNS}
+        by_name = np.argsort(columns["names"], kind="stable").astype(np.int32)
+        return {"starts": run_starts(rows["size"]), **columns, "by_name": by_name}

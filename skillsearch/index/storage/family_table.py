@@ -26,9 +26,9 @@ class FamilyTable:
         return len(self.members)
 
     def fits(self, size: int) -> bool:
-        """Return whether it could be of a corpus of some size."""
-        told = np.concatenate([self.members, self.leaders])
-        are_inside = bool(((told >= 0) & (told < size)).all())
+        """Return whether all numbers are within a corpus of `size` documents."""
+        numbers = np.concatenate([self.members, self.leaders])
+        are_inside = bool(((numbers >= 0) & (numbers < size)).all())
         return are_inside and len(self.members) == len(self.leaders) == len(self.peers)
 
     def leaders_of(self, numbers: Numbers) -> Numbers:
@@ -41,14 +41,16 @@ class FamilyTable:
         return self.members[find_sorted(left_out, self.leaders) < 0]
 
     def are_leading(self, numbers: Numbers) -> Flags:
-        """Return whether each of some documents stands for others."""
-        found = self._by_leader[0]
-        return found.searchsorted(numbers) < found.searchsorted(numbers, "right")
+        """Return for each document whether it stands for others."""
+        leaders = self._by_leader[0]
+        return leaders.searchsorted(numbers) < leaders.searchsorted(numbers, "right")
 
     def followers(self, leader: int) -> tuple[Numbers, Flags]:
         """Return the documents that one stands for, ascending, and which of them are its peers."""
-        found, order = self._by_leader
-        places = order[int(found.searchsorted(leader)) : int(found.searchsorted(leader, "right"))]
+        leaders, order = self._by_leader
+        places = order[
+            int(leaders.searchsorted(leader)) : int(leaders.searchsorted(leader, "right"))
+        ]
         return self.members[places], self.peers[places]
 
     def relatives(self, number: int) -> Numbers:

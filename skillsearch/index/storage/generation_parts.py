@@ -54,12 +54,12 @@ def share_parts(folder: Path, parts: Mapping[str, Part], target: Path) -> dict[s
     return shared
 
 
-def describe_parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
+def describe_parts(folder: Path, digested: Mapping[str, Part]) -> dict[str, Part]:
     """Digest and sync all files of a folder, except for those known already."""
     parts = {}
     for file in sorted(folder.iterdir()):
-        if file.name in known:
-            parts[file.name] = known[file.name]
+        if file.name in digested:
+            parts[file.name] = digested[file.name]
             continue
         parts[file.name] = Part(file.stat().st_size, _digest(file))
         sync_to_disk(file)

@@ -39,9 +39,9 @@ def numbered(parts: Iterable[Part]) -> Iterator[tuple[int, Part]]:
 
 def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
     """Return the place of the part that holds a document, and its number there; or IndexError."""
-    for place, (first, part) in enumerate(numbered(parts)):
+    for position, (first, part) in enumerate(numbered(parts)):
         if first <= number < first + part.size:
-            return place, number - first
+            return position, number - first
     raise IndexError(number)
 
 
@@ -61,7 +61,7 @@ def find_sorted(
 
 
 def run_starts(lengths: NDArray[np.integer | np.bool_]) -> Numbers:
-    """Return the start of each of some runs that follow each other, and the end of the last."""
+    """Return the start of each of several consecutive runs, and the end of the last."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
