@@ -52,7 +52,6 @@ def test_every_public_name_is_there_and_documented(name):
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    """As with any module."""
     with pytest.raises(AttributeError, match="'nonsense'"):
         _ = skillsearch.nonsense
 

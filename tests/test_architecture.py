@@ -271,7 +271,6 @@ def test_modules_that_are_to_be_kept_apart_are():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """Imports form no cycle."""
     waiting = {name: internal_imports(name) & set(TREES) - {name} for name in TREES}
     while ready := {name for name, needed in waiting.items() if not needed & set(waiting)}:
         waiting = {name: needed for name, needed in waiting.items() if name not in ready}
@@ -321,7 +320,6 @@ def test_only_the_command_line_prints():
 
 
 def test_only_config_reads_the_environment():
-    """One place decides what a variable means."""
     others = set(TREES) - {"config", "environ"}
     readers = {"environ", "environb", "getenv", "getenvb"}
 
@@ -348,5 +346,4 @@ def test_the_middle_is_pure():
 
 
 def test_every_module_says_what_it_is_for():
-    """The first statement is a docstring."""
     assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []

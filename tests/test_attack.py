@@ -175,7 +175,6 @@ def test_copies_under_other_names_gain_little(attacks, setting, ground):
 
 
 def test_copies_under_the_same_names_gain_nothing(attacks, setting, ground):
-    """However long their bodies are."""
     found = ground.measure(setting.known, attacks.texts("same-name", "unset"))
     assert found.taken.sum() == 0
     assert found.ndcg.tolist() == ground.measure(setting.known).ndcg.tolist()
@@ -240,7 +239,6 @@ def test_attackers_keep_what_stands_highest(import_script, known, grounds, tmp_p
 
 @pytest.mark.usefixtures("few_steps")
 def test_each_kind_is_the_same_for_a_seed_and_has_names_of_its_own(texts, known):
-    """As a root holds no name twice."""
     for kind, write in texts.KINDS.items():
         found = write(known, 7, random.Random(1))
         assert found == write(known, 7, random.Random(1))
@@ -283,7 +281,6 @@ def test_an_embedder_is_climbed(texts, known):
 
 
 def test_clones_differ_in_a_few_words(texts):
-    """And in their names."""
     victim = texts.Text("mow-lawns", " ".join(map(str, range(50))), "mowing " * 50)
     for clone in texts.clones(victim, 5, random.Random(0)):
         pairs = zip(clone.description.split(), victim.description.split(), strict=True)
@@ -317,7 +314,6 @@ def make_collection(name, count):
 
 
 def test_ordinary_skills_are_held_out_of_the_background(script):
-    """Those that nobody asked for; the requests are halved."""
     one, two = make_collection("one", 6), make_collection("two", 8)
     sizes = {"queries": 5, "attackers": 4, "rng": random.Random(0)}
     setting = script.make_setting([one], [two], [], **sizes)

@@ -66,7 +66,6 @@ def test_an_option_of_no_use_is_told(objects, option, value):
 
 
 def test_a_misspelt_option_is_an_error_of_the_method():
-    """Python's own, with the name."""
     for owner in (SkillIndex, SkillLibrary):
         with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
             owner.search(None, "tea", nonsense=1)
@@ -81,7 +80,6 @@ def test_many_are_not_given_as_one_text(objects):
 
 @pytest.mark.parametrize("style", ["gemini", None, [], 5])
 def test_an_unknown_style_of_definitions_is_told(style):
-    """Whatever it is."""
     with pytest.raises(SkillSearchError, match="use 'openai' or 'anthropic'"):
         Toolset([]).specs(style)
 

@@ -111,7 +111,6 @@ def test_pyproject_counts_where_it_has_our_table(project):
 
 
 def test_skillsearch_toml_wins_over_pyproject_beside_it(project):
-    """The more special file is meant."""
     project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
     project("index_dir = 'i'\nn = 7\n")
     assert load_settings().n == 7
@@ -197,7 +196,6 @@ def test_a_variable_that_is_no_setting_is_told_once_with_the_nearest(
 
 
 def test_all_variables_of_ours_are_known(project, monkeypatch, caplog):
-    """Secrets too, which are no settings."""
     project("")
     for name in ("MCP_TOKEN", "MILVUS_TOKEN", "INDEX_DIR", "MODEL"):
         monkeypatch.setenv(f"SKILLSEARCH_{name}", "x")
@@ -230,7 +228,6 @@ def test_a_misspelt_flag_in_python_is_told():
 
 @pytest.mark.parametrize("data", [b"n = ", b"\xff\xfe", b"n = 1\nn = 2\n"])
 def test_a_file_that_is_no_toml_is_named(project, data):
-    """Its path stands in the message."""
     path = project("") / "skillsearch.toml"
     path.write_bytes(data)
     with pytest.raises(ConfigError, match=r"skillsearch\.toml cannot be read"):
@@ -251,7 +248,6 @@ def test_a_file_of_brackets_is_refused(project, name):
     "text", ["tool = 1 # [tool.skillsearch]", "[tool]\nskillsearch = []\n#[tool.skillsearch]"]
 )
 def test_a_table_that_is_none_is_refused(project, text):
-    """Settings are keys with values."""
     folder = project("")
     (folder / "skillsearch.toml").unlink()
     (folder / "pyproject.toml").write_text(text)
@@ -312,7 +308,6 @@ def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expecte
 
 
 def test_a_project_file_cannot_vouch_for_anything(project):
-    """A checkout would vouch for itself."""
     project('trust = ["vetted"]\n')
     with pytest.raises(ConfigError, match="trust is not for a project file to choose; use SKILL"):
         load_settings()
@@ -343,7 +338,6 @@ def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
 
 
 def test_the_user_and_the_environment_may_name_anything(project, user_file, monkeypatch):
-    """They are not someone else's."""
     project("")
     user_file('roots = ["/srv/skills"]\nmodel = "st:someone/model"\n')
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/srv/index")
@@ -419,7 +413,6 @@ def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
 
 @pytest.mark.parametrize(("before", "after"), [(None, "1"), ("", "1"), ("0", "0")])
 def test_telemetry_is_forbidden_unless_the_user_allows_it(monkeypatch, before, after):
-    """An empty variable allows nothing."""
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", before or "")
     if before is None:
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
@@ -448,14 +441,12 @@ def test_lists_of_commands_are_words_or_lists(tmp_path, value):
 
 @pytest.mark.parametrize("value", [3, [""], [1]])
 def test_what_is_no_list_of_commands_is_refused(tmp_path, value):
-    """An empty entry would mean nothing."""
     with pytest.raises(ConfigError, match="must be a list of words"):
         config.load_settings(tmp_path, denied_commands=value)
 
 
 @pytest.mark.parametrize("key", ["allowed_commands", "denied_commands"])
 def test_a_checkout_lists_no_commands(tmp_path, key):
-    """It could undo the lists of its user."""
     (tmp_path / "skillsearch.toml").write_text(f'{key} = ["curl"]\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=f"{key} is not for a project file"):
         config.load_settings(tmp_path)

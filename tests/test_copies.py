@@ -43,7 +43,6 @@ def expected(drinks, tmp_path):
 
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_query_finds_it(cli, place, expected, is_batch):
-    """Alone or in a batch."""
     asked = ["--batch", "-"] if is_batch else [QUERY]
     stdin = json.dumps({"_id": "1", "text": QUERY}) if is_batch else None
     options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--json")
@@ -52,14 +51,12 @@ def test_a_query_finds_it(cli, place, expected, is_batch):
 
 
 def test_a_prompt_offers_it(cli, place, expected):
-    """And no copy."""
     options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--format", "json")
     offered = json.loads(cli("prompt", QUERY, *options).stdout)
     assert [skill["location"] for skill in offered] == [path for path, _ in expected]
 
 
 def test_the_hook_offers_it(cli, place, expected, monkeypatch):
-    """Without the daemon."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
@@ -72,7 +69,6 @@ def test_the_hook_offers_it(cli, place, expected, monkeypatch):
 
 @pytest.mark.usefixtures("default_reader")
 def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
-    """To a query and to the hook."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     answers = Answers()
     asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0}
@@ -91,7 +87,6 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("is_saved", [False, True])
 def test_a_library_and_its_tools_find_it(drinks, copies, place, expected, tmp_path, is_saved):
-    """Of folders, and over a saved index."""
     library = SkillLibrary.from_roots(
         [drinks, copies], index_dir=tmp_path / "library", model="hashing"
     )

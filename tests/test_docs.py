@@ -68,7 +68,6 @@ def test_the_readme_is_read_in_three_minutes():
 
 @NEEDS_README
 def test_every_command_in_the_pages_exists():
-    """No command is promised that is not there."""
     promised = set(re.findall(r"^\$? *skillsearch ([a-z]+)", read_all(), re.MULTILINE))
     assert promised <= set(COMMANDS)
 

@@ -110,7 +110,6 @@ def many(tmp_path_factory):
 
 
 def test_without_ray_it_says_what_to_install(drinks, index_dir):
-    """In one line; nothing is written but the lock."""
     code = (
         "import runpy, sys\n"
         "sys.modules['ray'] = None\n"

@@ -89,7 +89,6 @@ def test_an_extra_is_installed_from_where_the_copy_came_from(installed, record, 
 
 
 def test_a_copy_of_a_folder_is_installed_from_that_folder(installed, tmp_path):
-    """Blanks and all."""
     folder = tmp_path / "my checkout"
     folder.mkdir()
     copy = installed({"url": folder.as_uri(), "dir_info": {}})
@@ -117,13 +116,11 @@ def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
 
 
 def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):
-    """The extra is what counts."""
     copy = installed(beside={"uv-receipt.toml": "["})
     assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "path/to/skillsearch[mcp]"]
 
 
 def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
-    """Packages that were added before stay."""
     copy = installed(beside={"pipx_metadata.json": "{}"})
     expected = ["pipx", "runpip", "an env", "install", "path/to/skillsearch[mcp]"]
     assert typed(copy.install_extra("mcp")) == expected

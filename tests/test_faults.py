@@ -193,7 +193,6 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
 
 @pytest.mark.slow
 def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_path):
-    """Nothing is opened, and the next run succeeds."""
     place = tmp_path / "index"
     for point in (1, 6, 20, 40):
         killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)

@@ -354,7 +354,6 @@ def test_each_kind_of_request_is_told_from_its_twins(fusion, make_sample, capsys
 
 
 def test_means_are_over_the_collections_that_have_a_measure(fusion):
-    """One that no collection has is left out."""
     table = {"one": {"a": 1.0, "b": None, "c": None}, "other": {"a": 2.0, "b": 4.0, "c": None}}
     assert fusion.means(table) == {"a": 1.5, "b": 4.0}
 
@@ -490,7 +489,6 @@ def test_clues_tell_english_queries_from_others(fusion):
 
 @pytest.mark.parametrize("language", ["en", "es", ""])
 def test_clues_need_queries_in_english_and_others(fusion, language):
-    """One kind alone tells nothing."""
     queries = [(JudgedQuery("1", "tea", language=language), 0.5)] if language else []
     with pytest.raises(SystemExit, match="lang is en, and with others"):
         fusion.fit_clues(queries)

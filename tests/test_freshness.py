@@ -534,7 +534,6 @@ def between(request, disk, clock):
 
 
 def test_what_moved_since_the_last_look_is_loaded_from_where_it_is(disk, between):
-    """Though the clock says that no look is due."""
     (disk.tools / "polish-shoes").rename(disk.drinks / "polish-shoes")
     (disk.drinks / "hot").rename(disk.drinks / "warm")
     if not isinstance(between, Ui):  # a page has the address of a skill
@@ -621,7 +620,6 @@ def test_much_is_indexed_by_the_executor_and_told_once(disk, clock):
 
 
 def test_little_is_indexed_at_once_although_there_is_an_executor(disk, clock):
-    """Of a saved index and of folders."""
     for kind in ("open", "roots"):
         later = Later()
         if kind == "open":
@@ -639,7 +637,6 @@ def test_little_is_indexed_at_once_although_there_is_an_executor(disk, clock):
 
 
 def test_without_an_executor_the_message_says_what_to_run(disk, clock):
-    """At every look, as nothing else will index it."""
     freshness = Freshness(SkillIndex.open(disk.index_dir))
     write_many(disk)
     for _ in range(2):
@@ -706,7 +703,6 @@ def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeyp
 
 @pytest.mark.parametrize("key", ["open", "search_skills"])
 def test_much_is_searched_without_an_executor_too(disk, request, clock, key):
-    """A thread indexes it meanwhile."""
     door = DOORS[key](disk, request)
     door.is_other_process = True  # asked until it knows
     door.find("tea")
@@ -718,7 +714,6 @@ def test_much_is_searched_without_an_executor_too(disk, request, clock, key):
 
 
 def test_a_folder_that_is_gone_is_told_once_until_it_is_back(disk, clock):
-    """And again the next time."""
     library = SkillLibrary.open(disk.index_dir)
     for _ in range(2):
         disk.tools.rename(disk.tools.with_name("away"))
@@ -763,7 +758,6 @@ def test_a_server_says_in_its_answer_which_root_is_gone(disk, request):
 
 
 def test_a_setting_leaves_the_disk_alone_everywhere(disk, clock, monkeypatch):
-    """What others write is searched nevertheless."""
     monkeypatch.setenv("SKILLSEARCH_REFRESH", "false")
     default_tools._open.cache_clear()
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
@@ -775,7 +769,6 @@ def test_a_setting_leaves_the_disk_alone_everywhere(disk, clock, monkeypatch):
 
 
 def test_what_another_process_wrote_is_searched_with_the_models_that_are_loaded(disk):
-    """Only the index is opened again."""
     library = SkillLibrary.open(disk.index_dir)
     library.search("tea")
     index = library._source.index()

@@ -59,7 +59,6 @@ ALSO = {"aa-pro": "skills:pdf-forms, skills:zz", "skills:pdf-forms": "aa-pro, sk
 
 
 def test_a_family_has_one_place_and_names_that_load_all(group):
-    """Each by a handle that means it alone."""
     library, hit = group
     paths = {hit.path, *hit.duplicates}
     assert len(paths) == 3
@@ -95,7 +94,6 @@ def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli, tmp_path):
 
 @pytest.mark.usefixtures("default_reader")
 def test_the_offers_of_the_hook_tell_of_it(place, tmp_path, monkeypatch):
-    """As a prompt does."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
     asked |= {"include_unvetted": False, "index_dir": str(place)}

@@ -144,7 +144,6 @@ def test_no_command_prints_what_nobody_sees(cli, index_folder, args):
 
 @pytest.mark.parametrize("command", ["validate", "budget", "index"])
 def test_no_command_over_folders_prints_what_nobody_sees(cli, root, command):
-    """Its diagnostics quote what is odd."""
     place = ["--index-dir", "i", "--model", "hashing"] if command == "index" else []
     for form in ([], ["--json"]):
         done = cli(command, root, *place, *form)
@@ -184,7 +183,6 @@ def test_no_tool_gives_a_model_what_nobody_sees(root, library):
 
 
 def test_no_prompt_holds_what_nobody_sees(root, library):
-    """Those that a host puts into every request."""
     chunks = SkillManager()
     chunks.load_from_directory(root)
     workspace = WorkspaceToolset(library)

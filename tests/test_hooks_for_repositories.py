@@ -36,7 +36,6 @@ def test_the_action_uses_others_by_their_commit():
 
 
 def test_hooks_run_commands_and_options_that_exist():
-    """By the names that are documented."""
     hooks = {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text("utf-8"))}
     assert hooks.keys() == {"skillsearch-validate", "skillsearch-eval-self"}
     for hook in hooks.values():
@@ -95,7 +94,6 @@ def test_the_action_checks_paths_one_a_line(paths, code, act):
 
 
 def test_the_action_knows_two_commands(act):
-    """Another one is refused by name."""
     done = act(".", "index")
     assert (done.returncode, done.stdout) == (2, "")
     assert "index is neither validate nor eval" in done.stderr

@@ -308,7 +308,6 @@ def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, 
 @pytest.mark.slow
 @pytest.mark.parametrize(("state", "command"), SOME)
 def test_every_command_ends_so_in_every_state(template, place, state, command):
-    """None of them hangs, either."""
     stdin = {"hook": EVENT, "mcp": INITIALIZE}.get(command, "")
     is_endless = command in ENDLESS
     walk(template, place, STATES[state], COMMANDS[command], stdin, is_endless=is_endless)
@@ -325,7 +324,6 @@ def test_skills_are_the_same_in_every_locale(template, place):
 
 
 def test_folders_of_ours_are_private_whatever_the_umask(template, place):
-    """Those above them that have to be made too."""
     shutil.rmtree(place / "home")
     (place / "home").mkdir()
     add = ["add", f"{template}/skills"]

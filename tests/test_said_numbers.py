@@ -146,7 +146,6 @@ def test_texts_for_agents_name_no_score():
 @pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
 def test_the_answer_in_the_page_is_that_of_a_run(cli, index_dir):
-    """All but the seconds, over the example skills."""
     page = (PACKAGE / "cli" / "README.md").read_text("utf-8")
     command, output = re.search(r"\$ skillsearch (query .*)\n(\{.*\})", page).groups()
     assert cli("index", EXAMPLES, "--index-dir", index_dir).exit_code == 0

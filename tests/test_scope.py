@@ -224,7 +224,6 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
 
 @pytest.mark.parametrize("door", sorted(DOORS.keys() - OF_A_FOLDER))
 def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, door, monkeypatch):
-    """Though nobody has asked from there before."""
     with chdir(indexed / "shop"):
         cli("query", "anything")
     monkeypatch.setenv("SKILLSEARCH_ALL_PROJECTS", "1")
@@ -655,7 +654,6 @@ def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, ma
 
 
 def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
-    """Nobody asks from there any more."""
     with chdir(indexed / "blog"):
         cli("query", "anything")
     (indexed / "blog").rename(indexed / "journal")
@@ -814,7 +812,6 @@ def test_index_says_so_of_folders_without_skills(world, cli, home):
 
 
 def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
-    """New, then known; one line each."""
     with chdir(world / "blog"):
         first = cli("index").stderr
         again = json.loads(cli("index", "--json").stdout)["places"]
@@ -893,7 +890,6 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
 
 
 def test_a_look_from_a_new_folder_is_never_put_off(indexed, monkeypatch):
-    """One from the same folder within a second is."""
     index = SkillIndex.open()
     freshness = Freshness(index)
     looks = []

@@ -140,7 +140,6 @@ def test_every_script_has_a_tiny_run():
 
 @pytest.mark.parametrize(("file", "test"), ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_tiny_run_elsewhere_is_there(file, test):
-    """Under the name that is given here."""
     text = (Path(__file__).parent / file).read_text(encoding="utf-8")
     assert f"def {test}(" in text
 
@@ -211,7 +210,6 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path):
 
 @runs("bench_report")
 def test_the_table_of_speed_is_printed(import_script, capsys):
-    """As the pages have it."""
     report = import_script("bench_report")
     report.main([])
     assert report.table(json.loads(report.RESULTS.read_bytes())) in capsys.readouterr().out
@@ -289,7 +287,6 @@ def test_our_own_row_of_the_comparison(import_script, tmp_path, monkeypatch, cap
 
 @runs("compare_plot")
 def test_the_plot_of_a_comparison(import_script, tmp_path, monkeypatch):
-    """Of the report that is shown."""
     arguments = [str(SCRIPTS / "compare.json"), str(tmp_path / "plot.png")]
     monkeypatch.setattr(sys, "argv", ["compare_plot.py", *arguments])
     import_script("compare_plot").main()
@@ -305,7 +302,6 @@ def test_without_npm_nothing_is_checked_and_that_is_said(tmp_path):
 @runs("mutate")
 @pytest.mark.slow
 def test_one_mutant():
-    """Whether it is noticed or not."""
     report = json.loads(run_script("mutate", "--count", 1, "--seed", 1, "--least", 0, "--json"))
     assert (report["mutants"], report["noticed"] in (0, 1)) == (1, True)
 
@@ -336,7 +332,6 @@ def test_a_quick_night(tmp_path):
 @runs("soak_mcp")
 @pytest.mark.slow
 def test_clients_at_once_get_no_wrong_answer():
-    """For some seconds."""
     pytest.importorskip("mcp")
     report = json.loads(run_script("soak_mcp", "--minutes", 0.1, "--clients", 2))
     assert report["errors"] == 0
@@ -345,7 +340,6 @@ def test_clients_at_once_get_no_wrong_answer():
 @runs("soak_run")
 @pytest.mark.slow
 def test_runs_leave_nothing_behind():
-    """Neither processes nor workspaces."""
     report = json.loads(run_script("soak_run", "--runs", 3, "--executor", "local", "--json"))
     assert not report["local"]["processes_left"]
     assert not report["local"]["workspaces_left"]
@@ -355,7 +349,6 @@ def test_runs_leave_nothing_behind():
 @pytest.mark.torch
 @pytest.mark.slow
 def test_an_embedder_is_trained_for_a_step(import_script, material, tmp_path, monkeypatch):
-    """From texts and requests, beginning with the packaged one."""
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     script = import_script("train_default")
@@ -374,7 +367,6 @@ def test_an_embedder_is_trained_for_a_step(import_script, material, tmp_path, mo
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_reader_is_trained_for_an_epoch(import_script, material, tmp_path, monkeypatch):
-    """From graded requests, beginning with the packaged embedder."""
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     script = import_script("train_reader")

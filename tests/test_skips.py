@@ -26,12 +26,10 @@ def hooks(request):
     ],
 )
 def test_a_reason_is_told_as_what_is_needed(hooks, reason, need):
-    """However the test that is skipped puts it."""
     assert hooks.need_of(reason).startswith(need)
 
 
 def test_each_need_is_a_line_with_the_most_frequent_first(hooks):
-    """So that nobody reads hundreds of lines."""
     reasons = ["could not import 'torch'", "only root gives files away", "needs torch"]
     skipped = [SimpleNamespace(longrepr=("test.py", 1, reason)) for reason in reasons]
     lines = []

@@ -51,7 +51,6 @@ def test_nothing_fits_is_an_empty_list(configured):
 
 
 def test_n_limits_the_list(configured):
-    """The best of them stays."""
     assert [hit["name"] for hit in search_skills("brew filter coffee", 1, 0.0)] == ["brew-coffee"]
 
 

@@ -88,7 +88,6 @@ def test_a_search_gives_what_an_agent_needs_of_each_hit(call, library):
 
 
 def test_no_hit_is_an_empty_list(call):
-    """It is an answer, not an error."""
     assert call("search_skills", query="assemble a bookshelf") == NOTHING
 
 
@@ -105,7 +104,6 @@ def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
 
 
 def test_one_list_has_what_fits_and_then_what_may_marked(call, fits_from):
-    """Nothing else differs, and the order stays."""
     every = call("search_skills", query=QUERY, threshold=0.0)["skills"]
     fits_from((every[0]["score"] + every[1]["score"]) / 2)
     found = as_list(call("search_skills", query=QUERY))
@@ -114,7 +112,6 @@ def test_one_list_has_what_fits_and_then_what_may_marked(call, fits_from):
 
 
 def test_n_limits_the_hits(call):
-    """The best stays."""
     hits = call("search_skills", query="brew filter coffee", n=1, threshold=0.0)
     assert [hit["name"] for hit in hits["skills"]] == ["brew-coffee"]
 
@@ -202,7 +199,6 @@ def test_loading_gives_the_instructions_and_what_there_is_to_read(call, drinks):
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_a_skill_that_changed_and_is_not_indexed_is_flagged(library, make_skill, drinks, looks):
-    """It is served as it is now."""
     toolset = Toolset(library_tools(library))
     library.looks = looks
     make_skill(drinks, "steep-tea", "Steep green tea.", body="Use 70 C.\n")
@@ -228,7 +224,6 @@ def test_chunks_are_named_and_loaded_one_by_one(call, drinks, make_skill):
 
 
 def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
-    """It can be loaded at once, without the rest."""
     make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
     hits = call("search_skills", query="steep oolong five times", threshold=0.0)["skills"]
     (hit,) = [hit for hit in hits if hit["name"] == "gongfu"]
@@ -239,7 +234,6 @@ def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
 
 
 def test_an_unknown_chunk_is_answered_with_those_there_are(call, drinks, make_skill):
-    """The model can correct itself."""
     make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
     error = call("load_skill", name="gongfu", chunk="olong")
     assert (error["code"], error["available"]) == ("chunk-not-found", ["oolong"])
@@ -247,7 +241,6 @@ def test_an_unknown_chunk_is_answered_with_those_there_are(call, drinks, make_sk
 
 
 def test_hidden_text_of_a_body_does_not_reach_the_model(call, drinks, make_skill):
-    """Nobody who reviews the skill would see it."""
     make_skill(drinks, "odd", "Odd.", body="Boil\u200b water.\U000e0041\U000e0042\n")
     assert call("load_skill", name="odd")["body"] == "Boil water."
 
@@ -286,7 +279,6 @@ def test_a_folder_of_many_files_takes_one_line(call, drinks):
 
 
 def test_an_unknown_skill_is_answered_with_the_nearest(call):
-    """Never with the whole catalogue."""
     error = call("load_skill", name="brew-cofee")
     assert error["code"] == "skill-not-found"
     assert error["nearest"][0] == "brew-coffee"
@@ -331,7 +323,6 @@ def test_a_page_has_64_kib_unless_asked(call, drinks):
     ],
 )
 def test_no_path_leads_out_of_a_skill(call, drinks, path, code):
-    """Each is refused with a code."""
     (drinks / "steep-tea" / "link.md").symlink_to("/etc/hostname")
     assert call("read_skill_file", name="steep-tea", path=path)["code"] == code
 
@@ -354,7 +345,6 @@ def test_all_skills_are_listed_in_pages(call):
 
 
 def test_a_page_that_ends_with_the_list_has_no_next(call):
-    """No call for an empty page."""
     assert call("list_skills", limit=3)["next_cursor"] is None
 
 
@@ -374,7 +364,6 @@ def test_an_unknown_cursor_says_to_start_again(call):
 
 
 def test_hidden_skills_are_neither_listed_nor_found(call, drinks, make_skill):
-    """They ask not to be offered to models."""
     make_skill(drinks, "roast", "Roast coffee beans.", **{"disable-model-invocation": True})
     assert "roast" not in [row["name"] for row in call("list_skills")["skills"]]
     found = call("search_skills", query="roast coffee beans", threshold=0.0)["skills"]
@@ -382,7 +371,6 @@ def test_hidden_skills_are_neither_listed_nor_found(call, drinks, make_skill):
 
 
 def test_a_library_without_skills_answers_all_tools(tmp_path):
-    """Nothing found, nothing listed, nothing to load."""
     toolset = Toolset(library_tools(SkillLibrary.from_roots(tmp_path / "none")))
     assert toolset.call("search_skills", {"query": "tea"}) == {"result": NOTHING}
     empty = {"skills": [], "next_cursor": None, "total": 0}

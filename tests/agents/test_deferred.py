@@ -27,7 +27,6 @@ def toolset_of():
 
 
 def test_a_call_does_the_slow_part_and_finishes(toolset_of):
-    """Nobody has to know of it."""
     assert toolset_of().call("slow") == {"result": 21}
 
 
@@ -46,7 +45,6 @@ def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
 
 
 def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
-    """A command may run for minutes."""
     begun, release = threading.Event(), threading.Event()
 
     def run():

@@ -171,7 +171,6 @@ DESCRIPTIONS = {
 
 
 def test_xml_equals_the_specifications_own_library(tmp_path, make_skill):
-    """Byte for byte, for valid skills in real folders."""
     paths = [
         make_skill(tmp_path, f"skill-{number}", description)
         for number, description in enumerate(DESCRIPTIONS.values())
@@ -230,7 +229,6 @@ def test_json_is_a_list_of_objects():
 
 @pytest.mark.parametrize(("form", "nothing"), [("xml", ""), ("markdown", ""), ("json", "[]")])
 def test_no_skills_need_no_overview(form, nothing):
-    """Nothing is said, but JSON stays JSON."""
     assert render_overview([], form) == nothing
 
 
@@ -308,7 +306,6 @@ def test_beyond_the_limit_only_names_are_listed():
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_of_none_describes_none(limit):
-    """All names are in the tail."""
     assert render_available(SKILLS, limit).split("\n") == [
         "Available skills: (showing 0 of 4; remaining names listed below)",
         "Additional skills (use skill_load by name to access): a, b, c, d",

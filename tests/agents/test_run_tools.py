@@ -189,7 +189,6 @@ def test_arguments_beyond_their_bounds_are_refused(tool, tmp_path, arguments):
     ],
 )
 def test_an_argument_reaches_the_command(tool, command, arguments, stdout):
-    """Command, cwd, env, stdin and editor_text."""
     result = run(tool, command, **arguments)
     assert (result["stdout"], result["exit_code"]) == (stdout, 0)
 
@@ -335,7 +334,6 @@ def test_no_time_is_the_default_time(tool):
 
 
 def test_a_command_that_fails_is_a_result(tool):
-    """The model reads why."""
     result = run(tool, "echo oops >&2; exit 3")
     assert (result["exit_code"], result["stderr"], result["stdout"]) == (3, "oops\n", "")
     assert result["executor"] == "local"

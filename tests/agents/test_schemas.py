@@ -88,7 +88,6 @@ def test_a_schema_is_plain_and_written_in_one_piece():
 
 
 def test_only_what_contains_itself_stays_a_definition():
-    """It cannot be written in one piece."""
     node = {
         "type": "object",
         "properties": {

@@ -34,7 +34,6 @@ def test_a_load_writes_the_keys_of_the_seed(session):
 
 
 def test_a_load_for_an_agent_writes_the_keys_of_that_agent():
-    """All documents are a star."""
     session = SkillSession(agent="cook", lifetime="session", clock=lambda: NOON)
     assert session.load("demo", include_all_docs=True) == {
         "temp:skill:loaded_by_agent:cook/demo": "1",
@@ -154,7 +153,6 @@ def test_a_selection_does_not_load(session):
 
 
 def test_chunks_are_kept_in_the_order_of_their_activation(session):
-    """Each once, loaded or not."""
     assert session.active_chunks("a") == ()
     for chunk in ("setup", "errors", "setup"):
         session.activate_chunk("a", chunk)
@@ -180,7 +178,6 @@ def test_each_use_of_a_skill_touches_it(session, touch):
 
 
 def test_the_least_recently_touched_skill_makes_room():
-    """All its keys go, and the delta names it."""
     session = SkillSession(max_loaded=2, clock=lambda: NOON)
     session.load("a", docs=["x.md"])
     session.load("b")

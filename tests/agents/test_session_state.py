@@ -40,7 +40,6 @@ def test_a_state_survives_json_whole():
 
 
 def test_settings_hold_for_a_session_from_json():
-    """All of them reach the session."""
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     settings = {"agent": "cook", "lifetime": "once", "max_loaded": 1, "clock": lambda: noon}
     session = SkillSession.from_json("{}", **settings)
@@ -55,14 +54,12 @@ def test_settings_hold_for_a_session_from_json():
     ["", "null", "[]", '"x"', "1", "{", "NaN", "[" * 100_000, '{"a":' * 100_000, '{"a": \ud800}'],
 )
 def test_a_text_that_is_no_json_object_is_an_empty_state(text):
-    """Nothing is loaded, and loading works."""
     session = SkillSession.from_json(text)
     assert session.state == {}
     assert session.load("a")["temp:skill:loaded:a"] == "1"
 
 
 def test_members_that_are_no_texts_are_left_out():
-    """A state holds texts."""
     text = '{"a": 1, "b": null, "c": ["x"], "d": {}, "host": "x", "temp:skill:loaded:a": true}'
     assert SkillSession.from_json(text).state == {"host": "x"}
 
@@ -164,7 +161,6 @@ def test_an_order_is_read_as_far_as_it_can_be(order, expected):
 
 
 def test_what_the_host_keeps_beside_is_left_alone():
-    """Strange keys and values included."""
     host = {
         "host": "x",
         "temp:skill:artifacts": "{}",
@@ -296,7 +292,6 @@ def test_a_record_that_the_host_emptied_keeps_nothing(value):
 
 
 def test_a_session_without_an_agent_reads_what_an_older_host_wrote():
-    """They share their keys, so nothing has to move."""
     state = {"temp:skill:loaded:a": "1", "temp:skill:docs:a": "*"}
     session = SkillSession(state)
     assert session.opening == {}

@@ -101,7 +101,6 @@ def error_of(answer):
 
 
 def test_a_call_gives_the_result():
-    """Defaults are filled in."""
     assert Toolset([tool()]).call("brew_tea", {"cups": 2}) == {
         "result": {"brewed": ["green", "green"]}
     }
@@ -142,7 +141,6 @@ def test_openai_and_anthropic_get_their_own_forms():
 
 
 def test_an_unknown_style_is_the_callers_mistake():
-    """It names those there are."""
     with pytest.raises(ValueError, match="'gemini'; use 'openai' or 'anthropic'"):
         Toolset([]).specs("gemini")
 
@@ -179,7 +177,6 @@ def test_a_name_that_vendors_refuse_is_no_name(name):
 
 
 def test_an_unknown_tool_is_answered_with_the_nearest():
-    """The model can correct itself."""
     toolset = Toolset([tool(), tool(name="list_teas")])
     error = error_of(toolset.call("brewTea", {}))
     assert error["code"] == "unknown-tool"
@@ -359,7 +356,6 @@ def test_what_a_skill_is_called_cannot_play_tricks_in_an_error():
 
 @pytest.mark.parametrize("raised", [RuntimeError("secret"), KeyError("secret"), RecursionError()])
 def test_an_unexpected_error_is_logged_and_told_without_its_words(raised, caplog):
-    """No traceback and no message reaches the model."""
     with caplog.at_level(logging.ERROR):
         error = error_of(raising(raised).call("brew_tea"))
     assert error["code"] == "internal"
@@ -399,8 +395,6 @@ def test_nothing_in_a_result_is_hidden(result):
 
 
 def test_a_fault_in_making_the_tools_is_an_answer_too():
-    """The edge covers everything."""
-
     def make():
         raise IndexNotFoundError("none")
 

@@ -36,7 +36,6 @@ def test_the_default_tools_tell_trust_in_records(library):
 
 
 def test_the_manager_warns_its_model_and_not_its_caller(library):
-    """`get_skill_content` is the file."""
     manager = SkillsManager(library=library)
     tools = manager.toolset()
     text = tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
@@ -84,7 +83,6 @@ def test_an_environment_warns(drinks, tmp_path):
 def test_an_environment_of_a_project_is_vouched_for_by_nobody(
     tmp_path, home, make_skill, monkeypatch, place, warns
 ):
-    """One of the user's settings is."""
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "envs" / "work" / "skills")
     own = home / "config" / "skillsearch"

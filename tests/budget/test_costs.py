@@ -54,7 +54,6 @@ def test_a_long_description_is_cut_in_a_summary_alone():
 
 
 def test_a_hidden_skill_has_no_overview():
-    """No prompt holds it before it is asked for."""
     skill = measure_skill(
         ListedSkill("tea", "Tea.", hidden=True), "Body.", Size(), count=count_words
     )

@@ -54,7 +54,6 @@ def test_an_index_gives_the_same_skills_as_its_roots(tmp_path, drinks):
 
 
 def test_a_location_in_the_home_folder_is_short(home, make_skill):
-    """As a host writes it that shortens paths."""
     path = make_skill(home / "skills", "tea")
     skills, _ = costs.measure(costs.sources_of_roots([home])[0], count_words)
     skill = skills[0].skill
@@ -99,7 +98,6 @@ def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
 def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill):
-    """Its SKILL.md may be open all the same."""
     folder = make_skill(tmp_path, "tea").parent
     sources, _ = costs.sources_of_roots([tmp_path])
     folder.chmod(0o111)

@@ -39,13 +39,11 @@ def test_audit_prints_place_severity_code_and_message(cli, drinks, make_skill):
 def test_errors_exit_with_3_and_warnings_too_if_strict(
     cli, drinks, make_skill, sentence, option, code
 ):
-    """Notes never do."""
     make_skill(drinks, "steep-tea", f"Steeps tea. {sentence}")
     assert cli("audit", drinks, *option).exit_code == code
 
 
 def test_audit_as_json_has_all(cli, drinks, make_skill):
-    """One object, as of ``validate``."""
     for number in range(12):
         make_skill(drinks, f"tea-{number}", f"Steeps tea of kind {number}. {COMMAND}")
     record = json.loads(cli("audit", drinks, "--json").stdout)
@@ -85,14 +83,12 @@ def test_changed_files_are_seen(indexed, drinks, make_skill):
 
 
 def test_roots_and_an_index_exclude_each_other(cli, drinks, index_dir):
-    """Else the roots would replace what the index holds."""
     result = cli("audit", drinks, "--index-dir", index_dir)
     assert result.exit_code == 2
     assert not index_dir.exists()
 
 
 def test_without_an_index_it_says_what_to_do(cli):
-    """As every command that needs one."""
     result = cli("audit")
     assert result.exit_code == 4
     assert "skillsearch index" in result.stderr

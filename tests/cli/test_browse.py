@@ -68,13 +68,11 @@ def test_an_empty_index_lists_nothing_and_says_so(cli, tmp_path):
 
 @pytest.mark.parametrize("command", [["list"], ["show", "x"], ["status"], ["query", "x"]])
 def test_every_command_on_an_index_exits_with_4_without_one(cli, command):
-    """The same fault has the same code everywhere."""
     result = cli(*command, "--index-dir", "nowhere")
     assert (result.exit_code, result.stdout) == (4, "")
 
 
 def test_show_gives_an_overview(indexed, drinks):
-    """Metadata, path and files."""
     (drinks / "brew-coffee" / "references").mkdir()
     (drinks / "brew-coffee" / "references" / "beans.md").write_text("Beans\n")
     rows = [line.split("\t") for line in indexed("show", "BREW-coffee").stdout.splitlines()]
@@ -95,14 +93,12 @@ def test_show_as_json_holds_frontmatter_and_files(indexed):
 
 
 def test_show_body_and_files_print_only_these(indexed, drinks):
-    """Fit to be piped on."""
     (drinks / "steep-tea" / "notes.md").write_text("x")
     assert indexed("show", "steep-tea", "--body").stdout.strip() == "# Tea\n\nUse 80 C."
     assert indexed("show", "steep-tea", "--files").stdout == "notes.md\n"
 
 
 def test_show_file_prints_a_text_as_it_is(indexed, drinks):
-    """No line feed is added where there is one."""
     (drinks / "steep-tea" / "notes.md").write_text("one\n\ttwo\n")
     assert indexed("show", "steep-tea", "--file", "notes.md").stdout == "one\n\ttwo\n"
     record = json.loads(indexed("show", "steep-tea", "--file", "notes.md", "--json").stdout)
@@ -208,21 +204,18 @@ def test_show_chunk_prints_one_chunk(chunked):
     ],
 )
 def test_an_unknown_chunk_exits_with_1_and_gets_those_that_there_are(chunked, name, message):
-    """Nothing is guessed."""
     result = chunked("show", name, "--chunk", "red")
     assert (result.exit_code, result.stdout) == (1, "")
     assert message in result.stderr
 
 
 def test_show_chunk_goes_with_no_other_part(chunked):
-    """As with bodies and files."""
     result = chunked("show", "steep-tea", "--chunk", "green", "--file", "notes.md")
     assert result.exit_code == 2
     assert "--file and --chunk" in result.stderr
 
 
 def test_an_unknown_name_exits_with_1_and_gets_the_nearest(indexed):
-    """Nothing is guessed."""
     result = indexed("show", "brew-cofee")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "No skill is named 'brew-cofee'. Did you mean: brew-coffee" in result.stderr
@@ -243,7 +236,6 @@ def test_a_name_in_two_roots_is_told_apart(cli, drinks, tmp_path, make_skill):
 def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
     indexed, drinks, make_skill, monkeypatch, refresh
 ):
-    """The file on disk is served."""
     monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     make_skill(drinks, "steep-tea", "Steep black tea.")
     result = indexed("show", "steep-tea", "--json")
@@ -265,7 +257,6 @@ def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks, monkeypatch, r
 
 
 def test_a_list_has_what_came_since(indexed, drinks, make_skill):
-    """As a query finds it."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     result = indexed("list")
     assert "mix-cocktails" in result.stdout
@@ -451,7 +442,6 @@ def test_a_line_ends_at_the_best_place_there_is(text, width, lines):
 
 @given(st.text("ab字 /-\n", max_size=60), st.integers(2, 20))
 def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
-    """Whatever the text and the width are."""
     found = tables.wrapped(Text(text), width).plain
     assert "".join(found.split()) == "".join(text.split())
     assert all(cell_len(line.rstrip()) <= width for line in found.split("\n"))
@@ -551,7 +541,6 @@ def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
 
 
 def test_a_table_that_is_cut_gives_each_row_one_line():
-    """Only the last column loses letters."""
     file = io.StringIO()
     rows = [("steep-tea", "drinks", "word " * 40)] * 3
     tables.print_lines(rows, ("name", "root", "description"), Console(file=file, width=60))

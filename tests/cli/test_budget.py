@@ -60,7 +60,6 @@ def test_json_has_the_levels_by_hand(budget, tokens):
 
 
 def test_json_has_stable_keys(budget):
-    """One object, whatever the skills."""
     record = budget()
     assert list(record) == [
         "skills",
@@ -100,7 +99,6 @@ def test_json_has_stable_keys(budget):
 
 
 def test_the_hits_of_a_search_are_those_of_the_settings(budget, tmp_path, monkeypatch):
-    """With n = 2, two thirds of the overview."""
     monkeypatch.setenv("SKILLSEARCH_N", "2")
     record = budget()
     assert record["search"]["n"] == 2
@@ -128,13 +126,11 @@ def test_an_unknown_window_is_0(budget):
 
 
 def test_without_roots_the_index_is_measured(indexed, cli, drinks):
-    """The same skills give the same report."""
     from_index = json.loads(indexed("budget", "--json").stdout)
     assert from_index == json.loads(cli("budget", drinks, "--json").stdout)
 
 
 def test_without_roots_and_index_there_is_an_error(cli, tmp_path):
-    """It says how to make an index."""
     result = cli("budget", "--index-dir", tmp_path / "none")
     assert result.exit_code == 4
     assert "Make it: skillsearch index FOLDER" in result.stderr
@@ -163,7 +159,6 @@ def test_wrong_usage_exits_with_2(cli, drinks, args):
     ],
 )
 def test_the_first_line_says_what_would_be_cut(cli, drinks, context, said):
-    """In the numbers of the table, on stderr."""
     given = ("budget", drinks, "--context", context, "--host", "claude-code")
     counts = json.loads(cli(*given, "--json").stdout)["hosts"][0]["counts"]
     told = {
@@ -227,7 +222,6 @@ def test_a_person_sees_what_could_not_be_measured(cli, tmp_path, make_skill, ter
 
 
 def test_unreadable_skills_are_named_and_counted(cli, drinks):
-    """On stderr; the others are measured."""
     (drinks / "bad").mkdir()
     (drinks / "bad" / "SKILL.md").write_text("# Empty")
     result = cli("budget", drinks, "--json")
@@ -239,7 +233,6 @@ def test_unreadable_skills_are_named_and_counted(cli, drinks):
 
 
 def test_many_unreadable_skills_are_named_in_part(cli, drinks):
-    """Twenty, then how many more."""
     for number in range(22):
         (drinks / f"bad{number}").mkdir()
         (drinks / f"bad{number}" / "SKILL.md").write_text("# Empty")
@@ -281,7 +274,6 @@ def test_names_cannot_break_a_row(cli, tmp_path, make_skill):
 
 
 def test_the_help_does_not_load_the_tokenizer(cli, monkeypatch):
-    """It is asked for by people who wait."""
     monkeypatch.delitem(sys.modules, "skillsearch.embedders.embedder", raising=False)
     assert cli("budget", "--help").exit_code == 0
     assert "skillsearch.embedders.embedder" not in sys.modules

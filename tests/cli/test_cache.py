@@ -126,7 +126,6 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
 def test_rows_are_for_programs_and_tables_for_people(
     index, cli, pack, tmp_path, terminal, monkeypatch
 ):
-    """Both name what needs an archive."""
     index(pack("tea.zip"))
     rows = [line.split("\t") for line in cli("cache").stdout.splitlines()]
     (archive,) = [row for row in rows if row[0] == "archive"]
@@ -179,7 +178,6 @@ def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path,
 
 
 def test_an_index_that_cannot_be_read_may_need_an_archive(index, cache, pack, tmp_path):
-    """As long as its folder is there."""
     index(pack("tea.zip"), "--index-dir", tmp_path / "elsewhere")
     write(tmp_path / "elsewhere" / "request.json")
     assert kinds(cache("--clear")["removed"]) == [("vectors", "embeddings")]
@@ -226,7 +224,6 @@ def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, 
 
 
 def test_an_index_that_the_daemon_holds_is_needed(cache, cli, index, drinks, runtime):
-    """It answers from it."""
     other = index_dir_for([drinks], "hashing")
     index(drinks, "--index-dir", other)
     cli("daemon", "start")
@@ -237,7 +234,6 @@ def test_an_index_that_the_daemon_holds_is_needed(cache, cli, index, drinks, run
 
 @pytest.mark.parametrize("kind", ["index", "archive", "evaluation"])
 def test_what_a_process_writes_is_left(cache, index, pack, drinks, kind):
-    """It holds the lock."""
     place = {
         "index": index_dir_for([drinks], "hashing"),
         "archive": place_of(pack("tea.zip")).parent,
@@ -254,7 +250,6 @@ def test_what_a_process_writes_is_left(cache, index, pack, drinks, kind):
 
 
 def test_what_was_used_since_it_was_looked_at_is_left(pack):
-    """As when another process indexes at the same time."""
     place = local_root(pack("tea.zip"))
     age(cache_dir())
     entries = read_cache(cache_dir())
@@ -307,14 +302,12 @@ def test_links_are_not_followed_and_odd_names_are_shown(cli, cache, tmp_path, na
 
 
 def test_the_key_to_indexes_of_projects_is_kept(cache):
-    """Without it all of them would be made anew."""
     key = own_folder(cache_dir() / "elsewhere", cache_dir())
     assert kinds(cache("--clear")["entries"]) == [("kept", "key")]
     assert own_folder(cache_dir() / "elsewhere", cache_dir()) == key
 
 
 def test_only_one_way_to_empty_is_taken(cli):
-    """Usage."""
     result = cli("cache", "--prune", "--clear")
     assert result.exit_code == 2
     assert "one of --prune and --clear" in result.stderr

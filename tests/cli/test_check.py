@@ -47,7 +47,6 @@ def test_status_names_every_difference_and_exits_with_1(indexed, drinks, make_sk
 
 
 def test_status_tells_a_gone_root(indexed, drinks):
-    """Its skills are not counted as removed."""
     drinks.rename(drinks.with_name("elsewhere"))
     result = indexed("status")
     assert result.exit_code == 1
@@ -66,7 +65,6 @@ def test_doctor_finds_all_well(indexed):
 
 
 def test_doctor_exits_with_1_on_a_damaged_index(indexed, index_dir):
-    """It looks, and leaves the repair to others."""
     next(index_dir.glob("generations/*/manifest.json")).write_text("{}")
     result = indexed("doctor")
     assert result.exit_code == 1
@@ -105,7 +103,6 @@ def test_validate_prints_place_severity_code_and_message(cli, drinks, make_skill
 
 
 def test_validate_as_json_counts_and_lists(cli, drinks, make_skill):
-    """One object, and the same exit code."""
     make_skill(drinks, "steep-tea", colour="green")
     result = cli("validate", drinks, "--json")
     record = json.loads(result.stdout)
@@ -114,7 +111,6 @@ def test_validate_as_json_counts_and_lists(cli, drinks, make_skill):
 
 
 def test_validate_wants_paths_that_exist(cli, tmp_path):
-    """No path and a missing one are usage errors."""
     assert cli("validate").exit_code == 2
     result = cli("validate", tmp_path / "gone")
     assert result.exit_code == 2
@@ -222,7 +218,6 @@ def test_verbose_tells_what_is_done(cli, place):
 
 
 def test_verbose_shows_where_an_unexpected_error_happened(failing):
-    """For whoever reports the bug."""
     result = failing(RuntimeError("a cog broke"), "list", "-v")
     assert result.exit_code == 1
     assert "Traceback" in result.stderr

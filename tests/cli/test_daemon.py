@@ -38,7 +38,6 @@ def without_time(stdout):
 
 
 def test_start_status_and_stop_tell_what_they_did(cli, runtime):
-    """On stderr; the status is data."""
     started = cli("daemon", "start", "--idle", "3")
     assert (started.exit_code, started.stdout) == (0, "")
     pid = client.ask("status", seconds=120)["pid"]
@@ -63,7 +62,6 @@ def test_status_without_a_daemon_is_no(cli, runtime):
 
 
 def test_status_names_the_indexes_that_are_open(daemon, indexed, index_dir):
-    """With their generations, as JSON."""
     indexed("query", "tea")
     (index,) = daemon()["indexes"]
     expected = (str(index_dir), IndexFolder(index_dir).current(), 3)
@@ -79,7 +77,6 @@ def test_a_daemon_of_another_version_is_named_with_the_way_out(cli, serve):
 
 
 def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):
-    """The reason comes from the daemon."""
     runtime.mkdir()
     runtime.chmod(0o777)
     result = cli("daemon", "start")
@@ -99,7 +96,6 @@ def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):
     ],
 )
 def test_wrong_usage_exits_with_2(cli, runtime, args, message):
-    """And starts nothing."""
     result = cli("daemon", *args)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -132,7 +128,6 @@ def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed, args):
 
 @pytest.mark.parametrize("way", ["flag", "variable", "file"])
 def test_the_daemon_can_be_left_alone(daemon, indexed, monkeypatch, way):
-    """By flag, variable or settings."""
     if way == "variable":
         monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     elif way == "file":
@@ -166,7 +161,6 @@ def test_a_change_on_disk_is_seen_and_told_the_same(daemon, indexed, drinks, mak
     ("args", "code"), [(["--threshold", "nan"], 2), ([" "], 2), (["x" * 65_537], 2)]
 )
 def test_errors_are_those_of_a_query_without_a_daemon(daemon, indexed, args, code):
-    """The message and the exit code."""
     with_daemon, without = (
         indexed("query", "tea" if args[0] == "--threshold" else "", *args, *flags)
         for flags in ([], ["--no-daemon"])
@@ -186,7 +180,6 @@ def test_an_index_that_is_not_there_or_damaged_is_treated_as_ever(daemon, cli, i
 
 @pytest.mark.parametrize("trouble", ["killed", "foreign"])
 def test_a_daemon_in_trouble_costs_no_answer(daemon, indexed, runtime, trouble):
-    """The query is answered in silence."""
     pid = daemon()["pid"]
     if trouble == "killed":
         os.kill(pid, signal.SIGKILL)

@@ -122,7 +122,6 @@ def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
 
 @pytest.mark.parametrize("form", ["lines", "array", "fenced", "object"])
 def test_answers_may_be_lines_an_array_or_fenced(indexed, form):
-    """As models write them."""
     text = lines_of(GOOD)
     if form == "array":
         text = json.dumps([json.loads(line) for line in text.splitlines()], indent=2)
@@ -151,7 +150,6 @@ def test_nothing_is_kept_without_consent(indexed, monkeypatch):
 
 
 def test_a_command_is_priced_and_called_only_with_consent(indexed, writer, tmp_path):
-    """In tokens, before it begins."""
     line = writer()
     done = indexed("enrich", "--command", line)
     assert re.search(
@@ -191,7 +189,6 @@ def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
     ],
 )
 def test_a_command_that_gives_no_answer_gets_an_error(indexed, writer, program, said):
-    """With the reason; nothing is kept."""
     done = indexed("enrich", "--yes", "--seconds", "1", "--command", writer(program=program))
     assert done.exit_code == 1
     assert said in done.stderr
@@ -200,14 +197,12 @@ def test_a_command_that_gives_no_answer_gets_an_error(indexed, writer, program, 
 
 @pytest.mark.parametrize("line", ["", "  ", "claude 'unfinished", "no-such-program-anywhere"])
 def test_a_command_that_cannot_be_started_is_told(indexed, line):
-    """No shell is asked."""
     done = indexed("enrich", "--yes", "--command", line)
     assert done.exit_code in (1, 2)
     assert "Error: " in done.stderr
 
 
 def test_no_shell_reads_the_command(indexed, tmp_path):
-    """What a shell would obey is an argument."""
     indexed("enrich", "--yes", "--command", f"{sys.executable} -c pass ; touch {tmp_path}/made")
     assert not (tmp_path / "made").exists()
 
@@ -254,7 +249,6 @@ def test_a_host_that_is_not_known_to_write_is_refused(indexed, host):
 
 
 def test_a_program_of_the_user_runs_where_the_user_is(indexed, writer):
-    """Its arguments may be names of files there."""
     line = writer()
     folder = Path(shlex.split(line)[-1]).parent
     for name in ("writer.py", "good.json"):
@@ -289,7 +283,6 @@ def test_what_cannot_be_read_is_refused_line_by_line_and_the_rest_is_kept(indexe
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"{" * 100_000, b"[" * 100_000, b"null"])
 def test_an_answer_of_anything_keeps_nothing_and_breaks_nothing(indexed, data):
-    """No traceback."""
     done = indexed("enrich", "--accept", "-", "--yes", stdin=data)
     assert done.exit_code in (0, 1)
     assert not user_file().exists()
@@ -334,7 +327,6 @@ def test_a_link_to_the_file_stays_one(indexed, tmp_path):
 
 
 def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, monkeypatch):
-    """Nothing of either is lost."""
     monkeypatch.setattr(kept_module, "_LOCK_SECONDS", 0.1)
     user_file().parent.mkdir(parents=True)
     with locked(user_file().with_name(".examples.jsonl.lock"), 1):
@@ -346,7 +338,6 @@ def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, mon
 
 @pytest.mark.slow
 def test_processes_at_once_lose_nothing(indexed, index_dir):
-    """Each writes the examples of one skill."""
     program = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir)]
     running = []
     for name, texts in GOOD.items():
@@ -358,7 +349,6 @@ def test_processes_at_once_lose_nothing(indexed, index_dir):
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, indexed, writer):
-    """What the command had started is ended too."""
     program = WRITER + "\nimport time\nsys.stdout.flush()\ntime.sleep(60)\n"
     words = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir), "--yes"]
     line = writer(program=program)
@@ -376,7 +366,6 @@ def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, i
 
 
 def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
-    """What fits no skill any more is stale."""
     indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
     make_skill(drinks, "steep-tea", "Steep black tea, now with milk.")
     rows = [row.split("\t") for row in indexed("enrich", "--list").stdout.splitlines()]
@@ -408,12 +397,10 @@ def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
     ],
 )
 def test_wrong_usage_is_told(indexed, args):
-    """With what to say instead."""
     assert indexed("enrich", *args).exit_code == 2
 
 
 def test_skills_that_nobody_vouches_for_are_shown_to_no_writer(cli, drinks, index_dir):
-    """Unless it is asked for."""
     place = ("--index-dir", index_dir)
     cli("index", drinks, *place, "--model", "hashing", "--trust", "fetched")
     record = json.loads(cli("enrich", *place, "--pending", "--json").stdout)
@@ -425,7 +412,6 @@ def test_skills_that_nobody_vouches_for_are_shown_to_no_writer(cli, drinks, inde
 
 
 def test_an_index_has_the_examples_of_the_user(indexed, index_dir):
-    """It takes up a changed file by itself."""
     indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
     indexed("query", "tea")
     (document,) = (one for one in SkillIndex.open(index_dir).documents() if "tea" in one.name)

@@ -44,7 +44,6 @@ def test_environments_are_listed_and_the_one_in_use_is_marked(cli, folder, monke
 
 
 def test_the_skills_of_an_environment_are_shown(cli, folder):
-    """Of the one that is named, or in use."""
     assert cli("env", "show", "work").stdout == "write-invoice\twrite-invoice\tWrite an invoice.\n"
     shown = as_json(cli("env", "show", "home", "--json"))
     assert (shown["active"], [skill["id"] for skill in shown["skills"]]) == ("home", ["cook-soup"])
@@ -76,7 +75,6 @@ def test_switching_is_kept_beside_the_folder_and_leaves_all_else_as_it_is(cli, f
     ],
 )
 def test_a_wrong_name_is_wrong_usage(cli, folder, args, said):
-    """Nothing is written."""
     done = cli("env", *args)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
@@ -93,7 +91,6 @@ def test_what_comes_first_is_named_instead_of_switching_in_vain(cli, folder, mon
 
 
 def test_a_config_that_is_broken_is_left_as_it_is(cli, folder):
-    """And said."""
     file = folder.parent / "config.jsonc"
     file.write_text("{,")
     done = cli("env", "switch", "home")
@@ -103,7 +100,6 @@ def test_a_config_that_is_broken_is_left_as_it_is(cli, folder):
 
 @pytest.mark.parametrize("action", ["list", "show"])
 def test_without_environments_it_says_where_they_belong(cli, tmp_path, monkeypatch, action):
-    """And warns of nothing."""
     monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(tmp_path / "environments"))
     done = cli("env", action)
     assert (done.exit_code, done.stdout) == (0, "")

@@ -169,7 +169,6 @@ def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_pa
 
 @pytest.mark.slow
 def test_the_page_is_written(evaluate, drinks_collection, tmp_path):
-    """Beside what is printed."""
     result = evaluate(drinks_collection, "--html", tmp_path / "page.html", "--system", "bm25")
     assert result.exit_code == 0
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -246,7 +245,6 @@ def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, co
 
 
 def test_own_skills_are_judged_by_kind(parsed, own):
-    """All queries together, and each kind by itself."""
     found = parsed("--self", own, "--system", "bm25")
     assert (found["collection"], found["documents"], found["queries"]) == ("own skills", 3, 5)
     assert {kind: of["queries"] for kind, of in found["kinds"].items()} == {
@@ -274,7 +272,6 @@ def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, terminal):
 
 
 def test_confusable_skills_are_told(parsed, evaluate, own, terminal):
-    """As JSON, as a row, and for a person."""
     arguments = ("--self", own, "--system", "bm25", "--confusables", "--kinds", "trigger")
     (pair,) = parsed(*arguments)["confusables"]
     assert (pair["loser_name"], pair["winner_name"]) == ("brew-coffee", "steep-tea")
@@ -298,7 +295,6 @@ def test_confusable_skills_are_told(parsed, evaluate, own, terminal):
 
 
 def test_own_skills_are_those_of_the_settings_or_of_the_index(parsed, cli, own, monkeypatch):
-    """If no folder is named."""
     monkeypatch.setenv("SKILLSEARCH_ROOTS", str(own))
     assert parsed("--self")["documents"] == 3
     monkeypatch.delenv("SKILLSEARCH_ROOTS")
@@ -315,7 +311,6 @@ def test_a_collection_of_own_skills_can_be_saved(parsed, own, tmp_path):
 
 
 def test_what_is_wrong_with_own_skills_is_told(evaluate, own):
-    """On stderr, and in the JSON."""
     (own / "steep-tea" / "evals.json").write_text("{")
     result = evaluate("--self", own, "--json")
     assert "steep-tea/evals.json" in result.stderr
@@ -343,7 +338,6 @@ def test_a_second_run_embeds_no_document(evaluate, drinks_collection, tmp_path):
 
 
 def test_indexes_are_kept_in_the_users_cache(cli, drinks_collection, home, monkeypatch):
-    """Unless another folder is named."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     assert cli("eval", drinks_collection, "--system", "bm25").exit_code == 0
     assert list((home / "cache").glob("skillsearch/evaluation/drinks-*/documents/00000/SKILL.md"))
@@ -371,7 +365,6 @@ def test_indexes_are_kept_in_the_users_cache(cli, drinks_collection, home, monke
 def test_a_bad_collection_is_named_with_file_line_and_cure(
     evaluate, drinks_collection, file, content, said
 ):
-    """In one line, as wrong usage."""
     path = drinks_collection / file
     if content is None:
         path.unlink()
@@ -414,7 +407,6 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
 def test_wrong_usage_is_told_before_anything_is_indexed(
     evaluate, drinks_collection, own, tmp_path, arguments, said
 ):
-    """With exit code 2 and the cure."""
     places = {"drinks": drinks_collection, "own": own}
     result = evaluate(*(text.format(**places) for text in arguments))
     assert (result.exit_code, result.stdout) == (2, "")
@@ -423,7 +415,6 @@ def test_wrong_usage_is_told_before_anything_is_indexed(
 
 
 def test_an_unreadable_run_is_named_with_its_line(evaluate, drinks_collection, tmp_path):
-    """Like any other input."""
     path = tmp_path / "run.trec"
     path.write_text("q-tea Q0 tea 1 0.5 x\nq-tea Q0 juice 2 high x\n")
     result = evaluate(drinks_collection, "--system", f"x=@{path}")
@@ -443,7 +434,6 @@ def test_without_the_extra_all_is_measured(parsed, drinks_collection, monkeypatc
 def test_a_missing_extra_is_named_before_anything_is_indexed(
     evaluate, drinks_collection, tmp_path, monkeypatch, module
 ):
-    """With how to install it."""
     monkeypatch.setitem(sys.modules, module, None)
     result = evaluate(drinks_collection, "--html", tmp_path / "page.html")
     assert result.exit_code == 1
@@ -461,7 +451,6 @@ def test_a_work_folder_that_cannot_be_written_is_named(cli, drinks_collection, t
 
 @pytest.mark.slow
 def test_the_example_goes_with_other_collections(parsed, drinks_collection):
-    """Behind those that were named."""
     found = parsed(drinks_collection, "--example", "--system", "bm25")
     assert [one["collection"] for one in found["collections"]] == ["drinks", "example"]
 
@@ -542,7 +531,6 @@ def test_a_pool_lets_the_documents_of_all_collections_compete(
 def test_a_query_of_a_pool_may_lose_to_a_document_of_another_collection(
     parsed, drinks_collection, tmp_path
 ):
-    """Which without the pool nobody sees."""
     rival = write_collection(tmp_path / "rival", ("some tea please",))
     alone = parsed(drinks_collection, "--system", "bm25")
     pooled = parsed(drinks_collection, rival, "--pool", "--system", "bm25")["collections"][0]

@@ -145,7 +145,6 @@ def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, dr
 
 @pytest.mark.slow
 def test_what_is_left_out_is_not_listed(find):
-    """By an option; settings go the same way."""
     at = find("--exclude", "brew-*")
     at.wait("3 skills.")
     at.type("brew filter coffee")
@@ -156,7 +155,6 @@ def test_what_is_left_out_is_not_listed(find):
 
 @pytest.mark.parametrize("key", [ESCAPE, INTERRUPT, signal.SIGINT])
 def test_leaving_prints_nothing(key, find):
-    """With the exit code of an interrupt."""
     at = find("coffee")
     at.wait("matches: ")
     if isinstance(key, str):
@@ -238,7 +236,6 @@ def test_without_a_terminal_it_names_query(find, index_dir):
 
 
 def test_without_its_extra_it_says_how_to_install_it(indexed, monkeypatch):
-    """One line, before anything is opened."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     done = indexed("find")
     assert done.exit_code == 1
@@ -247,7 +244,6 @@ def test_without_its_extra_it_says_how_to_install_it(indexed, monkeypatch):
 
 
 def test_an_empty_index_has_nothing_to_pick(find, cli, index_dir, drinks):
-    """Enter does nothing then."""
     for path in drinks.glob("*/SKILL.md"):
         path.unlink()
     cli("index", "--index-dir", index_dir)
@@ -344,7 +340,6 @@ def test_the_chosen_skill_stays_chosen_when_a_reader_has_read(by_keys):
 
 
 def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
-    """Not what was first before."""
     more = [lambda text: answer(text, names="cab")]
     assert by_keys(answer, slow(["x", "", "", "", "", "\r"], 0.3), more=more).name == "c"
     chosen = slow(["x", DOWN, UP, "", "", "", "", "\r"], 0.2)
@@ -352,7 +347,6 @@ def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
 
 
 def test_keys_are_never_blocked_by_a_search(by_keys):
-    """Escape leaves while one runs."""
     begun, goes_on = threading.Event(), threading.Event()
 
     def search(text):

@@ -40,7 +40,6 @@ def test_there_is_a_page_to_compare_with():
 
 @pytest.mark.slow
 def test_the_cache_and_an_evaluation_have_a_header(cli, indexed, tmp_path):
-    """Even the one without rows."""
     head, *_ = cli("cache", "--header").stdout.splitlines()
     assert head.split("\t") == SAID["cache"]
     how = ("--system", "a=model:hashing,languages:english", "--work", tmp_path / "w")
@@ -72,7 +71,6 @@ def test_tabs_and_line_ends_in_values_are_single_blanks(cli, tmp_path, make_skil
     ],
 )
 def test_what_prints_no_such_rows_refuses_a_header(args, cli):
-    """In either order, before anything is done."""
     done = cli(*args, stdin="")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "--header" in done.stderr

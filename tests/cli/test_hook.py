@@ -84,7 +84,6 @@ def context_of(result):
     ],
 )
 def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
-    """With the skills, their paths and their descriptions."""
     result = hook("brew filter coffee", *args, event=event)
     name, text = context_of(result)
     assert name == expected
@@ -96,7 +95,6 @@ def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
 
 
 def test_any_other_host_gets_plain_text(hook):
-    """The same, without JSON around it."""
     text = hook("brew filter coffee", "--client", "text").stdout
     assert text.startswith(prompt_hook.INTRODUCTION.format("fit"))
     assert text.endswith("</available_skills>\n")
@@ -104,7 +102,6 @@ def test_any_other_host_gets_plain_text(hook):
 
 @pytest.mark.parametrize("prompt", ["assemble a bookshelf", "", "  \n", "?!", "\ud800"])
 def test_where_nothing_fits_nothing_is_said(hook, prompt):
-    """Neither on stdout nor on stderr."""
     result = hook(prompt)
     assert (result.stdout, result.stderr) == ("", "")
 
@@ -127,7 +124,6 @@ def test_a_model_is_told_whether_what_is_offered_fits(
 
 @pytest.mark.parametrize("given", ["brew filter coffee\n", '"brew filter coffee"', "{brew coffee"])
 def test_the_client_text_may_give_the_mere_prompt(cli, here, given):
-    """Any other says what it expects."""
     assert "brew-coffee" in cli("hook", "--client", "text", stdin=given, obj=SLOW_MACHINE).stdout
     told = cli("hook", stdin=given, obj=SLOW_MACHINE)
     assert (told.stdout, "stdin is not" in told.stderr) == ("", True)
@@ -141,7 +137,6 @@ def test_what_only_may_fit_is_not_offered(hook, monkeypatch):
 
 
 def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch):
-    """Those above the threshold of the settings."""
     for number in range(5):
         make_skill(drinks, f"coffee-{number}", f"Brew filter coffee number {number}.")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
@@ -153,7 +148,6 @@ def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch)
 
 
 def test_the_index_can_be_named(hook, index_dir, monkeypatch):
-    """Also relative to where the host runs the hook."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/nowhere")
     assert "brew-coffee" in hook("brew coffee", "--index-dir", index_dir).stdout
     relative = os.path.relpath(index_dir)
@@ -178,7 +172,6 @@ def test_a_skill_cannot_break_out_of_the_answer(hook, drinks, make_skill):
 
 
 def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(hook):
-    """Both get the same answer."""
     assert client.ask("status", seconds=120) is None
     first = hook()
     status = client.ask("status", seconds=120)
@@ -190,7 +183,6 @@ def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(hook):
 
 @pytest.mark.slow
 def test_without_the_daemon_the_answer_is_the_same(hook, monkeypatch):
-    """Only later; nothing is started."""
     with_daemon = hook()
     client.ask("stop", seconds=120)
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
@@ -199,7 +191,6 @@ def test_without_the_daemon_the_answer_is_the_same(hook, monkeypatch):
 
 
 def test_settings_in_a_file_turn_it_off_as_well(hook, cli, tmp_path):
-    """Then none is started."""
     (tmp_path / "work" / "skillsearch.toml").write_text("daemon = 'off'\n", encoding="utf-8")
     assert "brew-coffee" in hook().stdout
     assert client.ask("status", seconds=120) is None
@@ -207,7 +198,6 @@ def test_settings_in_a_file_turn_it_off_as_well(hook, cli, tmp_path):
 
 @pytest.mark.parametrize("trouble", ["folder", "path", "version"])
 def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, serve, monkeypatch, trouble):
-    """The answer comes without it."""
     if trouble == "folder":
         runtime.mkdir()
         runtime.chmod(0o777)
@@ -267,7 +257,6 @@ def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, da
 def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
     hook, cli, home, drinks, tmp_path, without_daemon
 ):
-    """Else who missed it once would never know."""
     place = ("--index-dir", tmp_path / "away")
     assert hook("tea", *place).stdout
     (mark,) = (home / "cache" / "skillsearch" / "told").iterdir()
@@ -282,7 +271,6 @@ def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
 
 
 def test_a_host_that_takes_plain_text_gets_none_of_it(hook, without_daemon):
-    """It would put it into the prompt."""
     result = hook("tea", "--index-dir", "/nowhere", "--client", "text")
     assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
 
@@ -295,7 +283,6 @@ def test_what_else_goes_wrong_is_not_taken_for_a_missing_index(hook, monkeypatch
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
 def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
-    """It names the setting."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
     result = hook()
@@ -304,7 +291,6 @@ def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
 
 
 def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
-    """Whatever keeps the answer."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     result = hook(seconds=0.05)
     assert (result.stdout, result.stderr) == (
@@ -314,7 +300,6 @@ def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
 
 
 def test_a_daemon_that_hangs_keeps_no_prompt(hook):
-    """Its two seconds are all that it gets."""
     client.start()
     pid = client.ask("status", seconds=120)["pid"]
     os.kill(pid, signal.SIGSTOP)
@@ -355,7 +340,6 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
     ],
 )
 def test_plain_arguments_are_read_without_click(arguments, expected):
-    """All others are left to it."""
     client, index_dir, *more = expected or (None, None)
     assert prompt_hook.parse(arguments) == (expected and (client, index_dir, bool(more)))
 
@@ -380,7 +364,6 @@ def test_the_process_answers_as_the_command(hook):
 
 
 def test_a_warm_hook_imports_next_to_nothing(hook):
-    """Every module counts before every prompt."""
     hook()
     done = subprocess.run(
         [sys.executable, "-c", f"{PATIENT}print(*sys.modules, file=sys.stderr)"],
@@ -396,7 +379,6 @@ def test_a_warm_hook_imports_next_to_nothing(hook):
 
 
 def test_a_host_that_does_not_close_stdin_waits_two_seconds(here):
-    """Not for ever."""
     process = subprocess.Popen(PROGRAM, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         process.stdin.write(b'{"prompt": "tea"}')

@@ -164,7 +164,6 @@ def hook(cli, indexed, index_dir, runtime, monkeypatch):
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.slow
 def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, daemon):
-    """In another session all again."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
     event, turn, _ = HOSTS[host]
     first = hook(event("brew filter coffee", transcript))
@@ -177,7 +176,6 @@ def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, hos
 
 
 def test_without_a_session_it_is_offered_each_time(hook, transcript, runtime):
-    """And nothing is written."""
     event = claude_event("brew filter coffee", transcript)
     del event["session_id"]
     first = hook(event)
@@ -190,7 +188,6 @@ def test_without_a_session_it_is_offered_each_time(hook, transcript, runtime):
 
 
 def test_a_skill_that_changed_is_offered_again(hook, transcript, drinks, make_skill, cli, indexed):
-    """What the model read of it holds no longer."""
     event = claude_event("brew filter coffee", transcript)
     first = hook(event)
     assert hook(event) == ""
@@ -216,7 +213,6 @@ def test_all_is_offered_again_once_the_host_has_dropped_our_text(hook, transcrip
 
 
 def test_a_transcript_that_shrank_or_grew_too_much_is_another_context(transcript):
-    """Nobody looks for a mark in all of it."""
     transcript.write_bytes(b"x" * 100)
     event = claude_event("tea", transcript)
     Session(event).remember(KEYS)
@@ -255,7 +251,6 @@ def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcri
 
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))
 def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, session, keys):
-    """Whatever its id; what was kept is read again."""
     folder = tmp_path_factory.mktemp("runtime")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
@@ -279,7 +274,6 @@ def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, se
     ],
 )
 def test_a_damaged_file_is_as_none(home, transcript, damage):
-    """And replaced by a good one."""
     event = claude_event("tea", transcript)
     Session(event).remember(KEYS)
     (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
@@ -291,7 +285,6 @@ def test_a_damaged_file_is_as_none(home, transcript, damage):
 
 
 def test_the_oldest_of_too_many_files_is_removed(home):
-    """Also what a killed hook left behind."""
     folder = home / "runtime" / "skillsearch" / "sessions"
     folder.mkdir(parents=True, mode=0o700)
     for number in range(MAX_SESSIONS + 3):
@@ -308,7 +301,6 @@ def test_the_oldest_of_too_many_files_is_removed(home):
 def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
     hook, transcript, runtime, tmp_path, trouble
 ):
-    """Each time."""
     event = claude_event("brew filter coffee", transcript)
     hook({**event, "session_id": None})  # starts the daemon, which needs its folder
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -405,7 +397,6 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.slow
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, daemon):
-    """It is offered once, as all others."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.65")  # that filter alone does not reach
     event, turn, _ = HOSTS[host]
@@ -419,7 +410,6 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
 
 
 def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
-    """But it is offered where nothing was said before."""
     prompt = "and a scale for it too"
     found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
     assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
@@ -432,7 +422,6 @@ def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, tran
 def test_what_an_earlier_turn_gets_by_itself_is_nothing_that_a_later_one_asks_for(
     hook, transcript, prompt
 ):
-    """Offered already or not."""
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript, "s1")) == ""
     assert "brew-coffee" in hook(claude_event("brew filter coffee", transcript, "s2"))
@@ -440,7 +429,6 @@ def test_what_an_earlier_turn_gets_by_itself_is_nothing_that_a_later_one_asks_fo
 
 
 def test_a_prompt_that_stands_alone_is_searched_alone(hook, transcript):
-    """Whatever was said before."""
     before = hook(claude_event("steep green tea", transcript, "s1"))
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event("steep green tea", transcript, "s2")) == before
@@ -465,7 +453,6 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
 def test_what_is_below_a_threshold_of_ones_own_is_never_pushed(
     hook, transcript, monkeypatch, prompt
 ):
-    """Neither alone nor with what was said before."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript)) == ""
@@ -501,7 +488,6 @@ def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
 
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"user"}', b'"user"', b"{}"])))
 def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
-    """What the user said is found among all others."""
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
     said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
     path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
@@ -510,7 +496,6 @@ def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
 
 
 def test_lines_that_resemble_a_turn_are_passed_over(transcript):
-    """Their parts have other types than a host writes."""
     wrong = [5, None, [], [5], [{"text": 5}], {"content": 5}, {"text": "x"}, [None], [[]]]
     append(transcript, claude_turn("brew filter coffee"))
     append(transcript, [{"type": "user", "message": {"content": one}} for one in wrong])
@@ -522,7 +507,6 @@ def test_lines_that_resemble_a_turn_are_passed_over(transcript):
 
 
 def test_the_state_is_beside_the_socket(home):
-    """In the folder that only the user can enter."""
     Session({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
     assert [path.name for path in Path(runtime_dir(), "sessions").iterdir()] == [
         SESSION.encode().hex()

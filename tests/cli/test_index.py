@@ -130,7 +130,6 @@ def test_metadata_alone_leaves_the_bodies_out(indexed, cli, drinks):
 
 
 def test_examples_need_no_other_folder(cli):
-    """An installed copy can show itself."""
     result = cli("index", "--examples", "--index-dir", "i", "--model", "hashing", "--json")
     examples = len(list(EXAMPLES.glob("*/SKILL.md")))
     assert json.loads(result.stdout)["indexed"] == examples >= 20
@@ -198,7 +197,6 @@ def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_o
 
 
 def test_what_was_indexed_is_known_without_the_request_too(index, skills, index_dir, found):
-    """As after damage to that file."""
     first, second = skills("first", "second")
     index(first)
     (index_dir / "request.json").write_bytes(b"")
@@ -231,7 +229,6 @@ def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
 
 
 def test_after_the_examples_the_usual_places_are_still_found(index, home, make_skill, roots_of):
-    """They were no choice of folders."""
     index("--examples")
     make_skill(home / ".claude" / "skills", "usual-skill")
     index()
@@ -292,7 +289,6 @@ def test_where_nothing_else_is_named_any_index_takes_the_roots_of_the_project(
 def test_a_root_that_is_there_is_not_added_under_another_spelling(
     index, skills, tmp_path, monkeypatch, roots_of
 ):
-    """Nor by a link, nor the outer way round."""
     (mine,) = skills("mine")
     (tmp_path / "link").symlink_to(mine)
     monkeypatch.chdir(mine)
@@ -303,7 +299,6 @@ def test_a_root_that_is_there_is_not_added_under_another_spelling(
 
 @pytest.mark.parametrize("order", [("outer", "outer/inner"), ("outer/inner", "outer")])
 def test_a_root_inside_another_is_not_indexed_twice(index, tmp_path, make_skill, order):
-    """Whichever comes first."""
     make_skill(tmp_path / "outer", "outer-skill")
     make_skill(tmp_path / "outer" / "inner", "inner-skill")
     reports = [index(tmp_path / name)[1] for name in order]
@@ -311,7 +306,6 @@ def test_a_root_inside_another_is_not_indexed_twice(index, tmp_path, make_skill,
 
 
 def test_replace_holds_exactly_the_roots_named_and_says_what_left(index, skills, roots_of):
-    """How many skills, by root."""
     first, second, third = skills("first", "second", "third")
     index(first, second, third)
     _, report = index("--replace", second)
@@ -341,7 +335,6 @@ def test_a_skill_that_another_root_still_holds_has_not_left(index, tmp_path, mak
 def test_replace_without_a_root_takes_those_of_the_settings_or_the_usual_places(
     index, skills, home, make_skill, tmp_path, roots_of
 ):
-    """Without what was indexed before."""
     mine, _ = skills("mine", "set")
     make_skill(home / ".agents" / "skills", "usual-skill")
     index(mine)
@@ -382,7 +375,6 @@ def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
 
 
 def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_dir):
-    """And searches the index as it was."""
     first, second = skills("first", "second")
     index(first, second)
     first.rename(first.with_name("away"))
@@ -394,7 +386,6 @@ def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_
 
 
 def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
-    """There is none that could be named."""
     (only,) = skills("only")
     index(only)
     only.rename(only.with_name("away"))
@@ -416,7 +407,6 @@ def test_archives_stay_too_and_are_looked_at_again(index, skills, tmp_path):
 
 
 def test_the_report_names_the_index_and_its_roots(cli, skills, index_dir):
-    """In both forms."""
     (mine,) = skills("mine")
     args = ("index", mine, "--index-dir", index_dir, "--model", "hashing")
     report = json.loads(cli(*args, "--json").stdout)
@@ -443,7 +433,6 @@ def test_roots_outside_of_a_project_are_added_with_the_command_for_ones_own(
 
 
 def test_a_missing_root_beside_others_is_told_how_to_go_without(cli, skills):
-    """The command does what it says."""
     (mine,) = skills("my skills")
     result = cli("index", mine, "nowhere", "--model", "hashing")
     assert result.exit_code == 2
@@ -462,14 +451,12 @@ def test_a_missing_root_beside_others_is_told_how_to_go_without(cli, skills):
     ],
 )
 def test_a_repository_is_told_the_url_of_its_archive(cli, typed, url):
-    """It is what can be indexed of it."""
     result = cli("index", typed)
     assert result.exit_code == 2
     assert f"For a repository, name its archive: {url}" in result.stderr
 
 
 def test_what_lies_on_this_machine_is_no_repository(cli, make_skill):
-    """However much its path looks like one."""
     path = make_skill("skills")
     for name in ("skills/tea-timer/SKILL.md", path):
         result = cli("index", name)
@@ -482,7 +469,6 @@ def test_what_lies_on_this_machine_is_no_repository(cli, make_skill):
     "args", [["index", ""], ["index", ".", ""], ["list", "--index-dir", ""], ["budget", ""]]
 )
 def test_an_empty_path_is_not_the_working_folder(cli, args):
-    """As a variable that is not set leaves it."""
     result = cli(*args)
     assert result.exit_code == 2
     assert "it is empty; name a path, or . for this folder" in result.stderr
@@ -516,7 +502,6 @@ def test_a_missing_root_is_named_and_the_index_stays(index, drinks, tmp_path):
 
 
 def test_a_file_instead_of_a_folder_is_refused(index, drinks):
-    """The message names the file."""
     path = drinks / "steep-tea" / "SKILL.md"
     code, message = index(path)
     assert code == 2
@@ -524,7 +509,6 @@ def test_a_file_instead_of_a_folder_is_refused(index, drinks):
 
 
 def test_a_file_as_index_folder_is_refused(cli, drinks):
-    """``--index-dir`` wants a folder."""
     result = cli("index", drinks, "--index-dir", drinks / "steep-tea" / "SKILL.md")
     assert result.exit_code == 2
     assert "is a file" in result.stderr
@@ -542,7 +526,6 @@ def test_an_unreadable_root_is_refused(index, drinks):
 
 @NEEDS_ORDINARY_USER
 def test_an_unreadable_folder_is_reported_and_the_rest_indexed(index, drinks):
-    """One closed folder costs its own skill only."""
     (drinks / "steep-tea").chmod(0)
     code, report = index(drinks)
     (drinks / "steep-tea").chmod(0o700)
@@ -558,7 +541,6 @@ def test_an_empty_root_makes_an_empty_index_and_a_warning(index, tmp_path):
 
 @pytest.mark.timeout(120)
 def test_a_fifo_named_skill_md_does_not_block(index, drinks):
-    """It is reported as no regular file."""
     (drinks / "pipe").mkdir()
     os.mkfifo(drinks / "pipe" / "SKILL.md")
     code, report = index(drinks)
@@ -568,7 +550,6 @@ def test_a_fifo_named_skill_md_does_not_block(index, drinks):
 
 @pytest.mark.timeout(120)
 def test_a_sparse_file_of_five_gigabytes_is_not_read(index, drinks):
-    """Its size alone is enough to leave it out."""
     (drinks / "huge").mkdir()
     with (drinks / "huge" / "SKILL.md").open("wb") as file:
         file.truncate(5 << 30)
@@ -578,7 +559,6 @@ def test_a_sparse_file_of_five_gigabytes_is_not_read(index, drinks):
 
 @pytest.mark.timeout(120)
 def test_a_loop_of_links_ends(index, drinks):
-    """Each skill is counted once, by its real path."""
     (drinks / "steep-tea" / "again").symlink_to(drinks)
     (drinks / "self").symlink_to(drinks / "self")
     code, report = index(drinks)
@@ -593,7 +573,6 @@ def test_a_model_that_nothing_is_called_exits_with_1(cli, drinks):
 
 
 def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_path):
-    """One line says where, why, and what to do."""
     (tmp_path / "locked" / "lock").mkdir(parents=True)
     result = cli("index", drinks, "--index-dir", tmp_path / "locked", "--model", "hashing")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -603,7 +582,6 @@ def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_pa
 
 @NEEDS_ORDINARY_USER
 def test_a_folder_that_may_not_be_written_is_not_called_full(index, drinks, index_dir, make_skill):
-    """Space would help nothing."""
     index(drinks)
     make_skill(drinks, "more")
     (index_dir / "generations").chmod(0o500)
@@ -640,7 +618,6 @@ def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
 
 
 def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
-    """Though the settings name other roots as well."""
     index(drinks)
     others = index_dir.parent / "others"
     make_skill(others, "play-chess")
@@ -688,7 +665,6 @@ def test_removing_too_much_or_nothing_is_refused(index, skills, roots_of):
 @pytest.mark.parametrize("root", ["/", "{home}", "{home}/..", "/usr", "{home}/link"])
 @pytest.mark.parametrize("command", ["index", "watch", "mcp", "budget", "audit"])
 def test_a_whole_home_folder_or_disk_is_refused_with_the_way(cli, home, root, command):
-    """By whatever name, and at once; --yes takes it."""
     (home / "link").symlink_to(home)
     result = cli(command, root.format(home=home))
     assert result.exit_code == 2
@@ -697,7 +673,6 @@ def test_a_whole_home_folder_or_disk_is_refused_with_the_way(cli, home, root, co
 
 
 def test_a_home_folder_is_taken_by_those_who_mean_it(cli, home, make_skill):
-    """Skills and all."""
     make_skill(home / "notes", "tea")
     assert cli("index", home, "--yes").exit_code == 0
     assert cli("index", home / "notes").exit_code == 0

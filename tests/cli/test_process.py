@@ -70,7 +70,6 @@ def modules_after(environment, *args):
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["query", "--help"], ["nonsense"]])
 def test_help_and_version_import_nothing_heavy(environment, args):
-    """They answer before the eye notices."""
     assert not HEAVY & modules_after(environment, *args)
 
 
@@ -232,7 +231,6 @@ def test_a_closed_stdin_is_wrong_usage_where_it_is_to_be_read(start, indexed, in
 
 
 def test_a_closed_stdin_is_no_matter_where_nothing_is_read(start, indexed, index_dir):
-    """Nor does the index take its number."""
     process = start("list", "--index-dir", index_dir, preexec_fn=lambda: os.close(0))
     code, stdout, stderr = finish(process)
     assert (code, stderr) == (0, "")
@@ -243,7 +241,6 @@ def test_a_closed_stdin_is_no_matter_where_nothing_is_read(start, indexed, index
 def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
     environment, start, indexed, index_dir, number, name
 ):
-    """It exits with 0 whatever is closed."""
     environment["SKILLSEARCH_DAEMON"] = "off"
     read, write = os.pipe()
     os.write(write, b'{"prompt": "steep green tea"}')
@@ -329,7 +326,6 @@ def test_a_terminal_sees_progress_while_indexing(environment, drinks, tmp_path):
 @pytest.mark.parametrize("command", [["list", "--json"], ["status"], ["query", "tea"], ["nothing"]])
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
 def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command, closed):
-    """Its output is dropped; the exit code stays."""
     shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *command]
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
     process = subprocess.run(shell, text=True, check=False, **options)
@@ -340,7 +336,6 @@ def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command, close
 
 
 def test_a_folder_that_is_gone_is_named(environment, tmp_path):
-    """There is nothing to look for settings in."""
     shell = f'cd {tmp_path} && mkdir gone && cd gone && rmdir ../gone && exec "$@"'
     process = subprocess.run(
         ["bash", "-c", shell, "bash", *PROGRAM, "list"],

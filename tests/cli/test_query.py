@@ -89,7 +89,6 @@ def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
 
 
 def test_words_need_no_quotes(ask):
-    """Several arguments are one query."""
     assert ask("brew", "filter", "coffee")["query"] == "brew filter coffee"
 
 
@@ -155,7 +154,6 @@ def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatc
 
 
 def test_programs_read_what_may_fit_on_stderr(indexed, fits_from):
-    """So that stdout has only what fits."""
     cut = between(indexed)
     fits_from(0.99)
     strict = indexed("query", "brew filter coffee")
@@ -192,7 +190,6 @@ def test_n_and_threshold_are_honoured(ask):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_finds_the_obvious_skill(ask, system):
-    """All systems agree on a clear case."""
     assert names(ask("brew filter coffee", "--system", system))[0] == "brew-coffee"
 
 
@@ -250,7 +247,6 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
 
 
 def test_an_explanation_without_evidence_tells_no_confidence():
-    """As that of a system without probabilities."""
     (line,) = replace(EXPLAINED, confidence={}).told
     assert line[0] == "why"
 
@@ -380,7 +376,6 @@ def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
 
 
 def test_without_the_index_of_a_project_ones_own_is_named(cli, home, tmp_path, drinks):
-    """If there is one."""
     cli("index", drinks, "--model", "hashing")
     (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\nroots = ["skills"]\n')
     result = cli("query", "tea")
@@ -393,7 +388,6 @@ def test_without_the_index_of_a_project_ones_own_is_named(cli, home, tmp_path, d
 
 @NEEDS_ORDINARY_USER
 def test_an_index_that_cannot_be_read_is_not_called_missing(indexed, index_dir):
-    """To make it again would fail as well."""
     index_dir.chmod(0)
     try:
         result = indexed("query", "tea")
@@ -405,7 +399,6 @@ def test_an_index_that_cannot_be_read_is_not_called_missing(indexed, index_dir):
 
 @NEEDS_ORDINARY_USER
 def test_a_root_that_cannot_be_read_is_not_called_gone(indexed, drinks):
-    """Its skills are there."""
     drinks.chmod(0)
     try:
         result = indexed("query", "steep green tea", "--threshold", 0.01)
@@ -437,7 +430,6 @@ def test_a_damaged_index_is_built_anew_and_told(indexed, index_dir):
 
 
 def test_a_damaged_index_without_its_root_exits_with_4(indexed, index_dir, drinks):
-    """There is nothing to build it from."""
     damage(index_dir)
     drinks.rename(drinks.with_name("elsewhere"))
     result = indexed("query", "brew filter coffee")
@@ -492,14 +484,12 @@ def test_a_batch_equals_single_queries(indexed, ask):
 
 
 def test_an_empty_batch_has_no_answers(indexed):
-    """Nothing in, nothing out but a warning."""
     result = indexed("query", "--batch", "-", stdin="")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "<stdin> holds no queries" in result.stderr
 
 
 def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
-    """One hit anywhere is enough for 0."""
     none = lines({"_id": 1, "text": "a bookshelf"})
     some = none + lines({"_id": 2, "text": "brew filter coffee"})
     assert indexed("query", "--exit-code", "--batch", "-", stdin=none).exit_code == 1
@@ -535,7 +525,6 @@ def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
 
 
 def test_of_many_bad_lines_ten_are_named(indexed):
-    """And the others counted."""
     data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
     stderr = indexed("query", "--batch", "-", stdin=data).stderr
     assert stderr.count("not asked: ") == 10
@@ -543,7 +532,6 @@ def test_of_many_bad_lines_ten_are_named(indexed):
 
 
 def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
-    """Before anything is asked."""
     (tmp_path / "plain.txt").write_text("brew filter coffee\nsteep tea\n")
     result = indexed("query", "--batch", tmp_path / "plain.txt")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -552,7 +540,6 @@ def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
 
 
 def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
-    """The file is named."""
     result = indexed("query", "--batch", tmp_path / "none.jsonl")
     assert result.exit_code == 2
     assert "none.jsonl" in result.stderr

@@ -92,7 +92,6 @@ def test_each_stream_goes_to_its_own_and_nothing_is_added(local, home):
 
 
 def test_how_a_run_went_is_told_if_it_failed_or_is_asked_for(local):
-    """With the executor, which may be the cause."""
     failed = local("exit 3").stderr.splitlines()
     assert len(failed) == 1
     assert re.fullmatch(r"exit code 3 after \d+\.\d\d s; run by: local", failed[0])
@@ -109,7 +108,6 @@ def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
 
 @pytest.mark.parametrize("code", [1, 2, 42, 255])
 def test_the_exit_code_is_that_of_the_command(local, code):
-    """Whatever it is."""
     result = local(f"exit {code}")
     assert result.exit_code == code
     assert f"exit code {code} after" in result.stderr
@@ -117,14 +115,12 @@ def test_the_exit_code_is_that_of_the_command(local, code):
 
 @pytest.mark.slow
 def test_a_command_that_times_out_exits_with_124(local):
-    """As by timeout(1); what it wrote before is there."""
     result = local("echo begun; sleep 60", "--timeout", "0.5")
     assert (result.exit_code, result.stdout) == (124, "begun\n")
     assert "timed out after 0.5" in result.stderr
 
 
 def test_a_program_that_is_not_there_exits_with_127(run):
-    """As by a shell."""
     result = run("--", "no-such-program")
     assert (result.exit_code, result.stdout) == (127, "")
     assert "no-such-program" in result.stderr
@@ -188,7 +184,6 @@ def test_what_is_not_run_exits_with_125(cli, index, options, words):
     ],
 )
 def test_wrong_usage_exits_with_2(cli, index, options, words):
-    """Nothing is run."""
     result = cli("run", "--index-dir", index, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in " ".join(result.stderr.split())
@@ -208,7 +203,6 @@ def test_json_is_one_object_with_all_that_is_known(local):
 
 
 def test_files_are_kept_byte_for_byte_under_their_paths(local):
-    """Whatever they hold, below the folder that was named."""
     command = "mkdir -p out/b; printf '\\x00\\xff' > out/b/c.bin; echo w > work/note"
     options = ["--output", "out/**", "--output", "$WORK_DIR/note", "--output-dir", "kept/here"]
     result = local(command, *options)
@@ -329,14 +323,12 @@ def test_a_file_of_the_user_that_a_command_missed_is_an_input(
 
 
 def test_a_hint_stands_in_the_report(run):
-    """Behind what the command itself said."""
     Path("people.csv").touch()
     lines = run("--", "cat", "people.csv").stderr.splitlines()
     assert lines[-1].startswith("hint: The command cannot see your people.csv")
 
 
 def test_a_command_that_failed_keeps_its_own_exit_code(local):
-    """Also where a file could not be kept."""
     Path("out").mkdir()
     Path("out/a").write_text("mine")
     assert local("printf new > out/a; exit 4", "--output", "out/*").exit_code == 4
@@ -410,7 +402,6 @@ def test_inputs_are_copied_into_the_workspace(local, given, path):
 
 
 def test_the_original_of_an_input_is_out_of_reach(local):
-    """The command gets a copy."""
     Path("data.csv").write_text("mine")
     assert local("echo x > inputs/data.csv", "--input", "data.csv").exit_code == 0
     assert Path("data.csv").read_text() == "mine"
@@ -431,13 +422,11 @@ def test_our_stdin_is_read_when_it_is_asked_for(run, option, seen):
 
 
 def test_a_closed_stdin_is_empty(monkeypatch):
-    """As cron and some hosts start programs."""
     monkeypatch.setattr("sys.stdin", None)
     assert read_stdin() == ""
 
 
 def test_a_stdin_that_is_no_text_is_refused(run):
-    """Files go in as inputs."""
     result = run("-i", "--", "cat", stdin=io.BytesIO(b"\xff"))
     assert result.exit_code == 125
     assert "use --input FILE" in result.stderr
@@ -449,14 +438,12 @@ def test_output_beyond_the_tool_s_limit_is_printed_whole(local):
 
 
 def test_what_a_command_prints_cannot_take_over_a_terminal(local):
-    """Nor a pipe that ends in one."""
     result = local(r"printf '\033[2J\033]0;t\007ok\n'; printf '\033[31mbad\n' >&2; exit 0")
     assert result.stdout == "[2J]0;tok\n"
     assert "\x1b" not in result.stderr
 
 
 def test_a_skill_below_a_root_needs_no_index(cli, skills, home):
-    """And none is made."""
     command = ["python-math", "--executor", "local", "--", "python3", "scripts/fib.py", "10"]
     result = cli("run", "--root", skills, *command)
     assert (result.exit_code, result.stdout) == (0, TEN)
@@ -464,7 +451,6 @@ def test_a_skill_below_a_root_needs_no_index(cli, skills, home):
 
 
 def test_a_skill_of_an_archive_is_run(cli, skills, tmp_path):
-    """As unpacked in the cache."""
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", skills)
     command = ["python-math", "--executor", "local", "--", "python3", "scripts/fib.py", "10"]
     result = cli("run", "--root", archive, *command)
@@ -472,7 +458,6 @@ def test_a_skill_of_an_archive_is_run(cli, skills, tmp_path):
 
 
 def test_the_first_root_wins(cli, skills, tmp_path, make_skill):
-    """``root:name`` asks for the other."""
     other = make_skill(tmp_path / "other", "python-math").parent
     (other / "mine").touch()
 

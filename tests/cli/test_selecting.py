@@ -67,7 +67,6 @@ def test_options_choose_what_is_found(names, cli, args, expected):
 
 
 def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal, fits_from):
-    """As a hit and as one that may fit."""
     terminal()
     found = cli("query", TEA, "--root", "theirs").stdout
     assert "theirs:steep-tea" in found
@@ -89,7 +88,6 @@ def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal,
     ],
 )
 def test_what_selects_nothing_is_an_error(cli, work, args, message):
-    """Not the answer that no skill fits."""
     result = cli(*args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
@@ -157,7 +155,6 @@ def test_a_checkout_hides_nothing_outside_of_it(names, work, text, monkeypatch):
 
 
 def test_a_checkout_narrows_what_lies_in_it(names, cli, work, make_skill):
-    """By each test, beside the skills of its user."""
     make_skill(work / "own", "brew-tea", "Brew green tea.", tags=["hot"])
     make_skill(work / "own", "sell-tea", "Sell green tea.")
     assert cli("index", "own").exit_code == 0
@@ -188,7 +185,6 @@ def test_an_index_of_the_project_says_what_its_file_decides(cli, work, monkeypat
 
 
 def test_a_project_cannot_undo_the_users_profile(names, work):
-    """By choosing another one of the user's: both hold."""
     profiles = '[profiles.safe]\nexclude = ["steep-tea"]\n[profiles.all]\nexclude = []\n'
     settle(user_file(), f'profile = "safe"\n{profiles}')
     settle(work / "skillsearch.toml", 'profile = "all"\n')
@@ -251,7 +247,6 @@ def test_a_host_gets_the_same_options(cli, work):
 
 
 def test_names_in_a_batch_and_on_stderr_are_chosen_too(cli, work):
-    """One selection for all queries."""
     lines = b'{"_id": "1", "text": "steep tea"}\n{"_id": "2", "text": "mix tea"}\n'
     result = cli("query", "--batch", "-", "--tag", "cold", stdin=lines)
     for line in result.stdout.splitlines():

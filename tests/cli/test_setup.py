@@ -49,7 +49,6 @@ def record(result):
 
 
 def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):
-    """And says how to do it."""
     before = files(machine)
     result = cli("setup")
     assert result.exit_code == 0
@@ -66,7 +65,6 @@ def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):
 
 
 def test_a_machine_without_hosts_and_skills_is_told_so(cli, monkeypatch, tmp_path):
-    """There is nothing to agree to."""
     monkeypatch.setenv("PATH", str(tmp_path))
     result = cli("setup")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -123,7 +121,6 @@ def test_a_root_that_is_gone_stops_it_before_a_host_is_changed(cli, machine, tmp
 
 
 def test_the_changes_are_shown_before_the_yes(cli, machine):
-    """As diffs; without a yes nothing else happens."""
     result = cli("setup")
     assert f"+++ {machine / '.codex' / 'config.toml'}" in result.stderr
     assert "+[mcp_servers.skillsearch]" in result.stderr
@@ -131,7 +128,6 @@ def test_the_changes_are_shown_before_the_yes(cli, machine):
 
 
 def test_where_nothing_is_to_be_done_nothing_is_asked(cli, machine, make_skill):
-    """Until a folder comes, or an entry goes."""
     assert cli("setup", "--yes").exit_code == 0
     for words in ([], ["--only", "hook"]):
         result = cli("setup", *words)
@@ -147,7 +143,6 @@ def test_where_nothing_is_to_be_done_nothing_is_asked(cli, machine, make_skill):
 
 @pytest.mark.parametrize(("kind", "other"), [("server", "hook"), ("hook", "server")])
 def test_server_or_hook_can_be_had_alone(cli, machine, kind, other):
-    """And be taken out alone."""
     rows = record(cli("setup", "--yes", "--only", kind, "--json"))["hosts"]
     assert {row["entries"] for row in rows} == {kind}
     record(cli("setup", "--yes", "--only", other, "--json"))
@@ -171,7 +166,6 @@ def test_server_or_hook_can_be_had_alone(cli, machine, kind, other):
 def test_a_host_with_our_plugin_gets_no_second_server_or_hook(
     cli, machine, settings, installed, state
 ):
-    """Unless its user has turned it off."""
     claude = machine / ".claude"
     (claude / "plugins").mkdir(parents=True)
     (claude / "settings.json").write_text(json.dumps({"enabledPlugins": settings}))
@@ -201,7 +195,6 @@ def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"enabledPlugins": 3}', "\xff"])
 def test_a_list_of_plugins_that_cannot_be_read_lists_none(cli, machine, text):
-    """Nor does what it holds instead."""
     (machine / ".claude" / "plugins").mkdir(parents=True)
     place = machine / ".claude" / "plugins" / "installed_plugins.json"
     place.write_text(text, encoding="latin-1")
@@ -235,7 +228,6 @@ def test_a_folder_that_gemini_does_not_trust_is_told(
 
 
 def test_however_often_it_runs_one_copy_stays_beside_a_file(cli, machine):
-    """What was there before the last change."""
     for words in (["--yes"], ["--remove", "--yes"], ["--yes"], ["--remove", "--yes"]):
         cli("setup", *words)
     assert [path.name for path in (machine / ".codex").glob("*.bak")] == [
@@ -244,7 +236,6 @@ def test_however_often_it_runs_one_copy_stays_beside_a_file(cli, machine):
 
 
 def test_a_host_is_found_by_its_program(cli, machine, tmp_path):
-    """Its folder may not be there yet."""
     program = tmp_path / "bin" / "goose"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -253,7 +244,6 @@ def test_a_host_is_found_by_its_program(cli, machine, tmp_path):
 
 
 def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):
-    """It is named with the reason."""
     (machine / ".codex" / "config.toml").write_text("a = ")
     result = cli("setup", "--yes")
     assert result.exit_code == 1
@@ -270,7 +260,6 @@ def test_the_users_own_index_is_named_even_in_a_project(cli, machine, tmp_path):
 
 
 def test_servers_are_left_out_without_their_extra(cli, machine, monkeypatch):
-    """The hook needs none."""
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = cli("setup")
     assert [line.split("\t")[1] for line in result.stdout.splitlines()[1:]] == ["hook"]
@@ -278,7 +267,6 @@ def test_servers_are_left_out_without_their_extra(cli, machine, monkeypatch):
 
 
 def test_on_a_terminal_it_asks(cli, machine, tmp_path):
-    """No is an answer."""
     script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
     command = [sys.executable, "-c", script, sys.executable, "-m", "skillsearch", "setup"]
     before = files(machine)

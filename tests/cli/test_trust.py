@@ -80,7 +80,6 @@ def test_who_names_a_root_vouches_for_it(index, work, make_skill, monkeypatch):
 
 
 def test_the_file_of_the_user_names_and_vouches(index, work, home, drinks, pack):
-    """It is the user's word."""
     own = home / "config" / "skillsearch" / "skillsearch.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'roots = ["{drinks}", "{pack}"]\n')
@@ -105,7 +104,6 @@ def test_a_trust_stays_until_another_is_given(index, work, drinks, pack, make_sk
 
 
 def test_the_variable_lists_roots_and_levels(index, here, drinks, pack, monkeypatch):
-    """Separated as roots are."""
     monkeypatch.setenv("SKILLSEARCH_TRUST", f"project:{pack}=vetted")
     assert index(drinks, pack) == {"pack": "vetted", "drinks": "project"}
 
@@ -132,7 +130,6 @@ def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):
 
 
 def test_a_server_over_an_index_takes_no_trust(here, cli):
-    """The index has it."""
     result = cli("mcp", "--trust", "vetted")
     assert result.exit_code == 2
     assert "skillsearch index --trust ROOT=vetted" in result.stderr
@@ -154,7 +151,6 @@ def test_hits_show_where_they_come_from(both, cli, pack):
 
 
 def test_lists_show_the_trust_of_roots(both, cli, pack):
-    """`list`, `status` and `index`."""
     assert "oolong\tpack [fetched]\t" in cli("list").stdout
     listed = {one["name"]: one for one in json.loads(cli("list", "--json").stdout)["skills"]}
     assert (listed["oolong"]["trust"], listed["oolong"]["origin"]) == ("fetched", pack)
@@ -182,7 +178,6 @@ def test_a_body_comes_with_a_warning(both, cli, pack):
 
 
 def test_a_prompt_offers_vetted_skills_and_counts_the_others(both, cli, pack):
-    """Unless it is asked for all of them."""
     result = cli("prompt", QUERY)
     assert "steep-tea" in result.stdout
     assert "oolong" not in result.stdout
@@ -198,7 +193,6 @@ def test_a_prompt_offers_vetted_skills_and_counts_the_others(both, cli, pack):
 
 
 def test_a_list_of_everything_is_of_vetted_skills(both, cli):
-    """The others are counted."""
     record = json.loads(cli("prompt", "--all", "--json").stdout)
     assert (len(record["skills"]), record["unvetted"]) == (3, 1)
     record = json.loads(cli("prompt", "--all", "--include-unvetted", "--json").stdout)
@@ -230,7 +224,6 @@ def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
 
 
 def test_a_hook_without_a_vetted_skill_still_says_that_others_fit(index, cli, here, pack, runtime):
-    """And offers nothing."""
     index(pack)
     event = json.dumps({"prompt": QUERY})
     text = cli("hook", "--client", "text", stdin=event, obj=120.0).stdout

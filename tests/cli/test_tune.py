@@ -70,7 +70,6 @@ def test_not_better_is_no_error(run):
 
 
 def test_json_is_one_object(run, tmp_path):
-    """With all that the help names."""
     record = json.loads(run("--json").stdout)
     assert record.keys() == KEYS
     assert (record["better"], record["folder"]) == (True, str(tmp_path / "out"))
@@ -81,7 +80,6 @@ def test_json_is_one_object(run, tmp_path):
 
 
 def test_a_person_gets_a_table(run, terminal):
-    """In percent, with points and chance."""
     terminal()
     shown = run().stdout
     assert "100 requests held out of the skills, among 500 skills" in shown
@@ -97,7 +95,6 @@ def test_a_person_gets_a_table(run, terminal):
     ],
 )
 def test_bad_values_are_refused(run, args, code, told):
-    """As by every command."""
     result = run(*args)
     assert result.exit_code == code
     assert told in result.stderr
@@ -132,7 +129,6 @@ def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
     ],
 )
 def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):
-    """As wrong usage, before anything is read."""
     result = run(*args)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
@@ -140,7 +136,6 @@ def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):
 
 
 def test_a_folder_for_the_model_is_needed(cli, drinks):
-    """It is named by an option."""
     result = cli("tune", drinks)
     assert result.exit_code == 2
     assert "--out" in result.stderr

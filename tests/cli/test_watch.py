@@ -100,7 +100,6 @@ def test_the_index_follows_the_folders(start, drinks, index_dir, make_skill):
 
 
 def test_watch_adds_as_index_does(start, cli, drinks, index_dir, make_skill):
-    """It writes the same index."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     make_skill(drinks.parent / "second", "mix-juice")
     watch = start(drinks.parent / "second", "--index-dir", index_dir)
@@ -123,7 +122,6 @@ def test_json_is_one_object_a_line(start, drinks, index_dir, make_skill):
 
 @pytest.mark.slow
 def test_an_index_below_its_root_is_no_reason_for_a_refresh(start, drinks, make_skill):
-    """It would refresh itself for ever."""
     watch = start(drinks, "--index-dir", drinks / "index", "--json")
     watch.lines(watch.stdout, 1)
     make_skill(drinks, "mix-juice")
@@ -172,7 +170,6 @@ def test_a_folder_that_is_missing_from_the_start_is_a_wrong_usage(cli, tmp_path)
 
 
 def test_a_missing_library_is_told_before_anything_is_indexed(cli, drinks, monkeypatch):
-    """With the extra that brings it."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     result = cli("watch", drinks, "--index-dir", "i")
     assert result.exit_code == 1

@@ -181,7 +181,6 @@ def test_threads_get_the_answers_to_their_own_questions(answers, question):
 
 
 def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_path):
-    """Four of them; status tells which."""
     folders = [tmp_path / f"index-{number}" for number in range(MAX_INDEXES + 1)]
     for folder in folders:
         cli("index", drinks, "--index-dir", folder, "--model", "hashing")
@@ -215,7 +214,6 @@ def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks
 
 
 def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp_path):
-    """That of the second channel too."""
     extra("known")
     for name in ("one", "two"):
         cli("index", mixed, "--index-dir", tmp_path / name, "--model", "hashing")
@@ -227,7 +225,6 @@ def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp
 
 
 def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path):
-    """The other one answers."""
     extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
     extra(None)
@@ -298,7 +295,6 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
 
 
 def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
-    """A host then adds nothing."""
     assert answers.overview(prompt("assemble a bookshelf"))["offers"] == {}
 
 
@@ -319,7 +315,6 @@ def test_much_that_changed_is_indexed_after_the_answer(answers, prompt, drinks, 
 
 
 def test_an_index_that_is_gone_is_no_longer_answered_from(answers, prompt, index_dir):
-    """The next question finds out."""
     answers.overview(prompt())
     (index_dir / "CURRENT").unlink()
     with pytest.raises(IndexNotFoundError):
@@ -372,7 +367,6 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
     ],
 )
 def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):
-    """Its settings would be read wrongly."""
     with pytest.raises(DaemonError, match=message):
         answers.overview(prompt(**changes))
 

@@ -68,7 +68,6 @@ def test_no_line_of_bytes_does_more_than_be_refused(data):
     ids=["empty", "half", "not UTF-8", "deep", "digits", "list", "none", "one", "cut", "0", "long"],
 )
 def test_what_is_no_message_is_refused_with_a_reason(data, reason):
-    """Nothing of it is used."""
     with pytest.raises(DaemonError, match=reason):
         receive(data)
 
@@ -94,12 +93,10 @@ def test_a_message_that_comes_byte_by_byte_has_one_deadline():
 
 
 def test_what_follows_the_first_line_is_not_read():
-    """One connection, one question."""
     assert receive(client.message(x=1) + b"nonsense")["x"] == 1
 
 
 def test_the_longest_query_fits_into_a_request():
-    """Even where each of its characters takes twelve bytes."""
     assert len(client.message(query="\U0001f375" * 65_536)) < client.MAX_REQUEST_BYTES
 
 

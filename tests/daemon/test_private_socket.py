@@ -31,7 +31,6 @@ def folder(runtime):
 
 
 def test_a_folder_and_a_socket_of_our_own_will_do(folder):
-    """Neither raises."""
     client.check_private(str(folder), is_folder=True)
     client.check_private(make_socket(folder / "s"), is_folder=False)
 
@@ -81,7 +80,6 @@ def test_what_belongs_to_somebody_else_is_refused(folder):
 
 
 def test_a_peer_of_our_own_is_named_by_its_process(folder):
-    """Here both ends are this process."""
     left, right = socket.socketpair()
     with left, right:
         assert client.peer_of(left) in (os.getpid(), None)
@@ -135,7 +133,6 @@ def test_of_two_daemons_one_listens(runtime):
 
 
 def test_the_socket_of_a_killed_daemon_is_replaced(folder):
-    """Its lock went with it."""
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
     with listener, socket.socket(socket.AF_UNIX) as connection:
@@ -157,7 +154,6 @@ def test_a_folder_that_was_there_before_is_not_trusted(folder, tmp_path):
 
 
 def test_a_lock_that_is_a_link_is_not_followed(folder, tmp_path):
-    """No file elsewhere is made or opened."""
     (folder / "daemon.lock").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match=r"daemon\.lock"):
         server.listen(folder)
@@ -165,7 +161,6 @@ def test_a_lock_that_is_a_link_is_not_followed(folder, tmp_path):
 
 
 def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
-    """With what to set instead; nothing is made."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
     with pytest.raises(DaemonError, match="set XDG_RUNTIME_DIR to a folder of yours"):
         server.listen(tmp_path / ("x" * 100) / "skillsearch")
@@ -194,7 +189,6 @@ def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
 
 @pytest.mark.usefixtures("default_reader")
 def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
-    """No secret of another program goes to the daemon."""
     monkeypatch.setenv("OTHER_TOKEN", "secret")
     monkeypatch.setenv("SKILLSEARCH_N", "7")
     found = environ.variables()

@@ -116,7 +116,6 @@ def test_a_daemon_that_hangs_is_given_up(start):
 
 
 def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
-    """Nobody needs to know what was asked."""
     start()
     names(query="a very private matter")
     with socket.socket(socket.AF_UNIX) as connection:

@@ -105,7 +105,6 @@ def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
 
 
 def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, question, runtime):
-    """Its answer is lost, the daemon is not."""
     serve()
     for _ in range(5):
         with socket.socket(socket.AF_UNIX) as connection:
@@ -160,7 +159,6 @@ def _no_thread(**_options):
 
 
 def test_twenty_clients_at_once_all_get_their_answers(serve, question):
-    """Each to its own question."""
     serve()
     texts = ["brew filter coffee", "steep green tea"] * 10
     found = {}

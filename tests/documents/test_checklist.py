@@ -81,7 +81,6 @@ def test_the_checklist_is_whole():
 
 
 def test_every_test_that_a_row_names_exists():
-    """The suite runs it."""
     missing = []
     for row in ROWS:
         if match := TEST.fullmatch(row["shown_by"]):

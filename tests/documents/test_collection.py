@@ -125,7 +125,6 @@ def test_chunks_are_loaded_one_by_one(systems):
 
 
 def test_every_file_is_read_and_every_script_has_a_path(systems, corpus):
-    """What the tool lists is what it takes."""
     for row in corpus.values():
         files = row.get("files", {})
         listed = systems.call("003", "list_skill_assets", skill_name=row["name"])

@@ -461,7 +461,6 @@ def test_an_answer_is_that_of_its_document(systems, document, act, text):
     ],
 )
 def test_an_answer_begins_as_that_of_its_document(systems, document, act, beginning):
-    """The next step follows."""
     assert act(systems).startswith(beginning)
 
 
@@ -485,7 +484,6 @@ def test_loading_writes_the_session_keys_of_the_document(systems, arguments, doc
     [("add", '["USAGE.md", "references/REFERENCE.md"]'), ("replace", None), ("clear", "[]")],
 )
 def test_selecting_documents_has_the_three_modes_of_the_document(systems, mode, selected):
-    """Starting from one selected document."""
     systems.call("004", "skill_load", skill="python-math", docs=["USAGE.md"])
     arguments = {"docs": ["references/REFERENCE.md"], "mode": mode}
     systems.call("004", "skill_select_docs", skill="python-math", **arguments)
@@ -584,13 +582,11 @@ def test_the_folder_of_a_skill_has_the_links_of_the_document(systems, link, fold
 
 
 def test_a_command_is_run_by_bash_as_a_login_shell(systems):
-    """The document's `bash -lc`."""
     result = run(systems, "shopt -q login_shell && [[ $0 == bash ]] && echo $BASH_VERSION")
     assert result["stdout"] > "3"
 
 
 def test_a_run_takes_its_variables(systems):
-    """The document's `env`."""
     assert run(systems, "echo $N", env={"N": "7"})["stdout"] == "7\n"
 
 

@@ -147,7 +147,6 @@ def test_a_collection_without_a_relevant_document_cannot_be_measured(qrels):
 
 
 def test_two_systems_cannot_share_a_name():
-    """Their figures would stand in the same place."""
     with pytest.raises(EvaluationError, match="Two systems are named 'first'"):
         assess(collection(), [FIRST, SECOND, replace(SECOND, name="first")])
 

@@ -127,7 +127,6 @@ def test_one_answer_in_the_language_of_the_query_is_enough_to_be_the_same():
 
 
 def test_each_part_is_named_and_says_nothing_that_the_whole_says():
-    """Neither notes nor examples nor what nothing answers."""
     part = measured().languages["zh"]
     assert (part.collection, part.notes, part.unanswerable) == ("languages: zh", (), {})
     assert part.systems[0].worst == part.systems[0].best == ()

@@ -127,7 +127,6 @@ def test_a_document_may_name_its_language(write):
 
 
 def test_our_judgments_come_before_those_of_a_split(write):
-    """With qrels.tsv, the folder qrels is not looked at."""
     folder = write()
     (folder / "qrels").mkdir()
     (folder / "qrels" / "test.tsv").write_text("nonsense")
@@ -412,7 +411,6 @@ def test_saved_files_are_what_others_read(write, tmp_path):
 
 
 def test_a_folder_with_something_in_it_is_not_written_to(write, tmp_path):
-    """Neither is a file; an empty folder is."""
     folder = write()
     collection = load_collection(folder)
     before = (folder / "corpus.jsonl").read_bytes()
@@ -475,7 +473,6 @@ def test_negatives_are_told_apart_by_their_kind():
 
 
 def test_the_original_of_a_twin_is_kept(write, tmp_path):
-    """From the file to the object, and back."""
     twin = {"_id": "t", "text": "brew some gravel", "kind": "twin", "twin_of": "q1"}
     loaded = load_collection(write(negatives_jsonl=json.dumps(twin)))
     assert loaded.negatives == (JudgedQuery("t", "brew some gravel", "twin", twin_of="q1"),)

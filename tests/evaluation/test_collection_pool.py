@@ -117,6 +117,5 @@ def test_copies_share_their_name_and_body_or_description():
 
 
 def test_a_document_can_join_two_groups_of_copies():
-    """By its body one, by its description the other."""
     documents = [document("a", body="B"), document("b", "n", "D"), document("c", "n", "D", "B")]
     assert {frozenset(group) for group in copies(documents).values()} == {frozenset("abc")}

@@ -40,7 +40,6 @@ def test_the_interval_is_that_of_scipy(size):
 
 
 def test_the_interval_is_about_two_standard_errors_each_way():
-    """For many values the mean is normally distributed."""
     values = random_values(1_500)
     low, high = interval(values)
     error = np.std(values) / np.sqrt(len(values))

@@ -131,7 +131,6 @@ def test_any_relevant_document_in_front_is_no_theft():
 
 
 def test_a_query_is_stolen_from_each_of_its_documents():
-    """Each had it as one of its own."""
     found = find([("hot", ["coffee", "tea"]), ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
     assert [(item.loser, item.share) for item in found] == [("coffee", 1.0), ("tea", 0.5)]
 
@@ -146,7 +145,6 @@ def test_a_document_can_lose_to_several():
 
 
 def test_copies_are_one_document():
-    """As thief, as owner, and against each other."""
     documents = (
         *DOCUMENTS,
         JudgedDocument("tea-2", "tea", "Steep a hot drink in water"),

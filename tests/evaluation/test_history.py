@@ -118,7 +118,6 @@ def test_runs_without_a_date_come_first_as_given(save, runs):
 
 
 def test_collections_are_joined_by_name_and_those_of_one_file_left_out(save, report):
-    """Of files with one collection and with several."""
     tea, ale, mead = (report(collection=name) for name in ("tea", "ale", "mead"))
     found = read_history([save("a", tea, ale), save("b", tea), save("c", mead, ale)])
     assert [(one.collection, len(one.systems)) for one in found] == [("tea", 2), ("ale", 2)]

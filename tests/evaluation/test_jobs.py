@@ -109,7 +109,6 @@ def test_own_skills_are_measured_by_kind_too(run, make_skill, tmp_path):
 
 
 def test_run_files_are_read_back_with_the_same_measures(folder, run, tmp_path):
-    """One a collection and system; negatives are in them."""
     jobs = load_jobs([folder()])
     outcomes = run(jobs, "hybrid", "bm25")
     (tmp_path / "runs").mkdir()
@@ -161,7 +160,6 @@ def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_p
 
 
 def test_a_page_that_cannot_be_written_is_named(folder, run, tmp_path):
-    """With the reason; a folder is not replaced."""
     outcomes = run(load_jobs([folder()]), "bm25")
     (tmp_path / "page").mkdir()
     with pytest.raises(EvaluationError, match="page cannot be written: Is a directory"):

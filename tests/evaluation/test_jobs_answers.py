@@ -148,7 +148,6 @@ def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
 
 
 def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
-    """The same in every run, the first among them."""
     queries = [JudgedQuery(f"{number}", f"weld pipe {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems
     asked = list(system.unanswerable["foreign"])
@@ -240,7 +239,6 @@ def test_a_run_without_negatives_was_not_asked_them(answer, tmp_path):
     ],
 )
 def test_what_cannot_work_fails_before_anything_is_indexed(answer, tmp_path, system, error, said):
-    """Also where a system before it could be asked."""
     with pytest.raises(error, match=said):
         answer("hybrid", system)
     assert not (tmp_path / "work").exists()

@@ -26,7 +26,6 @@ def test_without_any_the_hybrid_search_is_compared_with_its_channels():
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_way_to_search_stands_for_itself(name):
-    """With the model and the fields that hold elsewhere."""
     expected = SystemSpec(name, name, "hashing", "metadata")
     assert parse_system(name, model="hashing", fields="metadata") == expected
 
@@ -99,7 +98,6 @@ def test_the_settings_are_told_in_a_line():
     ],
 )
 def test_what_means_nothing_is_refused_with_the_piece_and_an_example(text, said):
-    """Each message shows how a description is written."""
     with pytest.raises(EvaluationError) as error:
         parse_system(text)
     assert said in str(error.value)
@@ -108,7 +106,6 @@ def test_what_means_nothing_is_refused_with_the_piece_and_an_example(text, said)
 
 
 def test_an_unknown_key_is_answered_with_all_keys():
-    """So that nobody has to look them up."""
     keys = "system, model, fields, languages, threshold, reader, calibration"
     with pytest.raises(EvaluationError, match=keys):
         parse_system("a=depth:5")

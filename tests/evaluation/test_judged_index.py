@@ -192,7 +192,6 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
 
 
 def test_another_calibration_gives_other_scores(open_index):
-    """Of the same index, which keeps its own."""
     judged = open_index()
     alone = default_calibration().alone
     higher = replace(default_calibration(), alone={**alone, "intercept": alone["intercept"] + 1})

@@ -72,7 +72,6 @@ def test_what_was_saved_adds_up():
 
 
 def test_each_model_is_loaded_once():
-    """So that its texts are embedded once too."""
     embedders = Embedders()
     assert embedders["hashing"] is embedders["hashing"]
     with pytest.raises(EmbedderError, match="No embedder is called 'nothing'"):

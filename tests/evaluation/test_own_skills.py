@@ -144,7 +144,6 @@ def test_a_file_counts_for_the_innermost_skill():
 
 
 def test_what_cannot_be_read_is_told_with_its_path():
-    """And does not keep the rest from being read."""
     files = {"coffee": {"evals/a.json": b"{", "evals/b.json": trigger("pull a shot")}}
     collection, (found,) = collect([make("coffee")], files)
     assert relevant(collection) == {"pull a shot": {"coffee"}}

@@ -68,7 +68,6 @@ def test_an_apostrophe_is_no_quote():
 
 
 def test_when_to_use_and_triggers_hold_examples():
-    """Those that stand in quotes, as in the description."""
     fields = {"when_to_use": 'On "make me a flat white".', "triggers": ('"pull an espresso shot"',)}
     assert examples(**fields) == ["make me a flat white", "pull an espresso shot"]
 

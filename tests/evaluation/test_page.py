@@ -285,7 +285,6 @@ def test_hostile_text_comes_out_as_text(report, system_report):
 
 
 def test_a_collection_of_which_little_is_known_is_shown(plain):
-    """No measure, no query, no threshold: what there is."""
     bare = plain(
         means={}, intervals={}, per_query={}, worst=(), best=(), milliseconds=None, settings=""
     )

@@ -389,7 +389,6 @@ def test_reliability_shows_where_scores_are_too_high():
 
 
 def test_reliability_of_answerable_queries_alone_says_so():
-    """Without unanswerable queries there is no overall error."""
     bins = (ReliabilityBin(0.0, 1.0, 3, 0.5, 0.5),)
     system = make_system(reliability=bins, calibration_error={"answerable": 0.01})
     assert "of answerable queries" in texts(plot_reliability(system, prefix="p"))

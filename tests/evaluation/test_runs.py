@@ -224,7 +224,6 @@ def test_a_run_comes_back_in_the_same_order(tmp_path_factory, drawn):
     )
 )
 def test_the_order_is_that_of_trec_eval(tmp_path_factory, scores):
-    """With ties, near ties and letters of all lengths."""
     path = tmp_path_factory.mktemp("order") / "run"
     lines = [f"q1 Q0 {key} 1 {score!r} x\n" for key, score in scores.items()]
     path.write_text("".join(lines), "utf-8")

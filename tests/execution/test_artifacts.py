@@ -44,7 +44,6 @@ def test_versions_are_counted_from_zero_for_each_name(store):
 
 
 def test_another_process_finds_what_was_saved(store, tmp_path):
-    """Nothing is kept in memory."""
     store.save("a", b"one", "text/plain")
     again = FolderArtifacts(tmp_path / "data" / "artifacts")
     assert again.load("a").data == b"one"
@@ -156,7 +155,6 @@ def test_a_version_that_is_missing_is_told_with_those_there_are(store):
 
 
 def test_versions_with_gaps_are_named_one_by_one(store, tmp_path):
-    """Somebody may have removed one."""
     for _ in range(3):
         store.save("a", b"x", "text/plain")
     (folder_of(tmp_path, "a") / "1").rename(tmp_path / "gone")
@@ -175,7 +173,6 @@ def test_a_name_that_is_missing_is_told_with_those_there_are(store):
 
 
 def test_the_size_of_an_artifact_is_limited(tmp_path):
-    """The limit itself is allowed."""
     store = FolderArtifacts(tmp_path, max_bytes=10)
     store.save("a", b"x" * 10, "text/plain")
     with pytest.raises(WorkspaceError, match="has 11 bytes; 10 are allowed"):
@@ -284,7 +281,6 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
 
 
 def test_a_save_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
-    """The disk may be full."""
     store.save("a", b"x", "text/plain")
 
     def fail(fd):

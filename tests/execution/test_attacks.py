@@ -270,7 +270,6 @@ def test_reading_outside_is_stopped_or_admitted(run, executor, outside, link):
 
 
 def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill, executor):
-    """Workspaces lie side by side."""
     runner = make_runner()
     for session in ("other", "mine"):
         request = RunRequest("tea", skill, "ls -d ../../../ws_* | grep -vc lock")

@@ -132,7 +132,6 @@ def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
 
 @pytest.mark.parametrize("name", ["", "A=B", "A\0"])
 def test_a_variable_that_no_program_can_have(run, name):
-    """It is a reason not to start."""
     assert run("true", env={name: "1"}).exit_code == -1
 
 
@@ -145,7 +144,6 @@ def test_a_folder_that_cannot_be_entered(run, tmp_path, name):
 
 
 def test_memory_that_is_too_little_to_start_in(run):
-    """It ends; neither hangs nor looks like success."""
     assert run("true", memory_bytes=1 << 16).exit_code not in {0, None}
 
 
@@ -160,7 +158,6 @@ def test_a_name_is_looked_for_on_the_path_of_the_program(run, tmp_path):
 
 
 def test_the_environment_is_the_one_given_and_no_other(run, marker, monkeypatch):
-    """No secret of this process is in it."""
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     lines = run("env", env={"A": "b=c\nd", "E": ""}).stdout
     assert lines == f"PATH={PATH}\nMARKER={marker}\nA=b=c\nd\nE=\n".encode()
@@ -238,7 +235,6 @@ def test_a_limit_above_ours_is_ours(run):
 
 
 def test_a_client_is_not_limited(run):
-    """It has the program run elsewhere."""
     look = "ulimit -n; ulimit -v; grep NoNewPrivs /proc/self/status"
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     found = run("bash", "-c", look, limited=False, open_files=9, memory_bytes=1 << 30)
@@ -262,7 +258,6 @@ def test_input_that_nobody_reads_is_no_obstacle(run):
 
 
 def test_output_is_kept_byte_by_byte(run):
-    """It need not be text."""
     text = "import os; os.write(1, bytes(range(256))); os.write(2, bytes(range(255, -1, -1)))"
     found = run(*python(text))
     assert (found.stdout, found.stderr) == (bytes(range(256)), bytes(range(255, -1, -1)))
@@ -283,7 +278,6 @@ def test_both_streams_are_read_at_once(run):
 
 
 def test_a_program_may_close_its_output(run):
-    """It is waited for all the same."""
     found = run("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5")
     assert (found.exit_code, found.stdout, found.stderr) == (5, b"", b"")
     assert found.duration_ms >= 300
@@ -465,7 +459,6 @@ def test_supervisors_that_were_both_stopped_are_woken(run, marker, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_caller(tmp_path, marker, number):
-    """It may be killed at any time."""
     text = f"""
 from pathlib import Path
 from skillsearch.execution.capture import run_supervised

@@ -176,7 +176,6 @@ def test_what_a_shell_would_expand_or_wait_for_is_refused(text):
 
 
 def test_a_variable_before_a_command_is_refused():
-    """It has a place of its own."""
     with pytest.raises(CommandRefusedError, match="set it in the environment of the run"):
         CommandPolicy((), ("rm",)).argv("LD_PRELOAD=x.so ls")
 
@@ -188,7 +187,6 @@ def test_an_allowed_command_passes_with_its_arguments():
 
 
 def test_what_is_not_allowed_is_refused():
-    """The message says what is."""
     with pytest.raises(CommandRefusedError) as caught:
         CommandPolicy(("ls", "cat")).argv("rm -r x")
     assert str(caught.value) == "The command 'rm' is not allowed; allowed are: ls, cat."
@@ -249,12 +247,10 @@ def test_what_is_not_denied_passes():
 
 
 def test_denied_beats_allowed():
-    """Whichever way it is named."""
     assert not passes(CommandPolicy(("rm", "/bin/rm", "rm x"), ("rm",)), "rm x")
 
 
 def test_the_beginning_of_a_command_can_be_denied():
-    """More arguments do not help."""
     policy = CommandPolicy((), ("pip install",))
     assert passes(policy, "pip list")
     assert not passes(policy, "pip install x")

@@ -195,7 +195,6 @@ def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, nam
 
 
 def test_the_command_follows_the_image(engine, program):
-    """Nothing of it can be taken for an option."""
     call = call_of(engine(), program("true --privileged"))
     assert call["argv"][-3:] == [IMAGE, "-c", "true --privileged"]
 
@@ -241,7 +240,6 @@ def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, mo
 
 @pytest.mark.parametrize("root", ["/no/such/folder", "https://example.org/skills.zip", ""])
 def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch, root):
-    """An archive is unpacked elsewhere."""
     monkeypatch.setenv("SKILLS_ROOT", root)
     assert len(values(call_of(engine(), program()), "--mount")) == 1
 
@@ -342,7 +340,6 @@ def test_a_run_out_of_time_is_removed_by_name(engine, program):
 
 
 def test_two_containers_never_have_the_same_name(engine, program):
-    """They may run at the same time."""
     executor = ContainerExecutor(str(fake := engine()))
     for _ in range(2):
         executor.run(program())

@@ -87,7 +87,6 @@ def test_nothing_of_this_process_is_in_it(environment, monkeypatch):
 
 
 def test_a_program_sees_these_variables_and_no_others(environment):
-    """They can all be passed on."""
     made = environment({"TEXT": "a\nb = 'c' 周报"}, skill="周报\n\0\ud800")
     done = subprocess.run(["/usr/bin/env", "-0"], env=made, capture_output=True, timeout=120)
     seen = done.stdout.decode().rstrip("\0").split("\0")
@@ -162,7 +161,6 @@ def test_whole_families_of_variables_are_refused(environment, prefix, rest):
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800"])
 def test_a_value_that_no_variable_can_hold_is_refused(environment, value):
-    """The message names the variable."""
     with pytest.raises(WorkspaceError, match="'A' holds characters"):
         environment({"A": value})
 

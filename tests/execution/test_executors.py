@@ -44,7 +44,6 @@ def where_nothing_works(tmp_path):
 
 
 def test_auto_is_namespace_where_that_works():
-    """The safest that needs no installation."""
     if NamespaceExecutor().reason():
         pytest.skip(NamespaceExecutor().reason())
     assert select_executor().name == "namespace"

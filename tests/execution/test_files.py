@@ -86,7 +86,6 @@ def test_what_is_no_folder_is_removed(parent, top, make):
 
 
 def test_what_is_not_there_is_removed_already(parent):
-    """Two may remove the same thing."""
     assert remove_tree(parent, "missing")
 
 

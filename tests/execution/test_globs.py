@@ -239,7 +239,6 @@ def test_several_patterns_match_what_one_of_them_matches(name, patterns):
 
 @given(PATTERNS, st.lists(NAMES, min_size=2, max_size=5))
 def test_a_folder_of_a_match_is_one_to_look_into(pattern, names):
-    """No match is missed by leaving folders out."""
     assume(not {".", ".."} & set(pattern.split("/")))
     found = matcher((pattern,))
     if matches(found, "/".join(names)):
@@ -277,7 +276,6 @@ HARD = [
 @pytest.mark.parametrize(("pattern", "path"), HARD, ids=range(len(HARD)))
 @pytest.mark.timeout(120)
 def test_hard_patterns_are_matched_fast(pattern, path):
-    """Nothing is tried twice, however many stars there are."""
     found = matcher((pattern,))
     assert not matches(found, path)
 

@@ -122,7 +122,6 @@ def test_a_file_of_the_workspace_is_copied(stager, workspace):
 
 
 def test_a_file_of_a_skill_is_copied(stager, workspace):
-    """The skill need not be staged."""
     source = "skill://tea-timer/references/guide.md"
     staged, _ = stage(stager, workspace, source)
     assert staged == StagedInput("work/inputs/guide.md", source, 8, "text/markdown")
@@ -173,7 +172,6 @@ def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, wo
 
 
 def test_another_workspace_has_pins_of_its_own(stager, workspace, store, tmp_path):
-    """They end with the workspace."""
     store.save("a", b"one", "text/plain")
     stage(stager, workspace, "artifact://a", pin=True)
     store.save("a", b"two", "text/plain")
@@ -305,7 +303,6 @@ def test_a_link_out_of_an_allowed_folder_is_refused(stager, workspace, host, sec
 @pytest.mark.parametrize("mode", ["copy", "link"])
 @pytest.mark.parametrize("source", ["workspace://out/link", "workspace://out/folder/id.txt"])
 def test_a_link_in_the_workspace_is_no_source(stager, workspace, secret, source, mode):
-    """A command may have planted it."""
     (workspace.out / "link").symlink_to(secret)
     (workspace.out / "folder").symlink_to(secret.parent)
     with pytest.raises(WorkspaceError, match=r"cannot be read: (it is a link|a part of it)"):
@@ -343,7 +340,6 @@ def test_nothing_of_a_folder_is_left_out_for_its_name(stager, workspace, host):
 
 
 def test_a_fifo_is_no_source(stager, workspace):
-    """It is not waited for."""
     os.mkfifo(workspace.out / "fifo")
     with pytest.raises(WorkspaceError, match="it is not a plain file"):
         stage(stager, workspace, "workspace://out/fifo")
@@ -351,7 +347,6 @@ def test_a_fifo_is_no_source(stager, workspace):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_hard_link_to_the_file_of_another_user_is_refused(stager, workspace, secret):
-    """A command may have made it."""
     os.link(secret, workspace.out / "a")
     os.chown(secret, 65534, 65534)
     with pytest.raises(WorkspaceError, match="hard link to the file of another user"):
@@ -476,7 +471,6 @@ def test_two_inputs_for_one_place_are_refused(stager, workspace, host):
 
 
 def test_inputs_are_told_in_the_order_they_were_asked_for(stager, workspace, host):
-    """One may use what another put there."""
     specs = [
         InputSpec(f"host://{host}/data.csv", "work/z"),
         InputSpec("workspace://work/z", "work/a"),
@@ -492,7 +486,6 @@ def test_an_unknown_mode_is_refused(stager, workspace, host):
 
 
 def test_the_number_of_inputs_is_limited(stager, workspace, host):
-    """A folder is one input."""
     specs = [InputSpec(f"host://{host}/data.csv", f"work/{number}") for number in range(101)]
     with pytest.raises(WorkspaceError, match="101 inputs, and 100 are allowed"):
         stager.stage(workspace, specs)

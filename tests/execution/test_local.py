@@ -72,7 +72,6 @@ def test_a_process_opens_no_more_files_than_allowed(run):
 
 
 def test_no_core_is_dumped(run, tmp_path):
-    """It might hold a secret."""
     assert run("sh", "-c", "kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
     assert list(tmp_path.iterdir()) == []
 

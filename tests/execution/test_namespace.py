@@ -123,7 +123,6 @@ def test_a_program_that_is_missing_was_not_started(run):
 
 
 def test_a_workspace_that_is_gone_is_told(run, workspace):
-    """Nothing runs anywhere else instead."""
     workspace.rmdir()
     finished = run("pwd")
     assert finished.exit_code == -1
@@ -197,7 +196,6 @@ def test_what_lies_beside_the_workspace_is_not_there(run, tmp_path):
 
 
 def test_a_server_of_this_machine_cannot_be_reached(python):
-    """127.0.0.1 inside is another one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         finished = python(CONNECT, "127.0.0.1", str(server.getsockname()[1]))
@@ -222,7 +220,6 @@ def test_there_is_no_way_out_to_a_network(python):
 
 
 def test_a_program_can_reach_itself(python):
-    """Servers on 127.0.0.1 work inside."""
     text = """if True:
         import socket
         server = socket.create_server(("127.0.0.1", 0))
@@ -511,7 +508,6 @@ def test_no_mount_is_left_on_the_machine(run):
 
 
 def test_the_environment_is_that_of_the_program_alone(run, monkeypatch):
-    """Nothing is inherited, but for what every shell sets."""
     monkeypatch.setenv("API_KEY", "hunter2")
     lines = run("env", "--null", env={"LINES": "a\nb"}).stdout.decode().split("\0")
     assert {line for line in lines if not line.startswith(("PWD=", "SHLVL=", "_="))} == {
@@ -708,7 +704,6 @@ def as_nobody(request, tmp_path_factory):
 
 
 def test_a_user_without_rights_can_enclose(as_nobody):
-    """Nothing of it needs root."""
     assert as_nobody("id -u; echo tea > cup; cat cup; cat /etc/shadow").startswith(
         f"{NOBODY}\ntea\n cat: /etc/shadow: No such file"
     )

@@ -65,7 +65,6 @@ def test_files_that_match_are_collected_by_name(workspace):
 
 
 def test_nothing_is_collected_without_patterns(workspace):
-    """An empty list asks for nothing."""
     write(workspace, a=b"a")
     assert collect(workspace, OutputSpec()).files == ()
 
@@ -204,7 +203,6 @@ def test_a_name_in_a_warning_stays_on_one_line(workspace, secret):
 
 
 def test_a_file_is_cut_at_its_limit_and_no_earlier(workspace):
-    """One byte more is flagged, and counted."""
     write(workspace, a=b"x" * 10, b=b"y" * 11)
     collected = collect(workspace, OutputSpec(("out/*",), max_file_bytes=10))
     exact, cut = collected.files
@@ -264,7 +262,6 @@ def test_limits_that_mean_nothing_or_too_much_are_refused(workspace, limit, valu
 
 
 def test_a_refused_pattern_is_an_error(workspace):
-    """Nothing is collected by the others either."""
     with pytest.raises(WorkspaceError, match="climbs"):
         collect(workspace, OutputSpec(("out/*", "../*")))
 
@@ -324,7 +321,6 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
 
 
 def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
-    """However slowly patterns and names were made to match."""
     write(workspace, a=b"a")
     monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
     collected = collect(workspace, ALL)
@@ -401,7 +397,6 @@ def test_a_file_that_changes_while_it_is_collected_is_told(workspace):
 
 @pytest.mark.slow
 def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
-    """It grows while it is read, and shrinks again."""
     path = workspace.out / "grows"
     path.write_bytes(b"x")
 

@@ -188,7 +188,6 @@ def test_a_timeout_is_more_than_nothing(run, timeout):
 
 
 def test_a_timeout_is_no_more_than_an_hour(make_runner, skill):
-    """More is cut, with a warning."""
     told = []
 
     class Noting(LocalExecutor):
@@ -207,7 +206,6 @@ def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):
 
 
 def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
-    """Beginning and end are kept."""
     runner = make_runner(limits=Limits(output_bytes=100))
     command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
     found = runner.run(RunRequest("tea-timer", skill, command))
@@ -518,7 +516,6 @@ def test_a_command_that_removes_its_workspace_has_a_result(run):
 
 
 def test_a_skill_that_is_gone_cannot_be_run(run, skill):
-    """The workspace is not the culprit."""
     shutil.rmtree(skill)
     with pytest.raises(WorkspaceError, match="tea-timer"):
         run("true")
@@ -633,13 +630,11 @@ def test_a_text_file_is_told_with_its_content():
     ids=["not wanted", "no text", "NUL", "no UTF-8"],
 )
 def test_other_files_are_told_without_content(data, media_type, inline):
-    """Name, type and size are all."""
     file = output_file(collected("out/a", data, media_type=media_type), inline=inline)
     assert (file.content, file.size_bytes, file.mime_type) == (None, 3, media_type)
 
 
 def test_a_truncated_text_ends_with_a_whole_character():
-    """It would not be text otherwise."""
     file = output_file(collected("out/a.txt", "añ".encode()[:2], size=90), inline=True)
     assert (file.content, file.truncated, file.size_bytes) == ("a", True, 90)
 
@@ -677,7 +672,6 @@ def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
 
 
 def test_a_file_name_cannot_break_a_warning():
-    """It is one line, whatever it is called."""
     _, (warning,) = without_empty([collected("out/a\nb\x1b[2J", b"")])
     assert warning.endswith(r": 'out/a\nb\x1b[2J'.")
 

@@ -178,7 +178,6 @@ def test_a_copy_is_read_only_and_scripts_can_be_run(workspace, skill):
 
 
 def test_no_file_runs_with_the_rights_of_its_owner(workspace, skill):
-    """Such bits are not copied."""
     (skill / "scripts" / "brew.sh").chmod(0o6755)
     path = stage_skill(workspace, "tea", skill).path
     assert (path / "scripts" / "brew.sh").stat().st_mode & 0o7777 == 0o555
@@ -322,7 +321,6 @@ def test_a_skill_that_is_not_there_cannot_be_staged(workspace, tmp_path):
 
 
 def test_an_unchanged_skill_is_not_copied_again(workspace, skill):
-    """The folder is the same one."""
     first = stage_skill(workspace, "tea", skill)
     before = first.path.stat()
     second = stage_skill(workspace, "tea", skill)
@@ -363,7 +361,6 @@ def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, mon
 
 
 def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
-    """It has the same digest."""
     stage_skill(workspace, "tea", skill)
     os.utime(skill / "a.txt", (1, 1))
     assert not stage_skill(workspace, "tea", skill).is_new

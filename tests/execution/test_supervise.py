@@ -92,7 +92,6 @@ def test_what_the_killed_left_is_removed_and_no_more(fake_parent):
 
 
 def test_a_client_gets_none(fake_parent):
-    """Whose memory is not limited."""
     assert supervise.make_groups(0, 0) == []
     assert list(fake_parent.iterdir()) == []
 

@@ -129,7 +129,6 @@ def test_a_workspace_whose_base_is_gone_is_closed(workspace, base, caplog):
 
 
 def test_a_forked_process_does_not_remove_it(base):
-    """It belongs to the process that made it."""
     code = """
 import os, sys
 from pathlib import Path
@@ -284,7 +283,6 @@ def test_no_session_has_a_workspace_elsewhere(base, session):
 
 
 def test_the_folder_of_the_workspaces_is_the_users_alone(tmp_path):
-    """It is made with all above it."""
     base = make_base(tmp_path / "a" / "b")
     assert base.stat().st_mode & 0o777 == 0o700
 
@@ -301,7 +299,6 @@ def test_a_folder_that_others_may_enter_is_refused(base, mode):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
 def test_a_folder_of_another_user_is_refused(base):
-    """They could swap what runs there."""
     base.mkdir(mode=0o700)
     os.chown(base, 65534, 65534)
     with pytest.raises(WorkspaceError, match="user 65534"):
@@ -417,7 +414,6 @@ def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
 
 
 def test_workspaces_of_this_process_are_not_swept(workspace, base):
-    """Their locks are taken, by whomever."""
     remove_abandoned(base)
     assert workspace.exists()
     assert len(names(base)) == 2
@@ -501,7 +497,6 @@ def test_what_cannot_be_removed_keeps_its_lock(base, caplog, monkeypatch):
 
 
 def test_no_open_file_is_left(base):
-    """However often workspaces are made, used and closed."""
     before = names(Path("/dev/fd"))
     for _ in range(3):
         with Workspaces(base) as workspaces:

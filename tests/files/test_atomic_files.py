@@ -71,7 +71,6 @@ def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
 
 
 def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
-    """Each sweeps what the others have only just made."""
     path, begun = tmp_path / "settings.json", threading.Barrier(4)
 
     def write(number):
@@ -123,5 +122,4 @@ def test_what_the_machine_refuses_is_told_with_what_helps(error, wrapped):
 
 @pytest.mark.parametrize("error", [ValueError("x"), ImportError("x"), KeyError("x"), None])
 def test_other_errors_are_not_the_machine(error):
-    """They are bugs, or caught before."""
     assert machine_problem(error) == ""

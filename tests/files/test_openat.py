@@ -53,24 +53,20 @@ def read(fd):
 
 
 def test_no_parts_are_the_folder_itself(folder):
-    """It is opened."""
     assert is_same(open_folder(folder), folder)
 
 
 def test_parts_lead_to_a_folder_below(folder):
-    """One after the other."""
     assert is_same(open_folder(folder, ("a", "b")), folder / "a" / "b")
 
 
 def test_an_open_folder_stays_open(folder):
-    """The caller still owns it."""
     fd = open_folder(folder)
     assert is_same(open_folder(fd, ("a",)), folder / "a")
     assert is_same(fd, folder)
 
 
 def test_the_folder_to_begin_at_may_be_a_link(folder, tmp_path):
-    """It is trusted; what lies below it is not."""
     (tmp_path / "link").symlink_to(folder)
     assert is_same(open_folder(tmp_path / "link", ("a",)), folder / "a")
 
@@ -89,7 +85,6 @@ def test_a_missing_folder_is_an_error(folder):
 
 
 def test_missing_folders_are_made_when_asked_for(folder):
-    """All on the way; those that are there stay."""
     assert is_same(open_folder(folder, ("a", "c", "d"), make=True), folder / "a" / "c" / "d")
     assert (folder / "a" / "plain.txt").read_text(encoding="utf-8") == "plain"
 

@@ -101,8 +101,6 @@ def test_the_secret_is_made_once_for_its_user_alone(tmp_path):
 
 
 def test_where_links_cannot_be_had_the_secret_is_kept_too(tmp_path, monkeypatch):
-    """Made once, and found again."""
-
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 

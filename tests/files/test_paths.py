@@ -120,7 +120,6 @@ def test_what_passes_stays_below_its_folder_and_passes_again(path):
 
 
 def test_a_path_that_is_not_utf8_can_be_printed():
-    """Its odd bytes are written out."""
     odd = os.fsdecode(b"/skills/caf\xe9.md")
     assert is_utf8("/skills/café.md")
     assert not is_utf8(odd)

@@ -10,7 +10,6 @@ from skillsearch.files.private import make_private, tighten
 
 
 def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
-    """What was there stays as it was."""
     before = os.umask(0)
     try:
         (tmp_path / "a").mkdir()

@@ -287,7 +287,6 @@ def test_an_entry_in_any_form_is_replaced_and_removed(text):
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{\x00}\x00", b'{"a": "\xe9"}'])
 def test_another_encoding_is_refused(data):
-    """Hosts read UTF-8."""
     with pytest.raises(EditError, match="utf-8"):
         edit(data, SERVERS["cursor"])
 

@@ -109,14 +109,12 @@ def test_vscode_reads_servers():
 
 
 def test_opencode_reads_one_list():
-    """Command and arguments together."""
     assert read("opencode", server_entry("opencode", ["/s", "mcp"]).text) == {
         "mcp": {"skillsearch": {"type": "local", "command": ["/s", "mcp"], "enabled": True}},
     }
 
 
 def test_cursor_windsurf_and_zed_read_a_command():
-    """Each in its own table."""
     entry = {"command": "/s", "args": ["mcp"]}
     forms = {
         "cursor": {"mcpServers": {"skillsearch": {"type": "stdio", **entry}}},
@@ -156,7 +154,6 @@ def test_goose_reads_an_extension():
     ],
 )
 def test_a_running_server_is_named_by_its_url(client, path, entry):
-    """Each host has its own word for it."""
     assert read(client, server_entry(client, URL).text)[path] == {"skillsearch": entry}
 
 
@@ -167,7 +164,6 @@ def test_goose_reaches_a_running_server():
 
 @pytest.mark.parametrize("client", HOOK_CLIENTS)
 def test_a_hook_runs_the_command_as_given(client):
-    """Hosts hand it to a shell."""
     command = [*COMMAND, "it's", 'a "b"', "back\\slash", "*", "주간"]
     parsed = read(client, hook_entry(client, command).text)
     ((event, (matcher,)),) = parsed["hooks"].items()
@@ -192,7 +188,6 @@ def test_the_host_can_add_it_by_itself(client, line):
 
 
 def test_vscode_adds_a_server_from_json():
-    """The same entry, with its name in it."""
     *words, entry = shlex.split(add_command("vscode", ["/a b/s", "mcp"]))
     assert words == ["code", "--add-mcp"]
     assert json.loads(entry) == {
@@ -236,7 +231,6 @@ def test_what_the_host_would_replace_is_refused(client, argument):
 
 
 def test_a_hook_is_checked_as_a_server_is():
-    """Its settings are the same file."""
     with pytest.raises(ConfigError, match="would expand"):
         hook_entry("gemini", ["/s/$x"])
 

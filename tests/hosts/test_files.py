@@ -100,7 +100,6 @@ def test_the_hosts_own_variable_counts(tmp_path, home, monkeypatch, variable, cl
 
 
 def test_the_file_that_opencode_has_is_meant(home):
-    """It reads both."""
     twin = home / ".config/opencode/opencode.jsonc"
     twin.parent.mkdir(parents=True)
     twin.touch()
@@ -109,7 +108,6 @@ def test_the_file_that_opencode_has_is_meant(home):
 
 @pytest.mark.parametrize("client", ["goose", "windsurf"])
 def test_a_host_without_a_file_in_projects_says_so(client):
-    """There is nothing to guess."""
     with pytest.raises(ConfigError, match=f"{client} has no file in a project"):
         host_file(client, project=True)
 
@@ -129,7 +127,6 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
 
 
 def test_what_was_there_stays_beside_it_with_its_mode(config):
-    """One copy, of what the last change replaced."""
     config.chmod(0o640)
     kept = Change.plan(config, [ENTRY]).write()
     assert kept.read_bytes() == OLD
@@ -195,7 +192,6 @@ def test_a_change_by_another_is_not_overwritten(config):
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    """The same for one that was not there."""
     change = Change.plan(tmp_path / "new.json", [ENTRY])
     change.path.write_bytes(OLD)
     with pytest.raises(ConfigError, match="changed meanwhile"):
@@ -234,14 +230,12 @@ def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
 
 
 def test_a_broken_file_is_left_alone(config):
-    """The message names it."""
     config.write_bytes(b"{")
     with pytest.raises(ConfigError, match=r"settings.json is not valid JSON.*left as it is"):
         Change.plan(config, [ENTRY])
 
 
 def test_the_diff_shows_what_changes_and_hides_nothing(config):
-    """No escape reaches the terminal; long lines are cut."""
     config.write_text('{\n  "a": "\u202e' + "x" * 1000 + '"\n}\n')
     lines = Change.plan(config, [ENTRY]).diff().splitlines()
     assert '+    "skillsearch": {' in lines

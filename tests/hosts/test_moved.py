@@ -287,7 +287,6 @@ def test_a_step_that_fails_leaves_it_where_the_journal_says(
 def test_what_a_move_leaves_for_good_hinders_no_command(
     home, make_skill, other_disk, monkeypatch, caplog
 ):
-    """It is named, for its user to delete."""
     folder = make(home, make_skill)
 
     def fail(path):
@@ -467,7 +466,6 @@ def test_hosts_see_skills_along_links(cli, tea, home, tmp_path, make_skill):
 
 
 def test_skills_of_projects_and_plugins_stay(cli, tea, make_skill, tmp_path, monkeypatch):
-    """They are not the user's to move."""
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     path = make_skill(project / ".claude" / "skills", "deploy", "Deploy the project.")
@@ -578,7 +576,6 @@ def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
 
 
 def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
-    """Its handle says how to name it."""
     make_skill(home / ".codex" / "skills", "tea", "Steep tea in a cup.")
     result = cli("library", "move", "TEA", "--yes")
     (line,) = (line for line in result.stderr.splitlines() if line.startswith("Others have"))
@@ -605,7 +602,6 @@ def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
     ],
 )
 def test_what_would_be_ignored_is_wrong_usage(cli, tea, given, hint):
-    """It says what to type instead."""
     result = cli("library", *given.split(), "--yes")
     assert result.exit_code == 2
     assert hint in result.stderr
@@ -613,7 +609,6 @@ def test_what_would_be_ignored_is_wrong_usage(cli, tea, given, hint):
 
 
 def test_an_index_that_is_made_anew_has_the_library_too(cli, tea):
-    """It is a folder of the user's like others."""
     cli("library", "move", "tea", "--yes")
     with suppress(FileNotFoundError):
         shutil.rmtree(SkillIndex.open().folder)

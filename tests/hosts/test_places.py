@@ -104,7 +104,6 @@ def test_the_project_ends_at_git_and_without_it_where_hosts_look(home, tmp_path)
 
 
 def test_the_home_folder_is_no_project_even_as_a_repository(home):
-    """Its folders are the user's, whoever asks from below."""
     (home / ".git").mkdir()
     (home / ".claude" / "skills").mkdir(parents=True)
     below = home / "notes"
@@ -195,7 +194,6 @@ def test_plugins_count_as_claude_code_enables_them(home):
 
 
 def test_the_first_form_of_the_registry_and_a_list_of_versions_count_too(home):
-    """Both were written by earlier versions."""
     folder = claude_plugin(home, "on")
     record = {"version": 1, "plugins": {"on@market": {"installPath": str(folder)}}}
     write(home / ".claude" / "plugins" / "installed_plugins.json", record)
@@ -269,7 +267,6 @@ def test_extensions_of_gemini_follow_its_rules(home, project, rules, of_the_user
 
 @given(record=JSON | st.dictionaries(st.sampled_from(["plugins", "enabledPlugins", "kit"]), JSON))
 def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
-    """Whatever it holds, what else there is is seen."""
     home = tmp_path_factory.mktemp("hostile", numbered=True)
     skills = home / ".claude" / "skills"
     skills.mkdir(parents=True)
@@ -294,7 +291,6 @@ def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
     path=st.text(alphabet="/.\0ab~\udc80", max_size=12), name=st.text(alphabet="/.@\0a", max_size=8)
 )
 def test_no_path_in_a_registry_can_do_harm(tmp_path_factory, path, name):
-    """Whatever characters it has, and wherever it leads."""
     home = tmp_path_factory.mktemp("paths", numbered=True)
     plugin = {"installPath": path, "projectPath": path, "scope": "project", "version": path}
     record = {"version": 2, "plugins": {name: [plugin, {**plugin, "scope": "user"}]}}

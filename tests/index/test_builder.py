@@ -90,7 +90,6 @@ def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
 
 
 def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, disk):
-    """Of six skills only the new one is opened."""
     run(root)
     add_skill(root / "new", "new", "Water the plants.")
     disk.forget()
@@ -232,7 +231,6 @@ def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
 
 
 def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run, fresh, add_skill):
-    """Its id changes, its texts do not."""
     one, other = tmp_path / "one", tmp_path / "other"
     add_skill(one / "tea", "tea", "Make tea.", "Boil water.")
     add_skill(other / "pdf", "pdf", "Fill in forms.", "Open the form.")
@@ -349,7 +347,6 @@ def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
 
 
 def test_a_damaged_saved_vector_is_embedded_again(root, run):
-    """It alone; the first index stays as it is."""
     first = run(root)
     with closing(sqlite3.connect(cache_dir() / FOLDER / FILE)) as file, file:
         file.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 3")
@@ -359,7 +356,6 @@ def test_a_damaged_saved_vector_is_embedded_again(root, run):
 
 
 def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
-    """They lay beside each index."""
     run(root)
     for kind in ("keys", "vectors"):
         (tmp_path / "index" / f"embeddings-0123456789abcdef-0.{kind}").write_bytes(b"old")
@@ -422,7 +418,6 @@ def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):
-    """Every file, then every text."""
     seen = []
     run(root, progress=lambda *step: seen.append(step))
     assert seen == [("read", i, 5) for i in range(1, 6)] + [("embed", i, 5) for i in range(1, 6)]
@@ -516,7 +511,6 @@ def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, file
 
 
 def test_an_index_may_lie_inside_a_root(root, run, settle):
-    """Its own files are no change of the skills."""
     (root / "cache").mkdir()
     settle(root)
     first = run(root, index_dir=root / "cache")
@@ -611,7 +605,6 @@ def test_an_edit_of_the_same_size_and_time_is_found(root, run, fresh, verify):
 
 
 def test_a_lost_or_foreign_snapshot_only_costs_time(root, run, tmp_path):
-    """All files are hashed, none is parsed or embedded."""
     first = run(root)
     snapshot = tmp_path / "index" / "snapshot.bin"
     foreign = b"0" * 32 + b"\n{}"
@@ -624,7 +617,6 @@ def test_a_lost_or_foreign_snapshot_only_costs_time(root, run, tmp_path):
 
 
 def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, caplog):
-    """The index is whole without it."""
     (tmp_path / "index" / "snapshot.bin").mkdir(parents=True)
     first = run(root)
     assert "snapshot" in caplog.text
@@ -633,7 +625,6 @@ def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, ca
 
 
 def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path):
-    """The index before is unchanged."""
     first = run(root)
     path = tmp_path / "index" / "request.json"
     path.unlink()
@@ -652,7 +643,6 @@ def test_an_unknown_model_is_an_embedder_error(root, run, tmp_path):
 
 
 def test_texts_cut_at_the_token_limit_are_counted(root, run):
-    """The embedder for tests cuts nothing."""
     assert run(root).truncated == 0
 
 

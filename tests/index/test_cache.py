@@ -75,7 +75,6 @@ def test_an_empty_folder_holds_no_index(tmp_path):
 
 
 def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tmp_path):
-    """Neither the parts nor CURRENT."""
     name = folder.current()
     files = (path for path in folder.path.rglob("*") if path.name != "stat-cache.json")
     before = {path: path.stat().st_mtime_ns for path in files if path.is_file()}
@@ -247,7 +246,6 @@ def test_an_index_of_another_format_is_not_opened(folder, version):
 
 
 def test_the_name_covers_the_format(folder):
-    """The same parts in another form are another index."""
     assert manifest_of(folder.open())["format"] == FORMAT_VERSION
 
 
@@ -270,7 +268,6 @@ def test_the_name_covers_the_format(folder):
     ],
 )
 def test_a_manifest_of_another_form_is_a_cache_error(folder, manifest):
-    """Even under its right name."""
     forge(folder, folder.open(), manifest)
     with pytest.raises(CacheError):
         folder.open()
@@ -290,7 +287,6 @@ def test_a_manifest_cannot_name_files_outside_its_folder(folder):
 
 @pytest.mark.parametrize("name", ["", "..", "../../etc", "a" * 31, "a" * 33, "é" * 32, "a/" * 16])
 def test_current_can_only_name_a_generation(folder, name):
-    """Nothing that could be a path."""
     (folder.path / "CURRENT").write_text(name, encoding="utf-8")
     with pytest.raises(CacheError):
         folder.open()
@@ -337,7 +333,6 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError("writes less")])
 def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
-    """One line says why; nothing is left behind."""
     before = parts(folder.open())
 
     def save(place):
@@ -367,7 +362,6 @@ def test_an_interrupted_write_leaves_the_index_as_it_was(folder):
 
 
 def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
-    """For the lock as for the write."""
     (tmp_path / "file").write_text("mine")
     place = IndexFolder(tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory"):
@@ -537,7 +531,6 @@ def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
 
 
 def test_shared_parts_count_once_in_the_size(folder):
-    """They take their bytes once."""
     before = folder.size()
     generation = folder.open()
     folder.write(saver(three="x" * 5000), SETTINGS, before=generation, reused=["one", "two"])

@@ -158,7 +158,6 @@ def test_a_probability_by_hand(log_odds, expected):
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
 def test_probabilities_have_the_order_of_the_log_odds(one, other):
-    """All lie above 0 and are at most 1."""
     low, high = sorted((one, other))
     assert 0 < probability(low) <= probability(high) <= 1
 
@@ -236,7 +235,6 @@ def test_the_probability_of_english_is_one(calibration, clues):
 
 
 def test_the_most_extreme_clues_give_a_number():
-    """No overflow, no division by zero."""
     for size, expected in ((-1e6, 0.0), (1e6, 1.0)):
         coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), size)
         found = replace(BY_HAND, clues=coefficients).p_english(
@@ -252,7 +250,6 @@ def test_a_calibration_comes_back_from_json(calibration):
 
 
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
-    """It is one for the whole process."""
     calibration = Calibration.from_dict(BY_HAND.to_dict())
     for numbers in (calibration.weights, calibration.alone, calibration.read, calibration.clues):
         with pytest.raises(TypeError):
@@ -330,13 +327,11 @@ def test_a_wrong_sign_is_refused_by_name(path):
     ],
 )
 def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
-    """They are no evidence for a skill."""
     for value in (-3, 3):
         assert Calibration.from_dict(changed(*path, value=value))
 
 
 def test_the_threshold_is_a_probability():
-    """No other could be reached."""
     with pytest.raises(ValueError, match=r"threshold is 1\.01"):
         Calibration.from_dict(changed("threshold", value=1.01))
     assert Calibration.from_dict(changed("threshold", value=1))
@@ -351,7 +346,6 @@ def test_a_table_that_is_none_is_refused_by_name(name, value):
 
 @pytest.mark.parametrize("size", [-1e6, 1e6])
 def test_the_largest_coefficients_give_numbers(size):
-    """No overflow, no NaN, and no score of 0."""
     most = json.loads(json.dumps(BY_HAND.to_dict()))
     most["weights"] = dict.fromkeys(FEATURES, 1e6) | dict.fromkeys(AGAINST, -1e6)
     for key in ("alone", "read"):

@@ -207,7 +207,6 @@ def test_a_root_inside_another_keeps_its_folders(tree):
 
 
 def test_a_change_of_one_skill_lists_nothing_else(tree, build, disk):
-    """Neither the roots nor the folders beside it."""
     build(tree.root)
     tree.write("box/b3")
     tree.settle()
@@ -220,7 +219,6 @@ def test_a_change_of_one_skill_lists_nothing_else(tree, build, disk):
 
 
 def test_the_index_inside_a_root_is_not_looked_into(tree, build, disk):
-    """Its folder never holds skills, whatever is written there."""
     build(tree.root, index_dir=tree.root / "index")
     tree.write("more")
     tree.settle()
@@ -332,7 +330,6 @@ def test_an_unchanged_disk_differs_in_nothing(index):
 
 
 def test_what_came_changed_and_went_is_told_by_path(index, root, add_skill):
-    """Each list in order."""
     new = [add_skill(root / name, name, "New.") for name in ("b-new", "a-new")]
     skill(root, "tea-timer").write_text("other bytes")
     shutil.rmtree(root / "pdf-forms")
@@ -348,7 +345,6 @@ def test_what_came_changed_and_went_is_told_by_path(index, root, add_skill):
 
 
 def test_a_touched_file_is_not_current_but_no_difference(index, root):
-    """Its bytes are the same."""
     os.utime(skill(root, "tea-timer"))
     assert not index.is_current()
     assert len(index.differences()) == 0
@@ -427,7 +423,6 @@ def test_the_snapshot_of_another_generation_is_not_believed(index, root, build, 
 
 @pytest.mark.parametrize("change", ["add", "remove", "edit", "nested"])
 def test_every_usual_change_is_seen_by_stat_alone(index, root, add_skill, change):
-    """Whether a file is edited, or comes or goes."""
     assert index.is_current()
     if change == "remove":
         skill(root, "tea-timer").unlink()

@@ -113,14 +113,12 @@ def test_one_skill_in_a_hundred_needs_a_second_channel(other, size, expected):
 
 
 def test_a_skill_whose_language_cannot_be_told_needs_no_second_channel():
-    """It may be English."""
     assert count_needed(BOTH, "auto", documents("", "", "en"), expected=False) == 1
     assert count_needed(BOTH, "auto", documents("", "", "pt"), expected=False) == 2
 
 
 @pytest.mark.parametrize(("trust", "expected"), [(0.49, 2), (0.5, 1), (1.0, 1)])
 def test_a_skill_that_is_half_readable_needs_no_second_channel(trust, expected):
-    """Though it quotes another script."""
     assert count_needed(BOTH, "auto", documents("en", trust=trust), expected=False) == expected
 
 
@@ -182,7 +180,6 @@ def test_an_index_that_lacks_a_channel_or_has_one_too_many_is_made_again(
 
 @pytest.mark.parametrize("languages", ["auto", "all", "english"])
 def test_a_model_that_reads_everything_is_enough(install, languages):
-    """Then one channel fits whatever is asked for."""
     install(True)
     assert channels_fit([SECOND], languages, could=False, expected=True)
 

@@ -60,7 +60,6 @@ def test_a_hit_names_the_chunk_that_fits(workshop, query, chunk):
 
 
 def test_a_hit_without_chunks_names_none(workshop):
-    """Its JSON form is what it was."""
     hit = workshop.search("fill in PDF forms")[0]
     assert (hit.name, hit.chunk) == ("pdf-forms", "")
     assert "chunk" not in hit.to_dict()
@@ -192,7 +191,6 @@ def test_the_best_chunk_by_example(index_of, chunks, trust, expected):
 
 
 def test_a_query_without_terms_goes_by_similarity(index_of, field_of):
-    """There is nothing to weigh."""
     index = index_of([("a", [0, 1]), ("b", [1, 0])])
     field = field_of("")
     shares = term_shares(field, field.weigh(Counter()))
@@ -211,7 +209,6 @@ def test_terms_share_the_weight_by_their_idf(field_of):
 
 
 def test_an_index_of_chunks_is_mapped(index_of):
-    """Documents without chunks have no rows."""
     index = index_of([], [("a b", [1, 0]), ("", [0, 0])], [], [("c", [0, 1])])
     assert index.size == 4
     assert index.vectors.dtype == np.float16
@@ -243,7 +240,6 @@ def test_without_chunks_there_is_no_part(index, tmp_path):
 
 
 def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):
-    """They are parts of bodies."""
     assert workshop.opened.corpus.chunks != (None,)
     index = build(root, index_dir="metadata", with_body=False)
     assert index.opened.corpus.chunks == (None,)
@@ -275,7 +271,6 @@ def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, index_of, name, dama
 
 
 def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_path):
-    """Each part whole in itself."""
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
     shutil.copytree(workshop.opened.folder, tmp_path / "copy")

@@ -60,7 +60,6 @@ def test_settings_that_lack_something_are_a_cache_error(name):
 
 @pytest.mark.parametrize("name", SETTINGS.channels[0].to_dict())
 def test_a_channel_that_lacks_something_is_a_cache_error(name):
-    """The second as the first."""
     for place in (0, 1):
         values = SETTINGS.to_dict()
         del values["channels"][place][name]
@@ -93,7 +92,6 @@ def test_settings_of_another_form_are_a_cache_error(change):
 
 
 def test_settings_that_are_no_mapping_are_a_cache_error():
-    """A manifest may hold anything."""
     with pytest.raises(CacheError):
         IndexSettings.from_dict(["roots"])
 
@@ -108,7 +106,6 @@ def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
 
 @pytest.mark.parametrize("part", ["documents", "lexical-metadata", "lexical-full", "dense-0"])
 def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
-    """Each whole in itself, but of another corpus."""
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
     shutil.copytree(index.opened.folder, tmp_path / "copy")
@@ -145,7 +142,6 @@ def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
 
 
 def test_open_current_opens_what_is_in_use(index):
-    """Name, settings and documents."""
     opened = open_current(IndexFolder(index.folder))
     assert opened.name == index.generation
     assert opened.settings == index.opened.settings

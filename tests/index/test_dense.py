@@ -47,7 +47,6 @@ def test_rows_of_any_length_are_coded(clustered, dimensions):
 
 
 def test_a_saved_index_finds_the_same(tmp_path, codes, clustered):
-    """Mapped rather than read."""
     save_codes(codes, tmp_path / "d.faiss")
     loaded = load_codes(tmp_path / "d.faiss")
     for one in (loaded, codes):

@@ -149,7 +149,6 @@ def test_what_is_excluded_is_made_up_for(fields, clustered, is_coded, left_out):
 
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_of_equal_vectors_the_first_are_found(fields, is_coded):
-    """Whether searched exactly or by codes."""
     rows = np.repeat(np.eye(4, dtype=np.float32), 5, axis=0)
     found = fields(rows, flat_limit=5 if is_coded else 5000)
     query = np.array([0, 1, 0, 0], np.float32)
@@ -180,7 +179,6 @@ def test_nothing_is_found_in_nothing(fields, clustered):
 
 @pytest.mark.parametrize("size", [9, 300])
 def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
-    """Equal vectors give equal bytes."""
     metadata, body = clustered(size), clustered(size, seed=8)
     first, second = (fields(metadata, body, block=block, **CODED) for block in (7, 150))
     for one, other in zip(first.fields, second.fields, strict=True):
@@ -191,7 +189,6 @@ def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
 
 @pytest.mark.parametrize("name", ["d-metadata.faiss", "d-body.faiss"])
 def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
-    """Any of them."""
     writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True)
     writer.add(clustered(20), clustered(20))
     writer.finish()
@@ -245,7 +242,6 @@ def test_two_segments_are_searched_as_one(fields, clustered):
 
 
 def test_two_segments_without_bodies_have_no_cosines_of_them(fields, clustered):
-    """Those of the metadata are those of one segment."""
     metadata, query = clustered(30), clustered(1, seed=4)[0]
     channel = DenseChannel((fields(metadata[:20]), fields(metadata[20:])))
     wanted = np.array([3, 19, 20, 28])
@@ -263,7 +259,6 @@ def test_every_finite_half_is_converted_exactly():
 
 @pytest.mark.parametrize("shape", [(0, 384), (3, 384), (7,)])
 def test_the_shape_stays(shape):
-    """Rows, one row, no row."""
     halves = np.full(shape, 0.5, np.float16)
     assert as_floats(halves).shape == shape
     assert as_floats(halves).dtype == np.float32
@@ -277,6 +272,5 @@ def test_rows_that_do_not_lie_side_by_side_are_converted_too():
 
 
 def test_floats_are_not_copied():
-    """They are what is wanted."""
     floats = np.ones((2, 3), np.float32)
     assert as_floats(floats) is floats

@@ -29,7 +29,6 @@ def test_a_device_without_effect_is_refused(spec, device):
 
 @pytest.mark.parametrize("device", [None, "auto", "cpu"])
 def test_the_cpu_is_what_every_model_runs_on(device):
-    """It may also be named."""
     require_device("onnx", device)
 
 
@@ -55,7 +54,6 @@ def test_index_refuses_a_device_that_there_is_not(cli, drinks):
 
 
 def test_a_device_in_the_settings_is_only_for_models_that_can_use_it(cli, drinks, monkeypatch):
-    """One variable serves indexes of several models."""
     monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda")
     assert cli("index", drinks, "--model", "hashing").exit_code == 0
     assert cli("query", "green tea").exit_code == 0
@@ -111,7 +109,6 @@ def test_every_load_of_an_index_gets_its_device(drinks, index_dir, model):
 
 
 def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, model):
-    """Two machines make the same generation."""
     names = {
         SkillIndex.from_roots(
             drinks, index_dir=tmp_path / device, model=model, device=device

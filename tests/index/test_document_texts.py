@@ -54,7 +54,6 @@ def test_the_metadata_field_holds_the_name_three_times_and_all_else_once():
 
 
 def test_the_full_field_holds_the_metadata_three_times_and_the_body_once():
-    """So that a long body does not drown them."""
     texts = field_texts(SKILL, ONE)
     about = texts.metadata_terms[len(terms("pdf-forms")) * 3 :]
     assert texts.full_terms == terms("pdf-forms") * 3 + about * 3 + terms(BODY)
@@ -222,7 +221,6 @@ def test_excess_is_cut():
 
 
 def test_lone_surrogates_do_no_harm():
-    """They come from files that are no UTF-8."""
     texts = field_texts(replace(with_metadata(name="a\ud800"), body="\udfff" * 300), [LATIN])
     assert texts.document.body_hash != ""
     assert texts.embedded[0].metadata.startswith("a\ud800: ")

@@ -117,7 +117,6 @@ def test_the_share_of_skills_in_other_languages(skills, expected):
 
 
 def test_a_store_may_be_empty(tmp_path):
-    """It holds no document, and finds none by name."""
     DocumentSegment.build([]).save(tmp_path)
     store = load(tmp_path)
     assert (list(store), store.named("tea")) == ([], [])
@@ -149,7 +148,6 @@ def test_the_alias_is_the_first_half_of_the_id():
     ],
 )
 def test_names_are_found_in_any_spelling_of_case_and_separators(name, expected):
-    """All that have the name, in order."""
     assert DocumentStore.build(DOCUMENTS).named(name) == expected
 
 
@@ -219,7 +217,6 @@ def test_a_record_of_another_form_is_a_cache_error(record):
 
 
 def test_columns_tell_documents_of_one_text_or_one_body():
-    """In both segments; no digest is no body."""
     digests = ("f" * 32, "f" * 32, "", "0" * 15 + "1" * 17)
     large, small = (
         [replace(DOCUMENT, doc_id=doc_id, body_hash=digests[body]) for doc_id, body in pairs]

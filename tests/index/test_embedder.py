@@ -149,7 +149,6 @@ def test_embedders_of_one_kind_of_text_ignore_roles(spec):
 
 
 def test_no_text_gives_an_empty_matrix(packaged):
-    """The shape still tells the dimensions."""
     result = embed(packaged, [])
     assert result.shape == (0, 384)
     assert cut_texts(packaged, []) == 0
@@ -400,7 +399,6 @@ def test_any_local_onnx_folder_is_an_embedder(tmp_path, layout):
     ],
 )
 def test_a_model_that_pools_by_its_first_token_is_pooled_so(tmp_path, config):
-    """Both spellings of sentence-transformers' pooling are read."""
     folder = make_model(tmp_path)
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 4} | config)
     row = vector_of(load_embedder(f"onnx:{folder}"), "red")
@@ -502,12 +500,10 @@ def test_the_identity_of_a_local_model_follows_its_files(tmp_path, spec, name):
 
 @pytest.mark.parametrize("spec", ["hashing", "st:some/model", "no/such/folder", "\0"])
 def test_the_identity_of_what_is_no_local_model_is_its_name(spec):
-    """Nothing is checked: that is for the load."""
     assert model_identity(spec) == spec
 
 
 def test_the_identity_of_the_packaged_model_is_its_digest():
-    """Both names are one model, wherever it is installed."""
     expected = f"onnx {embedder_module.TUNED.sha256}"
     assert model_identity("onnx") == model_identity("skillsearch-minilm") == expected
     assert model_identity("minilm") == model_identity("all-MiniLM-L6-v2") != expected
@@ -565,7 +561,6 @@ def test_a_folder_that_cannot_be_used_says_why(tmp_path, kind):
 
 
 def test_a_model_that_gives_no_numbers_is_refused(tmp_path):
-    """NaN would poison every later comparison."""
     table = TABLE.copy()
     table[VOCABULARY["red"]] = np.nan
     embedder = OnnxEmbedder.load(make_model(tmp_path, table=table))
@@ -582,7 +577,6 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
 
 
 def test_a_vector_of_another_size_is_refused():
-    """The message gives both sizes."""
     with pytest.raises(EmbedderError, match=r"shape \(3,\).*512 finite numbers"):
         unit_row(np.ones(3), HashingEmbedder())
 
@@ -629,7 +623,6 @@ def test_hashing_gives_the_same_in_every_process(run_python):
 
 
 def test_hashing_of_another_size_is_another_embedder():
-    """Name and fingerprint carry the dimensions."""
     small, large = HashingEmbedder(dimensions=64), load_embedder("hashing")
     assert (small.name, large.name) == ("hashing-64", "hashing-512")
     assert small.fingerprint != large.fingerprint
@@ -637,7 +630,6 @@ def test_hashing_of_another_size_is_another_embedder():
 
 @pytest.mark.parametrize("text", ["", " \n", "-- !!"])
 def test_hashing_gives_zeros_for_a_text_without_words(text):
-    """There is nothing to be similar to."""
     assert not vector_of(HashingEmbedder(), text).any()
 
 

@@ -165,7 +165,6 @@ def test_an_index_made_on_a_named_device_is_asked_without_one(cli, official, dri
 
 
 def test_no_text_gives_an_empty_matrix(oracle):
-    """The shape still tells the dimensions."""
     assert embed(oracle, []).shape == (0, 384)
 
 
@@ -181,7 +180,6 @@ def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_pat
 
 
 def test_pickled_weights_are_refused_though_torch_could_load_them(official, tmp_path):
-    """The same weights as pytorch_model.bin are not opened."""
     import torch
     from safetensors.torch import load_file
 

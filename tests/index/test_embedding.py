@@ -200,7 +200,6 @@ def test_leaving_stops_what_is_under_way(start, embedder):
 
 
 def test_without_a_cache_the_vectors_are_there_all_the_same(start, embedder, home, caplog):
-    """They are only embedded again by the next run."""
     (home / "cache").write_text("a file", encoding="utf-8")
     texts = texts_of("tea", CHUNKED)
     for _ in range(2):

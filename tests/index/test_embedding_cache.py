@@ -106,7 +106,6 @@ def test_vectors_outlive_the_process(path):
 
 
 def test_a_vector_out_of_a_float64_computation_is_kept_as_float32():
-    """Rounded once."""
     exact = vector(1).astype(np.float64) / 3
     with open_cache() as cache:
         cache.put({key(1): exact})
@@ -116,7 +115,6 @@ def test_a_vector_out_of_a_float64_computation_is_kept_as_float32():
 
 
 def test_embedders_share_the_file_and_no_vector():
-    """Neither those of another fingerprint nor of another length."""
     fill(1)
     for other in ({"fingerprint": "f" * 16}, {"dimensions": 4}, {"dimensions": 12}):
         assert kept(1, **other) == []
@@ -234,7 +232,6 @@ def test_vectors_of_other_types_are_a_miss(path):
 
 
 def test_a_vector_under_the_key_of_another_is_a_miss(path):
-    """The digest covers the key."""
     fill(1, 2)
     with sqlite3.connect(path) as file:
         (vectors,) = zip(*file.execute("SELECT vector FROM vectors ORDER BY rowid"), strict=True)
@@ -265,7 +262,6 @@ def test_the_cache_is_bounded_and_the_longest_unused_go_first(path, pass_time, c
 
 
 def test_a_vector_in_use_is_noted_once_a_day(path, pass_time):
-    """Otherwise reading writes nothing."""
     fill(1)
     before = path.stat().st_mtime_ns
     assert kept(1) == [1]
@@ -279,7 +275,6 @@ def test_a_vector_in_use_is_noted_once_a_day(path, pass_time):
 
 
 def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
-    """A file lies in its place."""
     (cache_dir() / FOLDER).parent.mkdir(parents=True)
     (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
     for _ in range(2):

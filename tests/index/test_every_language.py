@@ -98,21 +98,18 @@ def index(tmp_path_factory):
 
 
 def test_chinese_skills_bring_the_multilingual_channel(index):
-    """Without being asked for."""
     channels = [channel.model for channel in index.opened.settings.channels]
     assert channels == ["onnx", "multilingual"]
 
 
 @pytest.mark.parametrize(("language", "query", "name"), REQUESTS)
 def test_a_request_finds_the_english_skill_in_any_language(index, language, query, name):
-    """Though skills in Chinese compete."""
     assert index.search(query, threshold=0.0)[0].name == name
     assert index.analyse(query).language in (language, "")
 
 
 @pytest.mark.parametrize(("language", "query", "name"), IN_CHINESE)
 def test_a_request_finds_the_chinese_skill_in_any_language(index, language, query, name):
-    """Though skills in English compete."""
     assert index.search(query, threshold=0.0)[0].name == name
 
 

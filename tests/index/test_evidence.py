@@ -124,7 +124,6 @@ def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
 
 
 def test_where_the_embedder_is_trusted_the_metadata_does_not_speak_alone(corpus):
-    """Known or not."""
     assert gather(corpus, form("flatten zzz"), "pdf-forms")[0]["bm25_known_alone"] == 0
 
 
@@ -169,7 +168,6 @@ SUMS = st.lists(st.floats(0, 60), min_size=2, max_size=12)
 
 @given(SUMS)
 def test_a_lead_is_over_the_best_of_the_others(sums):
-    """One by one."""
     best = [max(sums[:place] + sums[place + 1 :]) for place in range(len(sums))]
     expected = [
         min(max(one - other, LEADS[0]), LEADS[1]) for one, other in zip(sums, best, strict=True)

@@ -232,7 +232,6 @@ def test_a_skill_is_found_by_its_examples(place, way, system):
 
 
 def test_an_example_of_a_script_that_no_model_reads_counts_by_its_words(place):
-    """BM25 knows it."""
     place.keep(7, KOREAN)
     assert (
         first(place.build(embedders={"hashing": HashingEmbedder(scripts=LATIN)}), KOREAN) == "s07"

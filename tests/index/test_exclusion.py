@@ -31,7 +31,6 @@ def found(index, query, **options):
 
 
 def test_an_unwanted_tool_ranks_behind_its_sibling(small):
-    """It would come first without the exclusion."""
     assert found(small, "build the image with Docker")["docker-build"].rank == 1
     hits = found(small, "build the image, but do not use Docker", explain=True)
     assert hits["podman-build"].rank == 1

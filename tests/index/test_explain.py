@@ -180,7 +180,6 @@ def test_only_a_hybrid_score_rests_on_evidence(index, system):
 
 
 def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
-    """There is no field of the body."""
     corpus = build(root, with_body=False).opened.corpus
     only = candidates(corpus, pdf_forms=all_of(0.0))
     (found,) = explained(corpus, form("list forms"), only, "")
@@ -204,7 +203,6 @@ def test_a_search_that_does_not_explain_tells_no_votes(build, root, polyglot):
 
 
 def test_an_empty_index_asks_no_channel(build, tmp_path, polyglot):
-    """There is nothing to find."""
     (tmp_path / "empty").mkdir()
     assert build(tmp_path / "empty").search("forms", explain=True).channels == ()
 
@@ -228,7 +226,6 @@ def test_a_channel_that_reads_all_says_so(root, build):
 
 
 def test_an_english_query_of_english_skills_asks_the_first_alone(votes, root):
-    """The words tell its language."""
     trust, reason = votes("list the fields of a form, please", root, languages="all")
     assert trust == {"bm25": 1, "hashing": 1, "multilingual": 0}
     assert reason["hashing"].startswith("the words and letters are English; ")
@@ -243,7 +240,6 @@ def test_a_chinese_query_asks_the_second_alone(votes, root):
 
 
 def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
-    """Three of eight skills are Chinese."""
     add_chinese(root)
     make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
     trust, reason = votes("list the fields of a form, please", root)

@@ -350,7 +350,6 @@ def test_bodies_that_say_next_to_nothing_need_equal_names_and_descriptions(corpu
 
 
 def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):
-    """Then the first document of the root."""
     mine, theirs = tmp_path / "z-mine", tmp_path / "a-theirs"
     add_skill(mine / "b", "pdf", FORMS[1], LONG)
     add_skill(mine / "a", "pdf-2", FORMS[1], LONG)

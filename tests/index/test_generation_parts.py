@@ -65,7 +65,6 @@ def test_parts_are_described_by_size_and_digest(folder):
 
 
 def test_what_is_known_of_a_part_is_not_read_again(folder, read):
-    """It was digested when it was written."""
     known = Part(3_000_000, "00")
     assert describe_parts(folder, {"a.npy": known})["a.npy"] == known
     assert read == ["b.npy"]
@@ -130,7 +129,6 @@ def test_a_part_that_was_just_written_is_not_trusted_yet(folder, read):
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"abc\n{}", b"\xff" * 50])
 def test_with_a_damaged_stat_cache_nothing_is_trusted(folder, read, data):
-    """All is read, and trusted again."""
     parts = describe_parts(folder, {})
     (folder / "stat-cache.json").write_bytes(data)
     read.clear()
@@ -211,7 +209,6 @@ def test_an_error_is_blamed_on_damage_if_there_is_any(folder, rot):
 
 
 def test_shared_parts_are_links(folder, tmp_path):
-    """Nothing is written, and either folder can go."""
     target = tmp_path / "new"
     target.mkdir()
     parts = describe_parts(folder, {})

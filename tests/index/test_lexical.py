@@ -53,7 +53,6 @@ def test_rows_are_of_the_terms_that_are_there(segment_of):
 
 
 def test_documents_are_found_among_the_postings_of_a_row(segment_of):
-    """Those before, between and behind them too."""
     segment = segment_of(split("b", "a", "b", "a", "b"))
     (row,) = segment.rows(np.array([term_hash("a")], np.uint64)).tolist()
     postings, has = segment.find(row, np.arange(5))

@@ -88,7 +88,6 @@ def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
 @given(st.lists(TEXTS, min_size=3, max_size=20).filter(any), st.lists(TERMS, max_size=6))
 @pytest.mark.slow
 def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
-    """Term by term, document by document."""
     okapi = BM25Okapi(texts)
     assume(okapi.average_idf > NO_MEAN)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +106,6 @@ def zipf_texts(count, vocabulary):
 
 
 def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
-    """Three thousand documents in many runs."""
     texts = zipf_texts(3000, 5000)
     field = LexicalField.of(write(tmp_path, texts, run_terms=10_000))
     okapi = BM25Okapi(texts)
@@ -152,7 +150,6 @@ def test_a_frequency_is_cut_to_what_16_bits_hold(tmp_path):
 
 
 def test_only_the_arrays_are_left_in_the_folder(tmp_path):
-    """Temporary files are removed."""
     write(tmp_path, zipf_texts(100, 50), run_terms=100)
     names = {f"field-{field.name}.npy" for field in fields(LexicalSegment)}
     assert {path.name for path in tmp_path.iterdir()} == names

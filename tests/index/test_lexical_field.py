@@ -159,7 +159,6 @@ def test_a_match_is_decided_by_postings():
 
 @given(CORPORA, TERMS)
 def test_matches_tells_what_the_texts_hold(texts, term):
-    """Term by term, document by document."""
     index = index_of(texts)
     assert [holds(index, term, i) for i in range(len(texts))] == [term in t for t in texts]
 
@@ -209,7 +208,6 @@ def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
 
 @given(CORPORA, st.lists(TERMS, min_size=1, max_size=6), st.data())
 def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
-    """Bit for bit, whichever are asked for."""
     index = index_of(texts)
     wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
     found = index.best(index.weigh(Counter(query)), 1, NOTHING).scores_of(wanted)
@@ -224,7 +222,6 @@ def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
     st.data(),
 )
 def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, added, query, data):
-    """Bit for bit, what is gone counted nowhere."""
     gone = data.draw(st.sets(st.integers(0, len(texts) - 1), max_size=len(texts) - 1))
     both, living = in_two(texts, added, gone)
     alone = index_of(living)

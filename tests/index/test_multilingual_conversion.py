@@ -105,7 +105,6 @@ def test_a_file_is_read_as_it_is_laid_out(tmp_path):
 
 @pytest.mark.parametrize("size", [*range(0, 90, 7), 100, 120, 140, 160])
 def test_a_file_that_ends_early_is_an_error_with_a_next_step(tmp_path, size):
-    """Wherever it was cut."""
     path = tmp_path / "file"
     path.write_bytes(small_file()[:size])
     with pytest.raises(EmbedderError, match=r"file cannot be read as weights: .*reinstall"):
@@ -113,7 +112,6 @@ def test_a_file_that_ends_early_is_an_error_with_a_next_step(tmp_path, size):
 
 
 def test_another_kind_of_file_is_named_by_how_it_begins(tmp_path):
-    """The message shows the first bytes."""
     (tmp_path / "file").write_bytes(b"GGUF" + bytes(200))
     with pytest.raises(EmbedderError, match="begins with b'GGUF'"):
         WeightFile.open(tmp_path / "file")

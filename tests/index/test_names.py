@@ -197,7 +197,6 @@ def test_a_name_that_holds_an_at_sign_is_found_first():
 
 
 def test_a_broken_constraint_is_an_error_only_on_a_name_that_is_there(pdfs):
-    """Else the name is the problem."""
     with pytest.raises(VersionConstraintError, match="'new'"):
         find(pdfs, "pdf@new")
     with pytest.raises(SkillNotFoundError, match="Did you mean: PDF") as caught:
@@ -207,7 +206,6 @@ def test_a_broken_constraint_is_an_error_only_on_a_name_that_is_there(pdfs):
 
 
 def test_names_are_suggested_only_where_that_is_wanted(pdfs):
-    """Who tries many names need not pay for them."""
     with pytest.raises(SkillNotFoundError) as caught:
         find_by_name("pdff", pdfs, ROOTS, suggest=False)
     assert caught.value.nearest == ()

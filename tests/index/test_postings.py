@@ -69,13 +69,11 @@ def test_weights_by_hand():
     ("frequencies", "documents"), [([1], 1), ([1, 2], 2), ([1, 1], 2), ([3, 3, 1], 3)]
 )
 def test_where_bm25okapi_has_no_positive_mean_every_term_weighs_one(frequencies, documents):
-    """It would score every match zero or below."""
     mean = average_idf(np.array(frequencies), documents)
     assert [idf(count, documents, mean) for count in frequencies] == [1.0] * len(frequencies)
 
 
 def test_no_terms_have_no_mean():
-    """An empty corpus divides by nothing."""
     assert average_idf(np.zeros(0, np.int64), 0) == 0
 
 

@@ -102,7 +102,6 @@ def ask(text, index, *, channels=2, heard=None, **features):
 
 
 def test_a_query_is_analysed_as_documents_are(index):
-    """Its terms are counted, its text embedded."""
     text = "Fill in the forms, all forms!"
     form = index.analyse(text)
     (found,) = form.views

@@ -170,7 +170,6 @@ def test_systems_score_by_the_same_calibration(index, candidates):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_no_candidates_have_no_scores(index, system):
-    """There is no best of none."""
     none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))), np.zeros((0, 3)))
     found = rank(index.opened.corpus, none, system, default_calibration())
     assert found.scores.tolist() == found.best.tolist() == []
@@ -276,7 +275,6 @@ def test_a_smaller_constant_favours_the_first():
 
 
 def test_nothing_is_fused_into_nothing():
-    """No candidate, no score."""
     assert fuse([], []) == []
 
 

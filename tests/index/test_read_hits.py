@@ -191,7 +191,6 @@ def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_sk
 
 
 def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skill, build):
-    """It has nothing to say."""
     add_skill(tmp_path / "s" / "a", "물주기", "화분에 물을 줍니다 water.", "Water.")
     index, reader = build(tmp_path / "s", languages="english"), WordReader()
     assert ask(index, reading_by(reader), calibrated(0.4))[0].score == pytest.approx(0.4)
@@ -208,7 +207,6 @@ def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skil
     ],
 )
 def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
-    """One of few other letters is."""
     reader = WordReader(scripts=scripts)
     ask(tools, reading_by(reader), calibrated(), query)
     assert len(reader.asked) == is_read
@@ -278,7 +276,6 @@ def test_only_hybrid_answers_are_read(tools, system):
 
 
 def test_nothing_is_read_where_nothing_is_found(tools):
-    """There is no best hit to doubt."""
     reader = WordReader()
     ids = [document.doc_id for document in tools.documents()]
     assert not ask(tools, reading_by(reader), calibrated(), exclude=ids)

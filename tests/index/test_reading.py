@@ -40,7 +40,6 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
 
 
 def test_a_missing_snapshot_is_none(tmp_path):
-    """The next run looks at everything."""
     assert Snapshot.load(tmp_path) is None
 
 

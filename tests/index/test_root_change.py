@@ -260,7 +260,6 @@ def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
 
 
 def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
-    """Also one of an index whose request is damaged."""
     index, _ = SkillIndex.build(change(roots, "a"), folder.path)
     Builder(folder, change(roots, "b")).run()
     assert index.refresh().indexed == 2

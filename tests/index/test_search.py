@@ -92,7 +92,6 @@ def test_every_face_shows_the_beginning_of_one_ranking(garden, query, n, face):
 
 
 def test_an_unknown_face_is_refused(garden):
-    """The message names those there are."""
     with pytest.raises(QueryError, match=r"face is 'tablet'; use one of: list, prompt, "):
         garden.search(WATER, face="tablet")
 
@@ -103,7 +102,6 @@ def test_an_unknown_face_is_refused(garden):
     st.floats(0, 1) | st.sampled_from([0.05, 0.3, 0.65]),
 )
 def test_a_threshold_only_cuts_an_answer_off(garden, query, threshold):
-    """It neither orders hits nor scores them."""
     every = scored(garden.search(query, 12, 0.0))
     assert scored(garden.search(query, 12, threshold)) == [
         one for one in every if one[2] >= threshold
@@ -111,7 +109,6 @@ def test_a_threshold_only_cuts_an_answer_off(garden, query, threshold):
 
 
 def test_at_threshold_0_every_hit_fits(garden):
-    """So none may fit beside them."""
     result = garden.search(WATER, 100, 0.0)
     assert (result.perhaps, result.state) == ((), "fits")
     assert garden.search("zzz", 100, 0.0, system="bm25").state == "none"
@@ -120,7 +117,6 @@ def test_at_threshold_0_every_hit_fits(garden):
 @pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.5, 1.0])
 def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold):
-    """Those of other systems are no probabilities."""
     result = cut_at(garden, 0.99, 0.01).search(WATER, 5, threshold, system=system)
     assert result.perhaps == ()
     assert all(hit.score >= (threshold or 0.0) for hit in result)

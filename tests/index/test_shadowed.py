@@ -146,7 +146,6 @@ def test_the_order_of_the_roots_decides(build, roots):
 
 
 def test_another_skill_of_the_name_is_no_copy(build, roots, add_skill):
-    """It is not named by the hit."""
     add_skill(roots[1] / "forms", "pdf-forms", "Trim video clips with care.", "# Other")
     (hit,) = build(*roots).search("fill in pdf forms", threshold=0.3)
     assert hit.duplicates == ()
@@ -190,7 +189,6 @@ def test_an_index_without_shadowed_skills_keeps_no_record_of_them(build, root):
 
 @pytest.mark.parametrize("numbers", [[9], [-1]])
 def test_a_record_of_skills_that_are_not_there_is_refused(build, roots, tmp_path, numbers):
-    """As of a damaged disk: no search goes astray."""
     shutil.copytree(build(*roots).opened.folder, tmp_path / "copy")
     np.save(tmp_path / "copy" / "delta-shadowed.npy", np.array(numbers))
     with pytest.raises(CacheError, match="do not fit its documents"):

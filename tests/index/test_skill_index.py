@@ -80,7 +80,6 @@ def test_the_skill_that_fits_is_the_first_hit(index, root, query, name):
 
 
 def test_a_skill_is_found_by_its_body(index):
-    """If the metadata does not mention it."""
     result = index.search("revoke the credential", threshold=0.0, explain=True)
     assert result[0].name == "key-rotation"
     assert result[0].explain.matched_terms["metadata"] == ()
@@ -90,7 +89,6 @@ def test_a_skill_is_found_by_its_body(index):
     "query", ["quantum chromodynamics lattice", "!!!", "🚀", "\u200b", "\ud800"]
 )
 def test_no_hit_is_an_answer(index, query):
-    """If nothing fits, or the query is empty."""
     result = index.search(query)
     assert (len(result), result.abstained, bool(result)) == (0, True, False)
     assert result.to_dict()["hits"] == []
@@ -129,7 +127,6 @@ def test_no_more_hits_than_wanted(index, n):
 
 
 def test_ties_are_in_order_of_the_ids(tmp_path, add_skill, build):
-    """Different names of equal fit."""
     for name in ("d", "b", "c"):
         add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
     result = build(tmp_path / "s", with_body=False).search("water plants", system="bm25")
@@ -253,7 +250,6 @@ def test_what_cannot_be_excluded_excludes_nothing(index):
 
 
 def test_without_all_skills_there_is_no_hit(index):
-    """Which is an answer."""
     ids = [document.doc_id for document in index.documents()]
     for system in SYSTEMS:
         result = index.search("fill in a PDF form", threshold=0.0, system=system, exclude=ids)
@@ -316,7 +312,6 @@ def test_an_index_may_be_opened_with_a_calibration(index):
 
 
 def test_a_query_is_analysed_by_the_embedder_of_the_index(index):
-    """Terms, vector and trust."""
     form = index.analyse("Fill in forms")
     (view,) = form.views
     assert (form.text, form.counts, view.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
@@ -365,7 +360,6 @@ def test_an_explanation_adds_up_to_the_score(index):
 
 
 def test_without_explain_there_is_none(index):
-    """Neither in the hit nor in its JSON form."""
     (hit, *_) = index.search("fill in a PDF form")
     assert hit.explain is None
     assert "explain" not in hit.to_dict()
@@ -373,7 +367,6 @@ def test_without_explain_there_is_none(index):
 
 @pytest.mark.parametrize("content", [None, "no frontmatter"])
 def test_a_skill_that_is_gone_is_explained_without_its_body(index, root, content):
-    """The index still answers."""
     path = root / "pdf-forms" / "SKILL.md"
     path.unlink()
     if content:
@@ -496,7 +489,6 @@ def test_a_skill_is_found_by_its_name(index, root, name, expected):
     ],
 )
 def test_an_unknown_name_gets_the_nearest(index, name, nearest):
-    """Never a guess."""
     with pytest.raises(SkillNotFoundError) as caught:
         index.get(name)
     assert caught.value.name == name
@@ -535,7 +527,6 @@ def test_an_ambiguous_name_is_refused_with_names_that_work(twins):
 
 
 def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(index, root):
-    """It is found, but there is nothing to read."""
     (root / "tea-timer" / "SKILL.md").unlink()
     assert index.find("tea-timer").name == "tea-timer"
     with pytest.raises(ParseError):
@@ -543,7 +534,6 @@ def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(index, root):
 
 
 def test_get_reads_what_is_on_disk_now(index, root):
-    """Its hash differs from the one indexed."""
     path = root / "tea-timer" / "SKILL.md"
     path.write_text(path.read_text().replace("two minutes", "three minutes"))
     assert "three minutes" in index.get("tea-timer").body
@@ -551,7 +541,6 @@ def test_get_reads_what_is_on_disk_now(index, root):
 
 
 def test_an_opened_index_answers_as_the_built_one(index):
-    """Hit by hit, score by score."""
     queries = ("fill in a PDF form", "tea", "cut and rotate")
     opened = SkillIndex.open(index.folder)
     assert opened.generation == index.generation
@@ -583,7 +572,6 @@ def test_opening_a_damaged_index_rebuilds_it(index, caplog):
 
 @pytest.mark.parametrize("request_data", [None, b"", b"[]", b'{"roots": 3}', b"\xff"])
 def test_a_damaged_index_without_a_request_is_not_found(index, request_data):
-    """Nothing says what it should hold."""
     (index.folder / "CURRENT").write_text("damaged")
     (index.folder / "request.json").unlink()
     if request_data is not None:
@@ -603,7 +591,6 @@ def test_a_flipped_bit_in_the_request_makes_it_none(index):
 
 
 def test_a_request_comes_back(tmp_path):
-    """Odd paths included."""
     request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
     for languages in LANGUAGES:
         asked = replace(request, languages=languages)
@@ -625,7 +612,6 @@ def test_a_request_for_unknown_languages_is_none(tmp_path):
 
 
 def test_a_damaged_index_whose_root_is_gone_is_a_root_error(index, root):
-    """It cannot be rebuilt, and says why."""
     (index.folder / "CURRENT").write_text("damaged")
     shutil.rmtree(root)
     with pytest.raises(RootError, match="does not exist"):
@@ -645,7 +631,6 @@ def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading
 
 
 def test_refresh_takes_up_what_changed(index, root, add_skill):
-    """Until then the opened generation is searched."""
     add_skill(root / "plants", "plants", "Water the plants on the balcony.")
     shutil.rmtree(root / "tea-timer")
     assert "plants" not in names(index.search("water the plants", threshold=0.0))
@@ -754,7 +739,6 @@ def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypat
 
 
 def test_the_default_index_is_the_one_of_the_settings(index, tmp_path, monkeypatch):
-    """Here by the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index.folder))
     assert SkillIndex.open().generation == index.generation
@@ -813,7 +797,6 @@ def test_many_requests_are_answered_as_one_by_one(index):
 
 
 def test_of_many_requests_one_that_cannot_be_used_is_told(index):
-    """Before any is answered."""
     with pytest.raises(QueryError, match="empty"):
         index.search_many(["fill in PDF forms", "  "])
 
@@ -831,7 +814,6 @@ class Noting(HashingEmbedder):
 
 
 def test_many_requests_are_embedded_together(index):
-    """Each text once."""
     embedder = Noting()
     opened = SkillIndex(IndexFolder(index.folder), index.opened, {"hashing": embedder})
     opened.search_many(["rotate keys", "make tea", "rotate keys"])

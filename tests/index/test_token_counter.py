@@ -61,7 +61,6 @@ def test_any_text_can_be_counted(text):
 
 
 def test_a_lone_surrogate_counts_as_a_replacement():
-    """The tokenizer itself refuses it."""
     assert COUNT("a \ud800 b") == directly("a ? b") == 3
 
 

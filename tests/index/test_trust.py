@@ -104,7 +104,6 @@ def test_the_settings_of_an_index_keep_trust_and_origin(index, drinks, packed):
 
 
 def test_another_trust_makes_another_generation_and_embeds_nothing(tmp_path, index, drinks):
-    """It is seen by the next search."""
     before = index(drinks)
     request = IndexRequest((drinks,), "hashing", True, trust=trust_by_root("project", [drinks]))
     after, report = SkillIndex.build(request, tmp_path / "index")
@@ -124,7 +123,6 @@ def test_vetted_roots_come_first(index, tmp_path, make_skill, packed):
 
 
 def test_vetted_skills_alone_are_found_and_the_others_counted(index, drinks, packed):
-    """Those count that would have been hits."""
     opened = index(drinks, packed(oolong=f"{TEA} In a gaiwan.", shoes="Tie shoes."))
     names = [("steep-tea", "vetted"), ("oolong", "fetched")]
     assert found(opened) == (names, 0)
@@ -148,7 +146,6 @@ def test_a_copy_that_nobody_vouches_for_keeps_nothing_out(
 
 
 def test_an_index_without_vetted_roots_only_counts(index, packed):
-    """It has no hit then."""
     opened = index(packed(oolong=TEA))
     assert found(opened, vetted_only=True) == ([], 1)
     assert opened.search("assemble a bookshelf", vetted_only=True).unvetted == 0
@@ -163,7 +160,6 @@ def test_a_result_tells_trust_and_origin_in_json(index, drinks, packed):
 
 
 def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks, packed):
-    """By what the explanation says; alone it loses nothing."""
     pack = packed(oolong=f"{TEA} In a gaiwan.")
     asked = {"threshold": 0.0, "explain": True, "reader": "off"}
     parts = {}
@@ -180,7 +176,6 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
 
 
 def test_words_alone_tell_trust_too(drinks, packed):
-    """While the first index is being made."""
     from skillsearch.library.indexing import WordIndex
     from skillsearch.library.source import scan
 

@@ -123,7 +123,6 @@ def test_the_second_channel_alone_has_a_part_of_bodies(root, run, opened):
 
 
 def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
-    """They only tell where in a hit to read."""
     body = "Intro.\n<chunk id=saw description=Saws>Let the blade work.</chunk>"
     add_skill(root / "workshop", "workshop", "Work with wood.", body)
     assert run(root, languages="all").embedded == 7 + 6
@@ -213,7 +212,6 @@ def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, disk
 
 
 def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add_chinese):
-    """It alone; all else is taken over."""
     add_chinese(root)
     run(root)
     add_skill(root / "tea-timer", "tea-timer", "Remind me of my coffee.", "Green tea takes long.")
@@ -371,7 +369,6 @@ def test_a_query_is_embedded_by_the_channels_that_have_a_say(
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_english_results_are_the_same_with_one_channel_and_with_two(root, build, system):
-    """Hit by hit, score by score."""
     one, two = build(root, languages="english"), build(root, index_dir="two", languages="all")
     for query in ENGLISH:
         found = scored(two.search(query, threshold=0.0, system=system))
@@ -540,7 +537,6 @@ def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chin
 def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
     root, build, polyglot, add_chinese
 ):
-    """Though no skill has changed."""
     add_chinese(root)
     polyglot.install("damaged")
     assert len(build(root).opened.settings.channels) == 1
@@ -549,7 +545,6 @@ def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
 
 
 def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
-    """The same index, without opening it again."""
     polyglot.install(None)
     index = SkillIndex.open(mixed.folder)
     assert index.lacks_channel()

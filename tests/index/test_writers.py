@@ -209,7 +209,6 @@ def test_what_is_shadowed_follows_every_change(skills, build, is_first):
 
 
 def test_an_unchanged_index_is_not_written_again(skills, build):
-    """Amended or not: the generation stays."""
     build(skills.root)
     skills.write("s07")
     skills.settle()
@@ -236,7 +235,6 @@ def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build):
 
 
 def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
-    """Byte for byte as if it were new."""
     build(skills.root)
     for number in range(15):
         skills.write(f"s{number:02}")
@@ -289,7 +287,6 @@ def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, fil
 
 
 def test_a_small_corpus_stays_one_segment(skills, build):
-    """It is written anew in no time."""
     kind = limited(least_documents=31)
     build(skills.root, kind=kind)
     skills.write("s07")
@@ -369,7 +366,6 @@ def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
 
 
 def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(skills, build):
-    """Its bytes and its id are the same."""
     index = build(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.rename(path.with_name("skill.md"))

@@ -94,7 +94,6 @@ def test_a_request_is_refused_with_the_reason(review, text, reason):
 
 
 def test_eight_requests_are_enough_and_two_are_too_few(review):
-    """More would let a skill match whatever is asked."""
     words = "saddle pedal brake lamp bell fender rack basket mirror".split()
     texts = [f"the {word} of mine is loose and rattles {word}s" for word in words]
     kept, reasons = check(review, *texts[:6])
@@ -113,7 +112,6 @@ def test_requests_in_another_language_are_refused_together_even_if_each_is_too_s
 
 
 def test_requests_in_the_words_of_whatever_is_asked_are_refused_together(review):
-    """Each may be rare enough; all make a hub."""
     words = list(read_tables(TABLE)["request words"])
     texts = [f"{' '.join(words[n:80:8])} {part}" for n, part in enumerate(ABOUT.split()[:8])]
     kept, refused = review.check([Answer(NAME, texts)])

@@ -150,7 +150,6 @@ def test_how_far_it_is_can_be_told(make_slowly, wait_until):
     ],
 )
 def test_when_to_search_again_is_said_in_round_figures(seconds, when):
-    """A minute if nothing tells."""
     assert IndexProgress(seconds_left=seconds).when == when
 
 
@@ -179,8 +178,6 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
 
 
 def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_until, caplog):
-    """It only is not searched before it is made."""
-
     def count_words():
         """Find no room."""
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -261,7 +258,6 @@ def test_a_saved_index_is_renewed_beside_its_library(
 
 
 def test_a_saved_index_that_is_current_is_left_alone(drinks, index_dir, later, age, cli):
-    """Nothing is begun."""
     age(drinks)
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     library = SkillLibrary.open(index_dir, executor=later)
@@ -270,7 +266,6 @@ def test_a_saved_index_that_is_current_is_left_alone(drinks, index_dir, later, a
 
 
 def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
-    """Each state has its own."""
     index, state, made = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing"), [], []
 
     def make(progress):
@@ -298,7 +293,6 @@ def test_a_real_executor_makes_it_in_its_thread(drinks, index_dir):
 
 
 def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir, extra):
-    """One that says nothing gets what its skills need."""
     extra("known")
     found = {}
     for languages in ("english", "auto"):

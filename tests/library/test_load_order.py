@@ -80,7 +80,6 @@ def test_a_skill_may_need_itself():
 
 
 def test_two_cycles_through_one_skill_are_two():
-    """Each with the names along it."""
     assert order_of({"a": ["b", "c"], "b": ["a"], "c": ["a"]}, "a").cycles == (
         ("a", "b"),
         ("a", "c"),
@@ -145,7 +144,6 @@ def test_what_is_loaded_is_what_can_be_reached(graph, wanted):
 
 @given(GRAPHS, WANTED)
 def test_every_skill_comes_after_what_it_needs_unless_that_needs_it_too(graph, wanted):
-    """Also in a graph that has cycles elsewhere."""
     place = {name: at for at, name in enumerate(names(order_of(graph, *wanted)))}
     for name in place:
         for need in set(graph[name]) & set(place):

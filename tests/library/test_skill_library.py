@@ -107,7 +107,6 @@ def test_the_first_root_wins_and_the_other_skill_is_reported(either):
 
 
 def test_the_order_of_the_roots_decides(project, user):
-    """Precedence is what the caller configures."""
     library = SkillLibrary.from_roots([user, project])
     assert library.get("steep-tea").body == "Use 96 C."
     assert library.shadowed()[0].document.doc_id == "project:steep-tea"
@@ -179,7 +178,6 @@ def test_a_skill_is_found_by_its_folder(tmp_path, make_skill):
 
 
 def test_loading_gives_body_files_and_frontmatter(either):
-    """All that an agent needs to follow a skill."""
     loaded = either.load("fill-pdf")
     assert loaded.skill.body == "# Fill\n\nList fields."
     assert loaded.files == (
@@ -212,7 +210,6 @@ def test_a_refresh_makes_it_fresh_again(either, project):
 
 
 def test_a_refresh_tells_what_came_changed_and_went(either, project, make_skill):
-    """Each kind of change, by id."""
     make_skill(project, "new-one")
     (project / "old-way" / "SKILL.md").unlink()
     assert either.refresh() == Changes(added=("project:new-one",), removed=("project:old-way",))
@@ -253,7 +250,6 @@ def test_preloaded_skills_are_kept(tmp_path, make_skill):
 
 
 def test_preloading_passes_over_what_cannot_be_read(library, project):
-    """One bad skill stops nothing."""
     (project / "steep-tea" / "SKILL.md").write_text("# No frontmatter")
     assert library.preload(["fill-pdf", "steep-tea"]) == ("project:fill-pdf",)
 
@@ -284,14 +280,12 @@ def test_a_file_that_changed_between_pages_is_flagged(library, project):
 
 
 def test_a_binary_file_is_base64(either):
-    """No text is made of what is none."""
     page = either.read("fill-pdf", "assets/logo.bin")
     assert (page.encoding, page.content) == ("base64", "AAE=")
 
 
 @pytest.mark.parametrize("path", ["../steep-tea/SKILL.md", "/etc/passwd", "%2e%2e/x"])
 def test_no_file_outside_the_skill_is_read(either, path):
-    """The path rule holds here too."""
     with pytest.raises(UnsafePathError):
         either.read("fill-pdf", path)
 
@@ -303,7 +297,6 @@ def test_reading_can_be_kept_to_some_folders(either):
 
 
 def test_a_script_has_an_absolute_path(either, project):
-    """For a tool that runs it."""
     assert either.script_path("fill-pdf", "fill.py") == project / "fill-pdf/scripts/fill.py"
     with pytest.raises(SkillError):
         either.script_path("fill-pdf", "missing.py")
@@ -346,7 +339,6 @@ def test_search_follows_a_refresh(library, project, make_skill):
 
 
 def test_search_checks_its_arguments(either):
-    """Wrong values are told, not guessed."""
     for query, n in (("", 5), ("x", 0), ("x", "5")):
         with pytest.raises(QueryError):
             either.search(query, n)
@@ -387,7 +379,6 @@ def test_no_skill_takes_the_id_of_another_as_its_name(library, project, make_ski
 
 
 def test_a_broken_skill_stops_no_other(library, project):
-    """It is reported, with its path."""
     (project / "broken").mkdir()
     (project / "broken" / "SKILL.md").write_text("# No frontmatter")
     library.refresh()
@@ -422,7 +413,6 @@ def test_registering_again_replaces(library):
 
 
 def test_registering_what_is_no_skill_changes_nothing(library):
-    """The error says what is missing."""
     before = library.list()
     with pytest.raises(ParseError, match="frontmatter"):
         library.register("# Just a title")
@@ -439,7 +429,6 @@ def test_no_name_leads_a_registered_skill_out_of_its_root(library, name):
 
 
 def test_registered_skills_leave_nothing_behind(project):
-    """Their folder goes with the library."""
     library = SkillLibrary.from_roots(project, model="hashing")
     document = library.register("---\nname: knit\ndescription: Knit socks.\n---\n")
     library.search("knit", threshold=0.0)
@@ -458,7 +447,6 @@ def test_a_saved_index_takes_no_further_skills(saved, tmp_path):
 
 
 def test_a_root_can_be_added(library, tmp_path, make_skill):
-    """It comes behind all others."""
     make_skill(tmp_path / "more", "steep-tea", "Steep rooibos.")
     make_skill(tmp_path / "more", "knit", "Knit socks.")
     library.add_root(tmp_path / "more")

@@ -60,7 +60,6 @@ def test_a_call_that_waits_too_long_is_never_begun(thread):
 
 
 def test_a_library_thread_takes_no_more_than_it_can_hold(make_thread):
-    """Once the others are done, it takes more."""
     thread = make_thread(max_waiting=1)
     release = threading.Event()
 

@@ -84,12 +84,10 @@ def root(tmp_path, make_skill):
 
 
 def test_a_watch_begins_with_a_look(start, root):
-    """Once, for what changed before it began."""
     start(root).wait(1)
 
 
 def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
-    """Each time once."""
     watched = start(root)
     path = make_skill(root, "brew-coffee")
     watched.wait(2)
@@ -123,7 +121,6 @@ def test_other_files_do_not_count(start, root, make_skill):
 
 @pytest.mark.parametrize("name", [".git", "node_modules"])
 def test_folders_of_machinery_do_not_count(start, root, make_skill, name):
-    """No skill is looked for in them."""
     (root / name).mkdir()
     watched = start(root)
     make_skill(root / name, "hidden")
@@ -227,7 +224,6 @@ def test_a_missing_root_does_not_hide_the_others(start, root, tmp_path, make_ski
 
 @pytest.mark.parametrize("fault", [RootError("The root is gone."), PermissionError(13, "No")])
 def test_a_fault_is_told_and_the_watch_goes_on(start, root, make_skill, caplog, fault):
-    """The next change may mend it."""
     watched = start(root)
     watched.fault = fault
     make_skill(root, "brew-coffee")

@@ -74,12 +74,10 @@ def test_hits_are_those_of_an_index_that_no_embedder_helps(
 
 @pytest.mark.parametrize("word", ["espresso", "kettle"])
 def test_tags_and_triggers_are_searched_too(words, word):
-    """They stand in no description."""
     assert [hit.name for hit in words.search(word, 1, 0.0)] == ["brew-coffee"]
 
 
 def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
-    """The file is not opened again."""
     first = scan([root])
     assert list(first.about.values()) == ["Brew coffee.\nkettle\nespresso"]
     assert scan([root], first).about == first.about
@@ -96,7 +94,6 @@ def test_a_query_is_checked_as_that_of_an_index(words):
 
 
 def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):
-    """Without vectors only equal metadata makes copies."""
     for folder, about in (("a", "Steep green tea."), ("b", "Steep green tea."), ("c", "Hot tea.")):
         make_skill(tmp_path / folder, "steep-tea", about)
     found = words_of(tmp_path).search("steep tea", 5, 0.0)

@@ -106,7 +106,6 @@ def test_bad_arguments_are_answered_by_the_tool(host, arguments):
 
 
 def test_an_id_that_is_in_use_does_no_harm(host):
-    """Both requests are answered, or the second is refused."""
     for _ in range(2):
         host.send("tools/call", SEARCH, 5)
     assert [host.read().get("id"), host.read().get("id")] == [5, 5]
@@ -114,7 +113,6 @@ def test_an_id_that_is_in_use_does_no_harm(host):
 
 
 def test_a_call_that_is_cancelled_is_forgotten(host):
-    """The next one is answered."""
     host.send("tools/call", SEARCH, 5)
     host.send("notifications/cancelled", {"requestId": 5})
     host.send("notifications/cancelled", {"requestId": {"no": "id"}})

@@ -143,7 +143,6 @@ def test_a_web_page_cannot_use_the_server(url, headers, status):
 
 
 def test_each_origin_of_a_request_must_be_of_this_machine(url):
-    """A second header hides nothing."""
     connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=120)
     connection.putrequest("POST", "/mcp")
     for origin in ("http://localhost", "http://evil.example"):
@@ -166,7 +165,6 @@ def test_a_bad_body_is_answered_by_an_error(url, body):
 
 
 def test_other_paths_have_nothing(url):
-    """There is one endpoint."""
     connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=120)
     connection.request("GET", "/")
     assert connection.getresponse().status == 404
@@ -216,7 +214,6 @@ def guarded(tmp_path_factory, launch, module_variables):
     ],
 )
 def test_only_who_shows_the_token_is_answered(guarded, shown, status):
-    """The scheme belongs to it."""
     headers = {} if shown is None else {"Authorization": shown.encode("latin-1")}
     assert post(guarded, **headers)[0] == status
 
@@ -237,7 +234,6 @@ def test_the_official_client_shows_the_token(guarded, talk):
 
 @pytest.mark.slow
 def test_the_token_may_come_from_a_variable(program, variables):
-    """Never from the command line, which others see."""
     variables["SKILLSEARCH_MCP_TOKEN"] = TOKEN
     with served(program) as (_, url):
         assert post(url)[0] == 401
@@ -275,7 +271,6 @@ def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
     ],
 )
 def test_an_address_is_a_host_and_a_port(text, host, port):
-    """An IPv6 address stands in brackets."""
     assert parse_address(text) == (host, port)
 
 
@@ -345,7 +340,6 @@ def test_no_other_machine_passes_for_this_one(local_names, host):
 
 @pytest.mark.slow
 def test_a_port_in_use_is_one_line():
-    """It says which, and what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -214,7 +214,6 @@ def test_a_call_gives_way_to_nobody(serve, visit, blocked):
 
 
 def test_half_a_request_gives_way_before_a_client_between_two(serve, visit, connect):
-    """The oldest half comes first."""
     with serve(connections=3) as address:
         client = visit(address)
         client.open()
@@ -229,7 +228,6 @@ def test_half_a_request_gives_way_before_a_client_between_two(serve, visit, conn
 
 
 def test_a_stream_gives_way_to_a_request(serve, visit):
-    """A client may open it again."""
     with serve(connections=1) as address:
         listening = visit(address)
         listening.open()
@@ -241,7 +239,6 @@ def test_a_stream_gives_way_to_a_request(serve, visit):
 
 
 def test_another_machine_has_connections_of_its_own(serve, connect):
-    """Its connections do not count against the others'."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -277,7 +274,6 @@ def test_a_machine_is_known_by_its_address(address, machine):
 
 
 def test_a_client_that_breaks_off_leaves_no_trace(serve, visit, connect, caplog):
-    """No traceback fills the log."""
     with caplog.at_level(logging.WARNING), serve() as address:
         for _ in range(3):
             connect(address, HEAD + FIELDS + b"Content-Length: 9\r\n\r\n{").close()
@@ -322,7 +318,6 @@ def test_a_session_in_the_middle_of_a_call_is_not_ended(serve, visit, blocked):
 
 
 def test_a_session_that_its_client_ends_leaves_room(serve, visit):
-    """No other has to go for the next."""
     with serve(sessions=2) as address:
         staying, leaving, coming = (visit(address) for _ in range(3))
         for client in (staying, leaving):

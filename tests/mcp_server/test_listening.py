@@ -15,8 +15,6 @@ PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_sets_the_event_and_decides_the_exit_code(number, code):
-    """The server then stops by itself."""
-
     async def serve(stop):
         os.kill(os.getpid(), number)
         await stop.wait()
@@ -25,8 +23,6 @@ def test_a_signal_sets_the_event_and_decides_the_exit_code(number, code):
 
 
 def test_a_server_that_has_nobody_left_ends_with_0():
-    """No signal is waited for."""
-
     async def serve(stop):
         assert not stop.is_set()
 

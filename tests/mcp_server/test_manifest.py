@@ -117,7 +117,6 @@ def test_every_listed_file_is_read_as_its_bytes(place):
 
 
 def test_files_of_a_skill_inside_are_files_of_the_outer_one_too(place, folder, make_skill):
-    """Its SKILL.md is then a file like any other."""
     inner = make_skill(folder, "inner", "Inside.")
     manifest = publisher().manifest_of(place)
     digest = f"sha256:{hashlib.sha256(inner.read_bytes()).hexdigest()}"
@@ -256,7 +255,6 @@ def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, co
 
 
 def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
-    """It was listed and is not there any more."""
     lstat = Path.lstat
 
     def vanish(path):
@@ -335,7 +333,6 @@ def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
 
 
 def test_a_skill_md_that_went_away_is_no_path_in_the_error(place, folder):
-    """The code alone says what happened."""
     (folder / "SKILL.md").unlink()
     with pytest.raises(SkillError) as caught:
         read_published(place, "SKILL.md")

@@ -110,7 +110,6 @@ def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):
 
 
 def test_a_task_that_no_skill_fits_says_so(ask):
-    """The model goes on without."""
     assert f"\n{NO_HIT}\n" in ask("find_skill", task="assemble a bookshelf")
 
 
@@ -155,8 +154,6 @@ def test_what_a_prompt_cannot_do_is_an_error_that_says_what_can(
     ],
 )
 def test_other_toolsets_have_their_own_prompt_or_none(make_server, talk, drinks, toolset, names):
-    """Those of the default toolset speak of its tools."""
-
     async def say(client):
         if client.server_capabilities.prompts is None:
             return None
@@ -212,7 +209,6 @@ def test_a_path_that_was_completed_can_be_read(make_server, talk, drinks):
 
 
 def test_free_text_has_no_completion(complete):
-    """A task can be anything."""
     assert complete(USE, "task", "steep") == ([], False)
 
 
@@ -225,8 +221,6 @@ def test_free_text_has_no_completion(complete):
     ],
 )
 def test_what_is_not_there_cannot_be_completed(make_server, talk, drinks, ref, name):
-    """The message names it."""
-
     async def say(client):
         with pytest.raises(MCPError, match=f"no such argument to complete: .*: {name}"):
             await client.complete(ref, {"name": name, "value": "x"})

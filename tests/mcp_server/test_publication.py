@@ -138,7 +138,6 @@ def test_skills_of_one_name_in_one_root_are_told_apart_by_their_uris(tmp_path, m
 
 
 def test_a_root_may_be_a_skill_itself(tmp_path, make_skill):
-    """Its authority is then all of its path."""
     root = make_skill(tmp_path, "steep-tea", "Steep tea.").parent
     make_skill(root, "inner", "Inside.")
     publisher = Publisher(SkillLibrary.from_roots(root))
@@ -180,7 +179,6 @@ def test_a_skill_inside_a_renamed_one_keeps_every_file_readable(tmp_path, make_s
 
 
 def test_a_broken_skill_inside_another_is_still_its_file(publisher, root):
-    """It is then not a separate skill."""
     path = root / "steep-tea" / "inner" / "SKILL.md"
     path.write_text("no skill")
     uri = "skill://my-root/steep-tea/inner/SKILL.md"
@@ -353,7 +351,6 @@ def test_a_refresh_follows_the_library(root, make_skill):
 
 
 def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
-    """Though the library looked at the disk anew."""
     library = SkillLibrary.from_roots(root)
     publisher = Publisher(library)
     publisher.refresh()

@@ -79,7 +79,6 @@ def test_a_command_is_run_and_its_files_come_back(make_server, talk, maths, runn
 
 
 def test_what_a_command_prints_cannot_hide(make_server, talk, maths, runner):
-    """Control characters are shown, not sent."""
     result = talk(make_server(maths, runner=runner), run(command=r"printf '\033[8mhidden'"))
     assert "\033" not in result.content[0].text
     assert "hidden" in result.content[0].text
@@ -94,7 +93,6 @@ def test_a_command_that_fails_is_no_error_of_the_tool(make_server, talk, maths, 
 
 
 def test_a_command_that_times_out_says_so(make_server, talk, maths, runner):
-    """Nothing of it is left."""
     result = talk(make_server(maths, runner=runner), run(command="sleep 60", timeout=0.3))
     assert result.structured_content["timed_out"]
     assert result.content[0].text.startswith("[timed out, ")
@@ -134,8 +132,6 @@ def test_a_tool_that_runs_says_that_it_changes_things(make_server, talk, maths, 
 
 
 def test_other_calls_are_answered_while_a_command_runs(make_server, talk, maths, runner):
-    """It may take minutes."""
-
     async def say(client):
         answers = []
 
@@ -167,7 +163,6 @@ def test_files_stay_for_the_next_command_of_a_session(make_server, talk, maths, 
 
 @pytest.mark.slow
 def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path):
-    """Its client no longer wants it."""
     begun, go_on, mark = (tmp_path / name for name in ("begun", "go-on", "mark"))
     with wire(maths, "--allow-run", "--executor", "local") as host:
 
@@ -274,14 +269,12 @@ def test_the_workspace_toolset_runs_what_is_loaded(make_server, talk, maths, run
 
 @pytest.mark.parametrize("toolset", ["manager", "environment", "chunks", "context"])
 def test_toolsets_that_run_nothing_refuse_a_runner(make_server, maths, runner, toolset):
-    """Nobody believes in an option that does nothing."""
     with pytest.raises(ConfigError, match="--allow-run is for default and workspace"):
         make_server(maths, toolset=toolset, runner=runner)
 
 
 @pytest.mark.slow
 def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
-    """When its client leaves, no workspace is left."""
     with wire(maths, "--allow-run", "--executor", "local") as host:
         arguments = {"name": "python-math", "command": "echo $((6*7))"}
         answer = host.ask("tools/call", {"name": "run_skill_script", "arguments": arguments})
@@ -311,7 +304,6 @@ def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_
 
 
 def test_over_http_nobody_runs_anything_without_a_token(cli, maths):
-    """All users of a machine reach its loopback."""
     result = cli("mcp", maths, "--allow-run", "--http", "127.0.0.1:0")
     assert result.exit_code == 2
     assert "clients need a token: name a file that holds it with --token-file" in result.stderr

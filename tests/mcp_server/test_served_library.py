@@ -75,7 +75,6 @@ def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, ind
 
 
 def test_what_is_missing_is_looked_for_each_time(serve_library, index_dir, tmp_path):
-    """The errors say what is missing."""
     for _ in range(2):
         with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
             serve_library(index_dir=index_dir).get()

@@ -272,7 +272,6 @@ def test_every_file_has_the_bytes_that_the_list_promises(server, talk, mode):
     ],
 )
 def test_a_file_is_text_only_where_that_keeps_its_bytes(read, path, media_type, is_text):
-    """Its media type is told by its name."""
     contents = read(f"{TEA}/{path}")
     assert contents.mime_type == media_type
     assert isinstance(contents, types.TextResourceContents) is is_text
@@ -294,8 +293,6 @@ def test_each_skill_md_is_a_listed_resource(server, talk):
 
 
 def test_files_have_a_template(server, talk):
-    """One for all."""
-
     async def say(client):
         return await client.list_resource_templates()
 
@@ -391,7 +388,6 @@ def test_a_skill_that_went_away_is_no_longer_served(server, talk, root):
 
 
 def test_a_skill_that_is_too_large_is_found_but_not_served(refusal, ask, root):
-    """The error says why."""
     os.truncate(root / "steep-tea" / "assets" / "pot.png", 17 << 20)
     assert [skill["uri"] for skill in ask("skills/list")["skills"]] == [f"{CUP}/SKILL.md"]
     error = refusal("skills/get", uri=f"{TEA}/SKILL.md")
@@ -475,7 +471,6 @@ CURSORS = [
 @pytest.mark.parametrize("method", ["skills/list", "resources/list", "resources/directory/read"])
 @pytest.mark.parametrize("cursor", CURSORS, ids=range(len(CURSORS)))
 def test_a_cursor_of_no_page_is_an_invalid_parameter(refusal, method, cursor):
-    """The message says what to do."""
     uri = {"uri": TEA} if "directory" in method else {}
     error = refusal(method, cursor=cursor, **uri)
     assert error.code == types.INVALID_PARAMS
@@ -483,7 +478,6 @@ def test_a_cursor_of_no_page_is_an_invalid_parameter(refusal, method, cursor):
 
 
 def test_a_cursor_of_another_directory_is_refused(refusal):
-    """It would give a page of nothing."""
     cursor = next_cursor(f"{CUP}/SKILL.md")["nextCursor"]
     error = refusal("resources/directory/read", uri=TEA, cursor=cursor)
     assert error.code == types.INVALID_PARAMS
@@ -496,7 +490,6 @@ def test_a_cursor_brings_its_uri_back(uri):
 
 @given(st.text())
 def test_any_text_is_a_cursor_or_refused(text):
-    """Nothing else is raised."""
     try:
         uri = read_cursor(text)
     except MCPError as error:
@@ -522,7 +515,6 @@ def test_no_uri_leads_out_of_the_skills(refusal, parts):
 
 
 def test_a_file_behind_a_link_is_not_served(refusal, ask, root, tmp_path):
-    """Wherever it leads."""
     (tmp_path / "secret.md").write_text("secret")
     (root / "steep-tea" / "secret.md").symlink_to(tmp_path / "secret.md")
     (root / "steep-tea" / "above").symlink_to(tmp_path)
@@ -560,7 +552,6 @@ def test_an_index_is_served_like_folders(make_server, talk, indexed, index_dir):
 
 
 def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):
-    """They are told when there are others."""
     server = make_server(root, tells_changes=True)
 
     async def say(client):

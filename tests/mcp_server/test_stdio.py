@@ -100,7 +100,6 @@ def test_the_end_of_stdin_ends_it(wire, drinks):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 @pytest.mark.slow
 def test_a_signal_ends_it_at_once(program, drinks, number, code):
-    """Though a thread waits for stdin; nothing is printed."""
     with program(drinks, preexec_fn=heed_interrupts) as process:
         process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": 5}\n')
         process.stdin.flush()
@@ -176,7 +175,6 @@ def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args,
 
 @pytest.mark.slow
 def test_the_start_of_a_session_is_small_with_thousands_of_skills(wire, tmp_path, make_skill):
-    """Nothing in it grows with the number of skills."""
     for number in range(MANY):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 20)
     with wire(tmp_path / "many") as host:
@@ -203,7 +201,6 @@ def test_a_watched_folder_is_followed(wire, drinks, make_skill):
 
 @pytest.mark.slow
 def test_an_index_that_is_watched_may_come_later(wire, cli, drinks, index_dir, make_skill):
-    """Its folders are known once it is there."""
     pytest.importorskip("watchfiles")
     with wire("--index-dir", index_dir, "--watch") as host:
         cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")

@@ -20,7 +20,6 @@ def test_a_plain_frontmatter_is_read(data):
 
 
 def test_a_placeholder_is_read_alike_everywhere():
-    """It says little, but the same to every host."""
     found = strict_frontmatter(GOOD.replace(b"Steep", b"Steep {{green}}"))
     assert found == {**GOOD_FIELDS, "description": "Steep {{green}} tea."}
 
@@ -92,6 +91,5 @@ def test_the_longest_name_and_description_are_taken():
 
 
 def test_a_name_in_another_script_is_no_fault_but_not_taken_everywhere():
-    """A note, because nothing is wrong."""
     found = strict_frontmatter(swap(b"steep-tea", "周报".encode()))
     assert (found.code, found.severity) == ("name-not-ascii", "note")

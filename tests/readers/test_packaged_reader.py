@@ -81,7 +81,6 @@ def test_what_is_read_scores_the_same_beside_other_skills(examples):
 
 
 def test_a_request_in_another_language_is_left_to_the_other_evidence(examples):
-    """The reader knows English alone."""
     query = "Warum startet mein Pod in Kubernetes immer wieder neu?"
     found = [
         examples.search(query, reader=reader, threshold=0.0).hits for reader in ("always", "off")

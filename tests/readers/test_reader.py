@@ -101,7 +101,6 @@ def test_a_folder_without_a_model_says_what_it_needs(tmp_path):
 
 
 def test_a_damaged_model_is_named(foreign):
-    """One kind of error, whatever the library raises."""
     folder = foreign()
     (folder / "onnx" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(EmbedderError, match="ONNX Runtime cannot use"):
@@ -134,7 +133,6 @@ def test_a_packaged_reader_that_cannot_be_loaded_is_told_once(monkeypatch, caplo
 
 
 def test_the_setting_counts_if_nothing_is_asked_for(monkeypatch):
-    """It is read once."""
     monkeypatch.setenv("SKILLSEARCH_READER", "off")
     known = Readers()
     assert [known.choice(asked) for asked in (None, "always", None)] == ["off", "always", "off"]
@@ -142,7 +140,6 @@ def test_the_setting_counts_if_nothing_is_asked_for(monkeypatch):
 
 
 def test_without_sentence_transformers_the_extra_is_named(monkeypatch):
-    """The error says what to install."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"The reader 'st:some/model' .*\[st\]"):
         load_reader("st:some/model", "cpu")
@@ -192,14 +189,12 @@ def test_a_cross_encoder_gives_its_logits(cross_encoder):
 @pytest.mark.slow
 @pytest.mark.torch
 def test_a_cross_encoder_with_more_labels_is_refused(cross_encoder):
-    """Nothing says which of them is meant."""
     with pytest.raises(EmbedderError, match=r"shape \(1, 3\)"):
         load_reader(f"st:{cross_encoder(3)}", "cpu").read("tea", ["kettle"])
 
 
 @pytest.mark.torch
 def test_a_pickle_is_refused(cross_encoder):
-    """It could run code."""
     folder = cross_encoder()
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(EmbedderError, match="is a pickle"):

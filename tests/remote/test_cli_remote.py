@@ -123,7 +123,6 @@ def test_a_server_that_is_down_is_exit_code_1(cli):
 
 
 def test_the_backend_needs_an_address(cli):
-    """It is said how to give one."""
     result = cli("query", "tea", "--backend", "milvus")
     assert result.exit_code == 2
     assert "--uri" in result.stderr
@@ -153,7 +152,6 @@ def test_a_checkout_does_not_say_whom_queries_are_sent_to(tmp_path, line):
 
 
 def test_doctor_shows_the_address_without_its_password(cli, monkeypatch):
-    """It is a setting like others, but for that."""
     monkeypatch.setenv("SKILLSEARCH_URI", "http://somebody:s3cret@127.0.0.1:19530")
     output = cli("doctor").stdout
     assert "uri = http://127.0.0.1:19530" in output

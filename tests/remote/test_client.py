@@ -25,7 +25,6 @@ def test_an_address_that_cannot_be_one_is_refused(uri):
 
 @pytest.mark.parametrize("name", ["", "1st", "with space", "käse", "x" * 201, 'a" or id > "'])
 def test_a_name_that_milvus_does_not_take_is_refused(name):
-    """It would also stand in conditions."""
     with pytest.raises(ConfigError, match="letters, digits and underscores"):
         RemoteIndex.open(NOBODY, collection=name)
 

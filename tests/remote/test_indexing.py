@@ -51,7 +51,6 @@ def take(states, doc_id, state, *, shadowed=False):
 
 
 def test_an_unchanged_document_keeps_its_row(read):
-    """Nothing is written for it."""
     states, _ = read(make_row("a", "first"))
     assert take(states, "a", "first") is None
     assert (states.unchanged, states.take_rest()) == (1, [])

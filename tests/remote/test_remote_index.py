@@ -34,7 +34,6 @@ def test_a_skill_is_found_by_what_it_is_for(build):
 
 
 def test_the_first_indexing_sends_every_skill(build, root):
-    """One text each is embedded."""
     index, report = build()
     assert (report.indexed, report.embedded, report.reused, report.removed) == (5, 5, 0, 0)
     assert len(index) == 5
@@ -180,7 +179,6 @@ def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, m
 
 
 def test_a_name_that_one_root_has_twice_is_ambiguous(build, root, tmp_path):
-    """Nothing says which is meant."""
     copy = root / "more" / "brew-coffee" / "SKILL.md"
     copy.parent.mkdir(parents=True)
     copy.write_bytes((root / "brew-coffee" / "SKILL.md").read_bytes())
@@ -200,7 +198,6 @@ def test_documents_are_deleted_by_id(build):
 
 
 def test_an_index_of_nothing_finds_nothing(build, tmp_path):
-    """No root holds a skill, which is reported."""
     empty = tmp_path / "empty"
     empty.mkdir()
     index, report = build(empty)

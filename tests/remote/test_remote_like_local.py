@@ -198,7 +198,6 @@ def test_hostile_names_are_values_and_no_conditions(both, tmp_path):
 
 
 def test_hostile_ids_delete_nothing_but_what_they_name(both, root):
-    """Ids are digests in conditions."""
     remote, _ = both(root)
     assert remote.delete(['x"] or key != "', "kitchen:*", "", "kitchen:brew-coffee\0"]) == 0
     assert remote.delete(["kitchen:brew-coffee"] * 3) == 1

@@ -331,7 +331,6 @@ def test_two_writers_do_not_meet(build, server, collection, root, make_skill):
 def test_the_claim_of_a_writer_that_was_killed_runs_out(
     build, server, collection, root, make_skill
 ):
-    """It is removed by the next writer."""
     build()
     generation = find_current(server, collection).generation
     long_ago = int(time.time()) - EXPIRES_S - 1

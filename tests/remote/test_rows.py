@@ -31,7 +31,6 @@ def test_packed_bytes_come_back(data):
 
 
 def test_the_largest_skill_fits_a_field():
-    """A MiB that does not compress."""
     data = np.random.default_rng(1).bytes(1 << 20)
     pieces = pack(data)
     assert unpack(pieces) == data
@@ -99,7 +98,6 @@ def test_the_key_of_a_name_is_a_signed_number(name):
 
 
 def test_tallies_add_up_what_comes_and_goes():
-    """However often equal terms are added up in between."""
     tallies = TermTallies(compact_at=3)
     for metadata, full, sign in ((["a"], ["a", "b"], 1), (["a"], ["a", "c"], 1), ([], ["b"], -1)):
         tallies.add(CountedTerms.of(metadata, full), sign)

@@ -54,7 +54,6 @@ def test_a_table_names_columns_rows_and_groups():
 
 
 def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
-    """Wherever it stands: in heads, titles and cells."""
     rows = [(Cell("<a>", link="#c0"), Cell("<b>", "<i>")), ("more", "<u>")]
     html = table(Table("Tea", ["<p>", "<s>"], [Group(rows, "<q>")]))
     assert not any(f"<{tag}>" in html for tag in "abipqsu")
@@ -78,6 +77,5 @@ def test_terms_stand_beside_their_meaning():
 
 
 def test_plots_that_there_are_not_leave_no_trace():
-    """Neither an empty figure nor an empty grid."""
     assert figures([(None, "nothing"), ("<svg></svg>", "this")]).count("<figure>") == 1
     assert figures([(None, "nothing")]) == ""

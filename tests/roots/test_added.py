@@ -96,7 +96,6 @@ def test_a_folder_here_is_added_as_the_user_s_and_not_pinned(cli, tmp_path, make
 
 @pytest.mark.parametrize("spelling", ["w/own", "./w/own", "{here}/w/own", "w/../w/own"])
 def test_a_folder_that_is_gone_is_removed_by_its_path(cli, names, make_skill, spelling):
-    """It is no repository, however it is written."""
     make_skill("w/own", "mine")
     make_skill("w/two", "other")
     cli("add", "w/own", "w/two")
@@ -202,7 +201,6 @@ def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli,
 
 
 def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
-    """Nothing of it is kept."""
     for files in ({"README.md": b"x"}, {}):
         url = server.page("/x.zip", pack("x.zip", files).read_bytes())
         for given in (url, f"{url}#folder=none" if files else url):

@@ -120,7 +120,6 @@ def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress
 
 
 def test_an_empty_zip_is_an_empty_folder(pack, tmp_path):
-    """The missing skill is reported elsewhere."""
     extract(pack("skills.zip", {}), tmp_path / "into")
     assert contents(tmp_path / "into") == {}
 
@@ -409,7 +408,6 @@ def test_a_pax_name_is_checked_like_any_other(tmp_path):
 
 @pytest.mark.parametrize("size", [-1, -512, -(1 << 40)])
 def test_a_member_of_negative_size_is_refused(write, size):
-    """It would lead back to the members before."""
     assert "has a negative size" in refused(write(tar_header(size=size) + b"\0" * 1024))
 
 

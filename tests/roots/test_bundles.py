@@ -158,7 +158,6 @@ def test_what_is_damaged_is_made_anew(pack, damage):
 
 
 def test_what_crashed_processes_left_is_removed(pack):
-    """They hold no lock any more."""
     archive = age(pack("drinks.zip"))
     place = local_root(archive)
     (place.parent / ".temporary-1" / "new").mkdir(parents=True)
@@ -167,7 +166,6 @@ def test_what_crashed_processes_left_is_removed(pack):
 
 
 def test_a_refused_archive_leaves_what_was_there(pack):
-    """The index over it goes on."""
     place = local_root(pack("drinks.zip"))
     archive = pack("drinks.zip", {"../evil": b"x"})
     with pytest.raises(RootError) as caught:

@@ -213,7 +213,6 @@ def test_budget_measures_an_archive(cli, pack, tmp_path):
 
 
 def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
-    """Paths absolute, URLs as they are."""
     archive = pack("drinks.zip", TEA)
     text = cli("mcp-config", "claude-code", archive, "https://x.org/a.zip").stdout
     arguments = json.loads(text)["mcpServers"]["skillsearch"]["args"]

@@ -63,7 +63,6 @@ def test_what_is_known_is_not_downloaded_again(server, known, header):
 
 
 def test_what_changed_is_downloaded_again(server):
-    """Another tag is another file."""
     url = server.page("/a.zip", b"new", etag='"v2"')
     found, body = get(url, cached=Downloaded("0", etag='"v1"'))
     assert (found.etag, body) == ('"v2"', b"new")
@@ -71,7 +70,6 @@ def test_what_changed_is_downloaded_again(server):
 
 @pytest.mark.parametrize("value", ["a" * 513, "caf\xe9"])
 def test_an_odd_tag_is_not_kept(server, value):
-    """It would be sent back."""
     found, _ = get(server.page("/a.zip", b"x", etag=value))
     assert found.etag == ""
 
@@ -306,8 +304,6 @@ def test_what_is_no_http_is_told(server):
 
 
 def test_a_full_disk_is_not_the_server_s_fault(server):
-    """It is told as what it is."""
-
     class Full(io.BytesIO):
         def write(self, data):
             raise OSError(28, "No space left on device")

@@ -230,7 +230,6 @@ def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypa
 
 
 def test_what_another_index_holds_stays_pinned(cli, host, tmp_path, make_skill):
-    """An index without it says so."""
     make_skill(tmp_path / "mine", "mine")
     url = host({"good": "Good."})
     cli("add", url)

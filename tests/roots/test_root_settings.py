@@ -77,7 +77,6 @@ def test_skills_root_names_one_root(here, monkeypatch, text, root):
 
 
 def test_skills_root_counts_only_where_no_setting_names_roots(here, monkeypatch):
-    """Other programs read it too."""
     monkeypatch.setenv("SKILLS_ROOT", "/seed")
     (here / "skillsearch.toml").write_text('roots = ["mine"]\n')
     assert load_settings().roots == (here / "mine",)

@@ -83,7 +83,6 @@ def test_a_hostile_server_changes_nothing(cli, server, host, names, attack, is_u
 
 
 def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
-    """One bad entry never stops the rest."""
     bad = [
         {"name": "../up"},
         {"name": "UPPER"},

@@ -93,7 +93,6 @@ def test_what_is_no_tag_is_text(tag):
 
 
 def test_long_ids_and_descriptions_are_cut():
-    """They are made for one line of a list."""
     (found,) = parse_chunks(f"<chunk id={'a' * 500} description={'b ' * 5_00}>x</chunk>").chunks
     assert found.id == "a" * 199 + "…"
     (found,) = parse_chunks(f"<chunk id=a description='{'b' * 2_000}'>x</chunk>").chunks
@@ -158,7 +157,6 @@ def test_the_tags_are_those_of_another_parser(text):
 
 
 def test_a_fence_in_a_chunk_keeps_its_tags():
-    """They are part of the text of the chunk."""
     body = "<chunk id=a description=d>\n```\n</chunk>\n<chunk>\n```\n</chunk>\nrest"
     assert parse_chunks(body).chunks == (Chunk("a", "d", "```\n</chunk>\n<chunk>\n```"),)
     assert parse_chunks(body).core == "rest"
@@ -343,7 +341,6 @@ def test_no_text_is_lost_whatever_the_markup(body):
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_hostile_megabyte_takes_linear_time(unit):
-    """A quadratic search would take minutes."""
     body = "<chunk id=a>" + unit * (MEGABYTE // len(unit))
     parse_chunks(body)
 

@@ -242,7 +242,6 @@ def test_what_is_left_out_is_an_error_only_if_a_skill_is_lost(tmp_path):
 
 
 def test_a_look_for_lost_skills_is_bounded(tmp_path, monkeypatch):
-    """All folders that are left out share one bound."""
     monkeypatch.setattr(discovery, "_MAX_LOOKED_INTO", 3)
     for n in range(4):
         add_skill(tmp_path / "root" / f"a\u202e{n}")

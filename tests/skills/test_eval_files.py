@@ -66,7 +66,6 @@ def codes(evals):
     ],
 )
 def test_eval_files_are_known_by_their_path(path):
-    """All these lie in public skills."""
     assert is_eval_file(path)
 
 
@@ -93,7 +92,6 @@ def test_what_evals_read_and_write_is_no_eval_file(path):
 
 
 def test_queries_are_for_the_skill_or_not_for_it():
-    """A task is for it."""
     evals = read([{"query": "a"}, {"query": "b", "should_trigger": False, "skill": "steep-tea"}])
     assert evals.positives == (EvalQuery("a", "task", True, ("brew-coffee",)),)
     assert evals.not_for == (EvalQuery("b", "trigger", False, ("steep-tea",)),)
@@ -105,7 +103,6 @@ def test_queries_are_for_the_skill_or_not_for_it():
     [({"kind": "edge_case"}, "eval-unclear"), ({"expected_skill": "gone"}, "eval-skill-unknown")],
 )
 def test_queries_for_which_no_skill_is_right_are_left_out_and_counted(fields, code):
-    """One note a file, however many there are."""
     evals = read([{"prompt": "make tea", **fields}, {"query": "a"}, {"prompt": "x", **fields}])
     assert [query.text for query in evals.positives] == ["a"]
     (found,) = evals.diagnostics
@@ -163,25 +160,21 @@ def test_yaml_that_the_loader_refuses_is_told():
 
 
 def test_a_byte_order_mark_is_passed_over():
-    """Windows writes one."""
     data = b"\xef\xbb\xbf" + b'[{"query": "a"}]'
     assert told(data) == ([("a", "brew-coffee")], [])
 
 
 def test_a_file_that_is_too_large_is_not_parsed():
-    """Its size alone is told."""
     evals = read(b'[{"query": "a"}]' + b" " * MAX_FILE_BYTES)
     assert (evals.positives, codes(evals)) == ((), ["eval-too-large"])
 
 
 def test_a_file_without_a_query_is_told():
-    """It looked like evals by its path."""
     assert codes(read({"agents": [{"agent": "x"}]})) == ["eval-empty"]
     assert codes(read(3)) == ["eval-empty"]
 
 
 def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
-    """The rest are counted."""
     values = [{"query": "a" * (MAX_QUERY_CHARS + 1)}, *({"query": f"q {i}"} for i in range(2_100))]
     evals = read(values)
     assert len(evals.positives) == MAX_QUERIES
@@ -196,7 +189,6 @@ def test_half_a_surrogate_pair_becomes_a_replacement():
 
 
 def test_files_are_read_in_order():
-    """Whatever their names."""
     files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
     evals = sorted_out(read_eval_files(iter(files), "Brew-Coffee"))
     assert [(query.text, query.skills) for query in evals.positives] == [
@@ -223,12 +215,10 @@ def test_whatever_json_holds_is_read_or_told(values):
 
 @given(st.binary(max_size=200), st.sampled_from(["a.json", "a.jsonl", "a.yaml"]))
 def test_whatever_bytes_hold_is_read_or_told(data, file):
-    """No bytes raise."""
     evals = read(data, file=file)
     assert evals.positives or evals.not_for or evals.diagnostics
 
 
 @given(st.text(max_size=60))
 def test_any_path_is_answered(path):
-    """No path raises."""
     assert is_eval_file(path) in (True, False)

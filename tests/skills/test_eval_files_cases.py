@@ -24,7 +24,6 @@ def told(values):
 
 @pytest.mark.parametrize("key", ["query", "prompt", "question", "input", "user_request"])
 def test_a_record_without_a_judgment_is_a_task_of_its_skill(key):
-    """Whatever the file calls the text."""
     values = {"skill_name": "brew-coffee", "evals": [{"id": 1, key: " grind it "}]}
     assert cases(values) == [EvalQuery("grind it", "task", True, ("brew-coffee",))]
 
@@ -58,7 +57,6 @@ def test_a_query_is_for_the_skill_that_it_names(fields):
 
 
 def test_several_skills_may_be_right():
-    """Each of them counts once."""
     values = {"query": "a hot drink", "expected_skills": ["steep-tea", "brew-coffee", "steep-tea"]}
     assert told([values]) == ([("a hot drink", "steep-tea", "brew-coffee")], [])
 
@@ -153,7 +151,6 @@ def test_names_need_no_latin_letters():
 
 
 def test_a_skill_may_have_an_odd_name():
-    """Its queries are its own all the same."""
     (case,) = cases([{"query": "a"}], skill="$A/b:c ")
     assert case.skills == ("$a/b:c ",)
 
@@ -165,12 +162,10 @@ def test_common_words_are_queries_only_where_something_judges_them():
 
 
 def test_later_turns_and_results_are_no_queries():
-    """They stand in lists that look like cases."""
     assert told({"turns": [{"prompt": "yes"}], "results": [{"query": "x"}]}) == ([], [])
 
 
 def test_nesting_beyond_reason_is_not_followed():
-    """Thirty levels hold no case."""
     values = [{"query": "a"}]
     for _ in range(30):
         values = [values]

@@ -168,7 +168,6 @@ BROKEN = (
 
 
 def test_a_broken_line_is_left_out_and_told(keep, caplog):
-    """Whatever it is; the others count."""
     keep(*BROKEN, b"", b"  ", line(ASKED, 1, None, {"a": 2}, " \n"))
     assert examples_of(ExampleBook()) == [ASKED]
     (record,) = caplog.records
@@ -234,7 +233,6 @@ def test_a_file_of_another_user_is_not_read(keep, caplog):
 
 
 def test_a_link_to_a_file_is_followed(keep, tmp_path):
-    """People keep such files elsewhere."""
     keep(line(ASKED))
     user_file().rename(tmp_path / "kept.jsonl")
     user_file().symlink_to(tmp_path / "kept.jsonl")
@@ -259,13 +257,11 @@ def test_an_eval_file_says_what_its_skill_is_for(own):
 
 
 def test_the_frontmatter_comes_before_eval_files(own):
-    """It was written for searches."""
     skill = SkillMetadata(name="steep-tea", description="", examples=("a", "b", "a"))
     assert own({"evals/a.json": [{"query": "c"}]}, skill) == ("a", "b", "c")
 
 
 def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
-    """It would say what the inner one is for."""
     found = own(
         {
             "inner/SKILL.md": "---\nname: inner\n---\n",
@@ -303,7 +299,6 @@ def test_a_bounded_part_of_eval_files_is_read(own, tmp_path):
 
 @pytest.mark.parametrize("put", [put_folder, put_pipe, put_huge, put_device, put_loop])
 def test_nothing_odd_in_place_of_an_eval_file_is_read(put, own, tmp_path):
-    """It does not block; the others count."""
     (tmp_path / "evals").mkdir()
     put(tmp_path / "evals/a.json")
     assert own({"evals/b.json": [{"query": "hello"}], "evals/c.json": "{"}) == ("hello",)

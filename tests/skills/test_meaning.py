@@ -242,7 +242,6 @@ def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
 
 
 def test_tags_that_are_lost_in_a_comment_are_told():
-    """They may be meant."""
     skill, diagnostics = parse("description: Hot tea\ntags: #tea #milk")
     assert skill.metadata.tags == ()
     assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)]
@@ -298,7 +297,6 @@ NO_KEYS = {
 
 @pytest.mark.parametrize("lines", NO_KEYS.values(), ids=NO_KEYS.keys())
 def test_lines_inside_other_things_are_no_keys(lines):
-    """The folder names the skill."""
     skill, diagnostics = parse(lines)
     assert skill.name == "tea-timer"
     assert skill.description.startswith("Hot tea")
@@ -320,7 +318,6 @@ def test_the_first_line_of_a_block_alone_is_no_description():
 
 
 def test_only_the_last_of_a_repeated_key_is_looked_at():
-    """It is the one that counts."""
     skill, diagnostics = parse("description: Hot #tea\ndescription: Tea\nname: tea-timer")
     assert skill.description == "Tea"
     assert [found.code for found in diagnostics] == ["yaml-duplicate-key"]
@@ -371,7 +368,6 @@ ABOUT_MEANING = ("yaml-", "description-", "name-not-text", "name-missing", "plac
 @example("#tea", "description")
 @example("on", "name")
 def test_plain_text_is_read_as_written_or_a_diagnostic_says_otherwise(text, key):
-    """Whatever a person writes behind a key without quotes."""
     # Text in quotes throughout is quoted; a slug has a comment behind it, and a name no other.
     assume(text[0] not in "\"'" and not (key == "name" and "#" in text))
     lines = {"name": "name: tea-timer", "description": "description: Hot tea"}

@@ -123,7 +123,6 @@ def test_unknown_keys_are_kept_as_json():
 
 
 def test_a_need_in_a_broken_version_is_kept_with_a_warning():
-    """Any version will do then."""
     skill, diagnostics = parse_fields("description: Tea.\nrequires-skills: {pot: new, cup: 1}")
     assert skill.metadata.requires == ("pot", "cup@==1")
     assert codes(diagnostics) == ["requirement-invalid"]

@@ -97,7 +97,6 @@ def test_a_page_of_text_is_cut_between_characters(read, offset, limit, expected)
 
 
 def test_a_page_of_bytes_is_cut_where_it_was_asked_for(read):
-    """No byte is more than another."""
     page = read(b"\x00\x80\x80\x80", offset=2, limit=1)
     assert bounds(page) == (base64.b64encode(b"\x80").decode(), 2, 3)
 

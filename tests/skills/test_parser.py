@@ -61,7 +61,6 @@ def test_without_a_description_the_first_paragraph_stands_for_it(line):
 
 
 def test_a_paragraph_that_stands_for_a_description_is_as_short_as_one():
-    """Cut as for any reader."""
     skill, _ = parse("---\nname: tea-timer\n---\n" + "steep " * 1_000)
     assert len(skill.description) <= 1024
     assert skill.description.startswith("steep steep")
@@ -291,7 +290,6 @@ def test_lines_are_right_below_a_preamble():
 
 
 def test_diagnostics_name_the_file():
-    """Each diagnostic carries the path that was given."""
     _, diagnostics = parse("---\ndescription: Tea\n---\n")
     assert diagnostics[0].path == str(ROOT / "tea-timer" / "SKILL.md")
 
@@ -382,7 +380,6 @@ def test_parsing_takes_bounded_time(start, unit):
     ],
 )
 def test_oddities_of_chunks_carry_the_line_of_the_file(head, tail):
-    """Whatever stands before them; the body stays whole."""
     skill, diagnostics = parse(f"{head}<chunk id=a description=d>\n</chunk></chunk>{tail}")
     line = head.count("\n") + 1
     found = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]

@@ -129,7 +129,6 @@ def test_a_need_without_a_usable_name_is_reported(text):
 
 
 def test_only_so_many_needs_count():
-    """The rest is reported once."""
     names = [f"skill-{number}" for number in range(MAX_REQUIREMENTS)]
     assert regular_requirements([{"requiresskills": names}]) == (tuple(names), [])
     requirements, [finding] = regular_requirements([{"requiresskills": [*names, "a", "b"]}])

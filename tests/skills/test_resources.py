@@ -101,7 +101,6 @@ def test_missing_skill_md_is_unreadable(tmp_path):
 
 @NEEDS_ORDINARY_USER
 def test_forbidden_skill_md_is_unreadable(skill_dir):
-    """Missing permissions are told as such."""
     (skill_dir / "SKILL.md").chmod(0)
     assert code_of(skill_dir / "SKILL.md") == "file-unreadable"
 
@@ -198,7 +197,6 @@ def test_other_links_named_skill_md_are_refused(skill_dir, target, code):
 
 
 def test_file_is_read_by_its_relative_path(skill_dir):
-    """Documents and scripts are read whole."""
     assert read_file(skill_dir, "references/guide.md") == b"steep"
     assert read_file(skill_dir, "./scripts%2Fbrew.sh") == b"echo tea"
 
@@ -249,7 +247,6 @@ def test_folders_and_special_files_are_refused(skill_dir):
 
 @NEEDS_ORDINARY_USER
 def test_forbidden_file_cannot_be_read(skill_dir):
-    """Missing permissions are told as such."""
     (skill_dir / "references" / "guide.md").chmod(0)
     with pytest.raises(SkillError, match="Permission"):
         read_file(skill_dir, "references/guide.md")
@@ -313,7 +310,6 @@ def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is
 
 
 def test_a_hard_link_of_the_same_owner_is_served(skill_dir):
-    """Package installers make them."""
     (skill_dir / "references" / "linked.md").hardlink_to(skill_dir.parents[1] / "secret.txt")
     assert read_file(skill_dir, "references/linked.md") == b"secret"
     (skill_dir / "SKILL.md").unlink()
@@ -337,7 +333,6 @@ def test_a_hard_link_to_the_file_of_another_user_is_refused(skill_dir):
 
 @NEEDS_ROOT
 def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
-    """Several users may write a skill."""
     for name in ("SKILL.md", "references/guide.md"):
         os.chown(skill_dir / name, 12345, -1)
     assert read_file(skill_dir, "references/guide.md") == b"steep"

@@ -98,7 +98,6 @@ def test_so_much_is_read_and_no_more(tmp_path):
 
 
 def test_a_missing_folder_says_nothing(tmp_path):
-    """It may go while it is read."""
     assert continuation_in(tmp_path / "gone") == ("", ())
 
 

@@ -209,7 +209,6 @@ def test_equal_versions_have_one_place_and_odd_ones_none():
     ],
 )
 def test_a_requirement_is_split_at_its_last_at_sign(text, parts):
-    """One at the start belongs to the name."""
     assert split_requirement(text) == parts
 
 

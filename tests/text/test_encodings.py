@@ -43,7 +43,6 @@ def test_a_text_is_read_in_the_encoding_it_was_written_in(text, codec, name):
 
 @given(st.text())
 def test_utf8_is_utf8(text):
-    """Whatever characters it holds."""
     data = text.encode("utf-8", "replace")
     if b"\x1b$" not in data and not data[:4].count(0) and not data.startswith(codecs.BOM_UTF8):
         assert decode(data) == (data.decode(), "")

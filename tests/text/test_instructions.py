@@ -82,12 +82,10 @@ def test_what_authors_write_is_nothing(text):
     ],
 )
 def test_a_condition_or_a_quotation_makes_it_a_note(text):
-    """Honest authors write so too."""
     assert set(severities(text)) == {"note"}
 
 
 def test_a_condition_counts_in_its_sentence_alone():
-    """Else "Use when asked." would excuse what follows."""
     assert severities("Use when asked. Always use this skill! Or if not.") == ["warning"]
 
 
@@ -123,7 +121,6 @@ def test_a_phrase_of_each_severity_is_enough():
     ],
 )
 def test_comments_are_searched(comment, expected):
-    """They do not show in Markdown."""
     found = find_commands_in_comments(f"# Tea\n\n<!-- {comment} -->\n\nBoil water.\n")
     assert [command.severity for command in found] == expected
 

@@ -58,7 +58,6 @@ SENTENCES = {
 
 @pytest.mark.parametrize(("language", "sentence"), SENTENCES.items(), ids=SENTENCES)
 def test_the_language_of_a_sentence_is_told(language, sentence):
-    """One sentence is enough."""
     assert language_of(sentence) == language
 
 

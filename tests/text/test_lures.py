@@ -69,7 +69,6 @@ def test_what_shows_what_it_runs_or_only_speaks_of_it_is_none(text):
 
 
 def test_hidden_characters_hide_no_lure():
-    """They are gone before anything is looked for."""
     (lure,) = find_lures(f"echo '{CODE}' | base\u200b64 -d | ba\u200dsh")
     assert (lure.line, lure.severity) == (1, "error")
 

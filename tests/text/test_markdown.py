@@ -65,7 +65,6 @@ def test_fences_by_example(text, expected):
 
 @given(st.lists(LINES, max_size=8))
 def test_fences_are_those_of_another_parser(written):
-    """Line by line."""
     text = "\n".join([*written, "end"])
     tokens = [token for token in FENCES.parse(text) if token.type == "fence"]
     assert fenced(text) == [number for token in tokens for number in range(*token.map)]
@@ -91,7 +90,6 @@ def test_lines_are_the_text(text):
     ],
 )
 def test_paragraphs_by_example(text, expected):
-    """Blank lines and fences part them."""
     assert [text[begin:end] for begin, end in paragraphs(text)] == expected
 
 

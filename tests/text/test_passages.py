@@ -42,14 +42,12 @@ def test_an_empty_body_has_no_passage(body):
 
 
 def test_terms_are_those_of_the_language_of_the_skill():
-    """They are stemmed as the index has them."""
     body = f"{FILL} casas\n{FILL} perros"
     assert best_passage(body, {"perr": 1.0}, "es").endswith("perros")
     assert best_passage(body, {"perr": 1.0}, "en").endswith("casas")
 
 
 def test_of_a_long_body_only_the_beginning_is_looked_at():
-    """What comes later is never the best."""
     late = "x\n" * (BODY_CHARS // 2)
     assert "zebra" not in best_passage(f"{late}zebra", {"zebra": 1.0})
     assert "zebra" in best_passage(f"{late[:-6]}zebra", {"zebra": 1.0})
@@ -83,7 +81,6 @@ def test_passages_hold_all_of_a_body(body):
     st.lists(st.text(alphabet="abc ", max_size=PASSAGE_CHARS // 3), max_size=30),
 )
 def test_passages_break_no_shorter_line(lines):
-    """Each line is in one passage."""
     shown = [line for one in passages("\n".join(lines)) for line in one.split("\n")]
     assert [line for line in shown if line] == [line.strip() for line in lines if line.strip()]
 

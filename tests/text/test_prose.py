@@ -22,7 +22,6 @@ def test_sentences_have_no_long_stretch():
 
 @pytest.mark.parametrize("separator", [" ", ", ", "\n", " | "])
 def test_keywords_are_a_stretch(separator):
-    """Whatever stands between them, and wherever they stand."""
     words = separator.join(WORDS)
     count, stretch = keyword_stretch(f"{TEA} Keywords: {words}. {TEA}")
     assert len(WORDS) <= count < len(WORDS) + 15

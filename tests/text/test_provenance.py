@@ -47,7 +47,6 @@ def test_only_a_root_that_nobody_vouches_for_is_spoken_of(trust, origin, tag, li
 
 
 def test_a_record_names_trust_and_origin_if_there_is_something_to_know():
-    """Models pay for every word."""
     assert record_of_source(root("vetted", URL)) == {}
     assert record_of_source(root("project")) == {"trust": "project"}
     assert record_of_source(root("fetched", URL)) == {"trust": "fetched", "origin": URL}

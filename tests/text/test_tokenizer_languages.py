@@ -124,7 +124,6 @@ def test_a_document_gives_english_stems_too():
 
 @given(st.text(alphabet="abcdefghi ABC.-_éñ数ка0"))
 def test_an_english_document_gives_what_an_english_query_gives(text):
-    """One term a word, and no language is English."""
     assert document_terms(text, "en") == document_terms(text) == terms(text, "en") == terms(text)
 
 

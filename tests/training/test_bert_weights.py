@@ -75,7 +75,6 @@ def test_a_tensor_that_cannot_be_used_is_named(make_bert, change, message):
 
 
 def test_a_config_without_the_only_kind_of_positions_is_accepted(make_bert):
-    """Newer libraries no longer write it."""
     weights = make_bert()
     config = {k: v for k, v in weights.config.items() if k != "position_embedding_type"}
     assert dataclasses.replace(weights, config=config).config == config
@@ -197,7 +196,6 @@ def test_what_training_changes_a_little_is_not_rounded_away(exported, tmp_path):
 
 @pytest.mark.parametrize("stem", ["model", "untuned"])
 def test_the_packaged_models_can_be_tuned(stem):
-    """They ship no other weights than their 8-bit ones."""
     pytest.importorskip("onnx")
     config = read_exported(PACKAGED_MODEL, stem).config
     sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
@@ -248,7 +246,6 @@ def short_data(folder):
     ],
 )
 def test_an_exported_folder_that_was_changed_is_refused(exported, spoil, message):
-    """Also where its digests were changed with it."""
     spoil(exported)
     with pytest.raises(TrainingError, match=message) as caught:
         read_exported(exported)
@@ -257,7 +254,6 @@ def test_an_exported_folder_that_was_changed_is_refused(exported, spoil, message
 
 @pytest.mark.parametrize("read", [read_hugging_face, read_exported])
 def test_a_folder_that_is_not_there_is_refused(tmp_path, read):
-    """The same error as for any other folder."""
     pytest.importorskip("onnx")
     with pytest.raises(TrainingError, match="holds no model that can be tuned"):
         read(tmp_path / "nowhere")

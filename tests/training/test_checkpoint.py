@@ -33,7 +33,6 @@ def test_a_state_comes_back_as_it_was(tmp_path):
 
 
 def test_the_state_of_another_run_is_none(tmp_path):
-    """Nor is one where none was written."""
     save_checkpoint(tmp_path, "k", ARRAYS)
     assert load_checkpoint(tmp_path, "other") is None
     assert load_checkpoint(tmp_path / "nothing", "k") is None
@@ -41,7 +40,6 @@ def test_the_state_of_another_run_is_none(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 2, 200, -30])
 def test_a_damaged_state_is_refused(tmp_path, size):
-    """It says which file to remove."""
     save_checkpoint(tmp_path, "k", ARRAYS)
     path = tmp_path / "state.npz"
     path.write_bytes(path.read_bytes()[:size])
@@ -57,7 +55,6 @@ def test_a_state_without_a_key_is_refused(tmp_path):
 
 
 def test_a_pickle_in_a_state_is_never_loaded(tmp_path):
-    """It could run code."""
     hostile = np.array({"k": 1}, dtype=object)
     for arrays in ({"key": hostile}, {"key": np.array("k"), "step": hostile}):
         with (tmp_path / "state.npz").open("wb") as file:

@@ -65,7 +65,6 @@ def cosines():
 
 
 def test_the_loss_is_the_cross_entropy_both_ways(cosines):
-    """By the formula, in numpy."""
     same = torch.zeros(4, 4, dtype=torch.bool)
     found = batch_loss(torch.tensor(cosines), same, SETTINGS)
     assert float(found) == pytest.approx(softmax_loss(SETTINGS.scale * cosines), rel=1e-9)
@@ -99,7 +98,6 @@ def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosin
 
 
 def test_queries_come_near_to_their_documents(make_bert, vectors):
-    """Whatever the random weights said before."""
     begin = make_bert()
     trained = train(begin, make_plan(40), SETTINGS, vectors=vectors)
     encoder = load_encoder(trained.weights, SETTINGS)
@@ -223,7 +221,6 @@ def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
 
 
 def test_a_run_that_gives_no_numbers_is_refused(make_bert, vectors):
-    """The next step is named."""
     settings = replace(SETTINGS, check_every=1)
     with pytest.raises(TrainingError, match="lower the learning rate"):
         train(make_bert(), make_plan(2), settings, vectors=vectors, check=lambda _: float("nan"))
@@ -250,13 +247,11 @@ def test_a_teacher_is_followed(make_bert, vectors):
 
 
 def test_nothing_is_printed(make_bert, vectors, capfd):
-    """Neither by us nor by the libraries."""
     train(make_bert(), make_plan(2), SETTINGS, vectors=vectors)
     assert capfd.readouterr() == ("", "")
 
 
 def test_half_precision_learns_too(make_bert, vectors):
-    """The weights stay in float32."""
     settings = replace(SETTINGS, precision="bfloat16")
     trained = train(make_bert(), make_plan(40), settings, vectors=vectors).weights
     assert {one.dtype for one in trained.tensors.values()} == {np.dtype(np.float32)}
@@ -266,6 +261,5 @@ def test_half_precision_learns_too(make_bert, vectors):
 
 
 def test_a_device_that_is_not_there_is_refused(make_bert, vectors):
-    """By its name."""
     with pytest.raises(TrainingError, match="'xpu:7'"):
         train(make_bert(), make_plan(2), replace(SETTINGS, device="xpu:7"), vectors=vectors)

@@ -152,7 +152,6 @@ def test_words_keep_their_vectors_and_a_seed_its_weights(make_reader):
 
 
 def test_weights_without_a_head_get_a_random_one(make_bert):
-    """As the packaged reader began."""
     weights = make_bert(max_position_embeddings=300)
     trained = cross_encoder.train_reader(weights, toy(4), SETTINGS).weights
     assert trained.is_reader
@@ -172,7 +171,6 @@ def test_training_ends_at_the_deadline(make_reader):
 
 
 def test_training_ends_when_it_gains_no_more(make_reader):
-    """Then the weights are those of the best check."""
     falling, told = iter([0.9, 0.8, 0.7, 0.6]), []
     settings = ReaderSettings(groups=4, epochs=2.0, check_every=1, patience=2)
     begin = make_reader()

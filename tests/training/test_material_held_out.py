@@ -83,7 +83,6 @@ def test_a_request_is_struck_from_what_scripts_say_too():
 
 
 def test_the_seed_decides(skills):
-    """The same one holds out the same."""
     assert hold_out(skills, 9, seed=4) == hold_out(skills, 9, seed=4)
     assert hold_out(skills, 9, seed=4) != hold_out(skills, 9, seed=5)
 

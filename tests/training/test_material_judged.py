@@ -68,7 +68,6 @@ def test_queries_for_skills_that_are_not_here_are_counted(log):
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(log, line):
-    """With its number, and what it should look like."""
     with pytest.raises(EvaluationError, match=r"log\.jsonl:2: "):
         read_judged(log({"query": "tea", "skill": "steep-tea"}, line), LIBRARY)
 

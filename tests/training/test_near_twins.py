@@ -46,12 +46,10 @@ def test_a_skill_for_one_name_of_a_kind_helps_with_no_other(twins):
 
 @pytest.mark.parametrize("grades", [{"1": 2}, {"0": 2, "1": 1}])
 def test_a_skill_for_several_names_of_a_kind_may_help_with_more(twins, grades):
-    """So nothing is said of them."""
     assert list(twins.of(asked("postgres is slow", grades))) == []
 
 
 def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, monkeypatch):
-    """Unless the skill has it in its body."""
     monkeypatch.setattr(near, "CONTROLS", 1.0)
     request = asked("a letter about our mysql outage", {"2": 2}, rows=[2, 3])
     (control,) = twins.of(request)
@@ -73,7 +71,6 @@ def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, mo
     ],
 )
 def test_a_name_is_a_word_by_itself(near, text, found):
-    """Neither part of another nor of a file name."""
     assert near.Names((("go", "ruby"),)).of(text) == found
 
 

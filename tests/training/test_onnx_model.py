@@ -131,7 +131,6 @@ def test_large_weights_lie_apart_in_whole_pages_and_change_no_vector(make_bert, 
 
 
 def test_an_empty_folder_is_filled(make_bert, tmp_path):
-    """A user may have made it."""
     (tmp_path / "model").mkdir()
     export(make_bert(), tmp_path / "model", name="tiny")
     assert OnnxEmbedder.load(tmp_path / "model").name == "tiny"

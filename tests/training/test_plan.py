@@ -44,7 +44,6 @@ def near():
 
 
 def test_skills_that_differ_keep_their_order(skills):
-    """And each place has a row of its own."""
     kept, rows = distinct_skills(skills, LATIN)
     assert kept == skills
     assert rows == {place: place for place in range(40)}
@@ -85,7 +84,6 @@ def test_texts_to_make_queries_of_are_counted(skills):
 
 
 def test_the_same_seed_gives_the_same_plan(skills, near):
-    """And another one another plan."""
     plan = make_plan(skills, near, SETTINGS)
     assert plan == make_plan(skills, near, SETTINGS)
     assert plan != make_plan(skills, near, replace(SETTINGS, seed=6))
@@ -107,7 +105,6 @@ def test_a_plan_has_a_batch_for_each_step_and_no_skill_twice_in_one(skills, near
 
 
 def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
-    """They are all trained in every step."""
     few = make_plan(skills[:10], neighbours(np.eye(10, dtype=np.float32)), SETTINGS)
     assert {len(batch) for batch in few} == {10}
 

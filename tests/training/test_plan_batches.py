@@ -16,7 +16,6 @@ def unit_rows(count: int, seed: int = 0, dimensions: int = 8) -> np.ndarray:
 
 
 def test_neighbours_are_those_of_a_full_sort() -> None:
-    """The oracle compares all with all."""
     vectors = unit_rows(300)
     found = neighbours(vectors)
     cosines = vectors @ vectors.T
@@ -27,7 +26,6 @@ def test_neighbours_are_those_of_a_full_sort() -> None:
 
 
 def test_a_skill_is_no_neighbour_of_itself_or_its_copies() -> None:
-    """They would be taken for wrong answers."""
     vectors = unit_rows(20)
     vectors[7] = vectors[3]
     found = neighbours(vectors)
@@ -38,12 +36,10 @@ def test_a_skill_is_no_neighbour_of_itself_or_its_copies() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 9])
 def test_few_skills_have_few_neighbours(count: int) -> None:
-    """Missing neighbours are -1."""
     assert neighbours(unit_rows(count)).shape == (count, count - 1)
 
 
 def test_every_skill_is_dealt_once_a_round() -> None:
-    """But for those that fill no batch."""
     near = neighbours(unit_rows(100))
     first = [row for batch in islice(batches(near, 10, random.Random(3)), 10) for row in batch]
     assert sorted(first) == list(range(100))
@@ -58,7 +54,6 @@ def test_a_batch_is_made_of_neighbours() -> None:
 
 
 def test_the_same_state_gives_the_same_batches() -> None:
-    """And another one other batches."""
     near = neighbours(unit_rows(80))
     one, same, other = (list(islice(batches(near, 8, random.Random(s)), 12)) for s in (1, 1, 2))
     assert one == same != other

@@ -67,7 +67,6 @@ def test_the_name_is_missing_from_about_half_the_queries_of_the_body() -> None:
 
 
 def test_tasks_are_long_but_not_longer_than_said() -> None:
-    """They are joined from several parts."""
     long = SkillText("a", "b" * 80, "\n\n".join(f"Paragraph {n} " + "word " * 40 for n in range(9)))
     tasks = [pair.query for pair in draw_many(long) if pair.kind == "task"]
     assert max(map(len, tasks)) > 400
@@ -75,13 +74,11 @@ def test_tasks_are_long_but_not_longer_than_said() -> None:
 
 
 def test_the_same_state_gives_the_same_pairs() -> None:
-    """A run can be made again."""
     assert draw_many(SKILL, 50, seed=5) == draw_many(SKILL, 50, seed=5)
     assert draw_many(SKILL, 50, seed=5) != draw_many(SKILL, 50, seed=6)
 
 
 def test_a_skill_with_too_little_text_gives_no_pair() -> None:
-    """There is nothing to pair."""
     assert MinedSkill.mine(SkillText("x", "short", "")).draw(random.Random(1)) is None
 
 

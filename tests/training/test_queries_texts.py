@@ -22,7 +22,6 @@ def test_quoted_phrases_are_requests_and_code_is_not() -> None:
 
 
 def test_a_request_has_at_most_200_characters() -> None:
-    """More is not one."""
     fitting = "sort the letters " + "x" * 183
     assert stated(f'Say "{fitting}" or "{fitting}x".') == [fitting]
 
@@ -39,7 +38,6 @@ def test_a_body_is_asked_for_quotes_only_below_lines_about_requests() -> None:
 
 
 def test_uses_that_are_denied_are_not_requests() -> None:
-    """Neither in a list nor in quotes."""
     about = 'Sorts letters. Not for "shred all of my letters".'
     body = "## When not to use\n\n- Shredding all of the letters\n"
     assert stated(about, body) == []
@@ -54,7 +52,6 @@ def test_uses_that_are_denied_are_not_requests() -> None:
     ],
 )
 def test_a_clause_is_what_is_asked_without_who_asks(text: str, clause: str) -> None:
-    """As a user would begin."""
     assert next(queries.clauses(text)) == clause
 
 
@@ -81,7 +78,6 @@ def test_sentences_have_at_least_four_words_or_twelve_letters() -> None:
 
 
 def test_headings_are_plain_and_not_those_of_code() -> None:
-    """At every level."""
     body = "intro\n# Bees\n\n### The `queen` **bee**\n\n```\n# a comment\n```\n"
     assert queries.headings(body) == ["Bees", "The queen bee"]
 
@@ -119,18 +115,15 @@ def test_paragraphs_are_plain_and_without_code() -> None:
 
 @pytest.mark.parametrize("spelling", ["bee-keeper", "Bee Keeper", "bee_keeper", "BEEKEEPER"])
 def test_a_name_is_taken_out_however_it_is_joined(spelling: str) -> None:
-    """Else it gives the answer away."""
     assert queries.without_name(f"ask the {spelling} now", "bee-keeper") == "ask the now"
 
 
 def test_a_name_inside_a_word_stays() -> None:
-    """Whole words only."""
     assert queries.without_name("the cargo arrives", "go") == "the cargo arrives"
 
 
 @given(st.text(max_size=300), st.text(max_size=40))
 def test_any_text_can_be_mined(text: str, name: str) -> None:
-    """Whatever it holds, nothing is raised."""
     for found in (stated(text, text), queries.clauses(text), queries.sentences(text)):
         assert all(isinstance(one, str) for one in found)
     assert queries.headings(text) is not None

@@ -135,7 +135,6 @@ def test_inputs_that_reach_far_are_evened_out(make_reader):
 
 
 def test_a_head_is_read_from_safetensors(make_reader, save_bert, tmp_path):
-    """As `scripts/train_reader.py` writes it."""
     weights = make_reader()
     read = read_hugging_face(save_bert(weights, tmp_path / "source"))
     assert read.is_reader
@@ -143,7 +142,6 @@ def test_a_head_is_read_from_safetensors(make_reader, save_bert, tmp_path):
 
 
 def test_a_head_that_lacks_a_part_is_refused(make_reader):
-    """The error names what is missing."""
     weights = make_reader()
     tensors = {n: one for n, one in weights.tensors.items() if n != "head.outer.bias"}
     with pytest.raises(TrainingError, match=r"has no head\.outer\.bias"):

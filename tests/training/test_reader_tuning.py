@@ -113,7 +113,6 @@ def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
 
 @pytest.mark.slow
 def test_a_reader_that_did_not_is_not_written(options):
-    """Nothing is left, unless it is to be kept."""
     settings = replace(LEARNS, learning_rate=1e-12, epochs=1.0)
     tuned = reader_tuning.tune_reader(options, progress=silent, tell=silent, settings=settings)
     assert not tuned.is_better
@@ -146,7 +145,6 @@ def test_an_interrupted_tuning_writes_no_reader(options):
 
 
 def test_too_little_time_is_told_with_what_is_needed(options):
-    """And nothing is left."""
     with pytest.raises(TrainingError, match=r"0\.0001 minutes are too few .* --minutes \d+"):
         reader_tuning.tune_reader(replace(options, minutes=0.0001), progress=silent, tell=silent)
     assert list(options.out.parent.iterdir()) == []
@@ -162,7 +160,6 @@ def test_too_few_judged_requests_are_refused(options, tmp_path):
 
 
 def test_requests_whose_skills_are_never_read_are_refused(options):
-    """There would be nothing to measure."""
     lines = [{"query": f"箱{one}を見る", "skill": f"sorter-{one}"} for one in range(COUNT)]
     options.queries.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(TrainingError, match="finds no right skill beside a wrong one"):
@@ -171,7 +168,6 @@ def test_requests_whose_skills_are_never_read_are_refused(options):
 
 @pytest.mark.parametrize("spec", ["onnx", "", "st:nowhere"])
 def test_other_readers_are_refused(spec):
-    """It says which ones can be tuned."""
     with pytest.raises(TrainingError, match="cannot be tuned; begin with minilm"):
         reader_tuning.begin_reader(spec)
 

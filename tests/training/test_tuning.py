@@ -92,7 +92,6 @@ def test_too_few_skills_are_refused(count, make_texts):
 
 
 def test_skills_that_say_nothing_of_their_uses_are_refused():
-    """There would be nothing to measure by."""
     texts = [SkillText(f"s{one}", f"Depot {one}, shelves and belts of it", "") for one in range(80)]
     with pytest.raises(TrainingError, match="say too little"):
         Material.gather(texts, [], LATIN, 0)
@@ -175,7 +174,6 @@ def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_
 
 @pytest.mark.parametrize("model", ["hashing", "multilingual", "st:sentence-transformers/x", ""])
 def test_models_that_cannot_be_tuned_are_refused(model):
-    """It says which ones can."""
     with pytest.raises(TrainingError, match=r"cannot be tuned; begin with onnx"):
         folder_of(model)
 
@@ -209,7 +207,6 @@ def test_a_run_works_beside_the_folder_of_the_model(tmp_path):
 
 @pytest.mark.parametrize("taken", ["file", "folder"])
 def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
-    """Before anything is written beside it."""
     out = tmp_path / "mine"
     if taken == "file":
         out.write_text("")
@@ -242,7 +239,6 @@ def test_a_teacher_embeds_by_the_role_and_documents_once():
 
 
 def test_without_its_extra_it_says_what_to_install(tmp_path, monkeypatch):
-    """Before anything is read or written."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     options = TuneOptions((tmp_path,), tmp_path / "out")
     with pytest.raises(MissingDependencyError, match=r"install .*\[train\]"):

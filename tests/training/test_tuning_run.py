@@ -107,7 +107,6 @@ def test_a_model_that_got_better_is_written_and_can_be_used(options, model):
 
 
 def test_a_model_that_did_not_is_not_written(options):
-    """Without --keep nothing is left, neither model nor scratch."""
     settings = TrainingSettings(learning_rate=1e-9, precision="float32")
     tuned = tune(options, progress=silent, tell=silent, settings=settings)
     assert not tuned.is_better
@@ -160,13 +159,11 @@ def test_an_interrupted_tuning_goes_on(options):
 
 
 def test_too_little_time_is_told_with_what_is_needed(options):
-    """Before it is used up."""
     with pytest.raises(TrainingError, match=r"0\.001 minutes are too few .* --minutes \d+"):
         tune(replace(options, minutes=0.001), progress=silent, tell=silent)
 
 
 def test_a_folder_that_is_taken_is_refused(options):
-    """Whatever is in it stays."""
     options.out.mkdir(parents=True)
     (options.out / "mine.txt").write_text("")
     with pytest.raises(TrainingError, match="already exists"):

@@ -111,7 +111,6 @@ def test_a_page_may_load_only_what_is_ours(site, path):
 @pytest.mark.parametrize("secret", ["", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper(), "é"])
 @pytest.mark.parametrize("path", ["", "results?q=tea", "static/ui.js", "page.css"])
 def test_whoever_does_not_know_the_secret_gets_nothing(site, secret, path):
-    """Not even scripts, nor which pages there are."""
     status, _, text = site.get(path, secret)
     assert status == 404
     assert text == "Open the address that skillsearch ui has printed; it is a new one each time.\n"
@@ -395,7 +394,6 @@ def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
 @given(path=st.text(max_size=40), query=st.text(max_size=40))
 @pytest.mark.slow
 def test_no_address_makes_the_app_fail(path, query):
-    """Whatever is asked for, an answer is a page."""
     site = Site(make_app(Pages(load_settings(index_dir=Path("/nowhere"))), SECRET))
     address = f"{quote(path, errors='replace')}?{quote(query, errors='replace')}"
     assert site.get(address)[0] in (200, 404, 405, 500, 307)

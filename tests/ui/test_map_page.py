@@ -155,7 +155,6 @@ def test_a_map_that_does_not_come_says_so(visit):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_few_skills_make_a_map(shown, count):
-    """Nothing fails where there is next to nothing."""
     page = shown(many(count))
     page.locator("#map").focus()
     for key in ("+", "ArrowLeft", "n", "0", "Escape"):

@@ -58,7 +58,6 @@ def test_equal_vectors_give_equal_points_every_time():
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 5))
 @pytest.mark.slow
 def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
-    """None, one, equal ones, and vectors of zeros."""
     chance = np.random.default_rng(seed)
     some = np.vstack([np.zeros((1, 8)), chance.normal(size=(3, 8))])
     found = laid_out(unit(some[chance.integers(0, kinds + 1, count)]))

@@ -87,14 +87,12 @@ def test_a_skill_comes_with_its_files(registry, drinks, make_skill):
 
 
 def test_links_are_no_files_of_a_skill(registry, drinks):
-    """Nothing outside the skill reaches the model."""
     (drinks / "brew-coffee" / "references").mkdir()
     (drinks / "brew-coffee" / "references" / "passwd").symlink_to("/etc/passwd")
     assert get(registry(), "brew-coffee").resources.references == {}
 
 
 def test_files_beyond_the_limit_of_adk_are_left_out_and_logged(registry, drinks, caplog):
-    """The first that fit are there."""
     folder = drinks / "brew-coffee" / "references"
     folder.mkdir()
     for name in ("a.md", "b.md", "c.md"):
@@ -116,7 +114,6 @@ def test_a_name_is_shown_in_the_form_that_adk_accepts(registry, drinks, make_ski
 def test_a_skill_that_no_such_name_means_is_left_out_and_logged(
     registry, drinks, make_skill, caplog
 ):
-    """The others are found as ever."""
     make_skill(drinks, "抹茶", "Brew filter coffee or matcha.")
     assert "brew-coffee" in found(registry())
     assert "抹茶" in caplog.text
@@ -125,7 +122,6 @@ def test_a_skill_that_no_such_name_means_is_left_out_and_logged(
 
 
 def test_metadata_that_adk_does_not_understand_is_left_out(registry, drinks, make_skill):
-    """The skill still loads."""
     make_skill(drinks, "chai", "Cook chai.", metadata={"adk_additional_tools": "all"})
     assert get(registry(), "chai").frontmatter.metadata == {}
 

@@ -37,7 +37,6 @@ def called(tool, **arguments):
 
 
 def test_the_model_is_shown_our_definition(tools):
-    """The same as ``Toolset.specs`` gives."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     toy = Tool("repeat", "Repeat a wörd.", CountArgs, lambda args: None)
@@ -45,7 +44,6 @@ def test_the_model_is_shown_our_definition(tools):
 
 
 def test_a_call_gives_the_result_as_json_text(tools):
-    """Letters stay as they are."""
     (tool,) = tools
     assert tool.invoke({"word": "tee", "times": 2}) == '["tee", "tee"]'
     assert asyncio.run(tool.ainvoke({"word": "grün"})) == '["grün"]'
@@ -69,7 +67,6 @@ def test_a_host_can_tell_which_tools_change_something(read_only):
 
 
 def test_an_agents_way_through_a_library(drinks, tmp_path):
-    """Search, load, read a file."""
     from skillsearch.agents.integrations.langchain import as_tools
 
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")

@@ -72,7 +72,6 @@ def test_an_agents_way_through_a_library(drinks, tmp_path):
 
 
 def test_the_model_is_shown_our_definitions(drinks, tmp_path):
-    """The same as ``Toolset.specs`` gives."""
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     toolset = Toolset(library_tools(library))
     (definitions,), _ = run(toolset)

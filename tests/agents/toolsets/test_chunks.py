@@ -149,7 +149,6 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
 
 
 def test_a_skill_without_a_version_has_an_empty_one(manager):
-    """The document's type wants a text."""
     assert manager.skills["tea"].metadata.version == ""
 
 
@@ -201,7 +200,6 @@ def test_deactivating_lists_a_chunk_again(manager, variables):
 
 
 def test_deactivating_one_chunk_leaves_the_others(manager):
-    """Each for itself."""
     manager.activate_chunk("data-analyzer", "cleaning")
     manager.activate_chunk("data-analyzer", "charts")
     manager.deactivate_chunk("data-analyzer", "cleaning")
@@ -224,7 +222,6 @@ def test_a_reset_lists_all_chunks_again(manager, variables):
 
 @pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
 def test_an_unknown_skill_is_told_with_the_nearest(manager, variables, method):
-    """Nothing is guessed, nothing changes."""
     with pytest.raises(SkillNotFoundError, match="data-analyzer") as caught:
         getattr(manager, method)("data-analyser", "charts")
     assert caught.value.nearest[0] == "data-analyzer"
@@ -247,7 +244,6 @@ def test_an_unknown_chunk_is_told_with_those_there_are(manager, variables, metho
 
 
 def test_a_skill_without_chunks_says_so(manager):
-    """Its body is in the prompt already."""
     with pytest.raises(ChunkNotFoundError, match="no chunks at all") as caught:
         manager.activate_chunk("tea", "any")
     assert caught.value.available == ()
@@ -276,7 +272,6 @@ def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
 
 
 def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
-    """Nothing is loaded until then."""
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "none")
     assert manager.get_skills_prompt() == ""
@@ -295,7 +290,6 @@ def test_a_folder_within_a_loaded_one_adds_nothing(manager, skills, caplog):
 
 
 def test_a_registered_skill_needs_no_file(manager, variables):
-    """It is in the prompt at once, and returned."""
     skill = manager.register_skill(skill_md("memo", f"Write.\n{chunk('form')}", version="2"))
     assert (skill.metadata.name, skill.metadata.version) == ("memo", "2")
     assert manager.skills["memo"] == skill
@@ -321,7 +315,6 @@ def test_registering_again_replaces_and_deactivates(manager):
 
 
 def test_a_registered_skill_replaces_one_of_a_folder(manager):
-    """The same name, the same skill."""
     manager.activate_chunk("data-analyzer", "charts")
     manager.register_skill(skill_md("data-analyzer", "Mine.\n" + chunk("charts")))
     assert manager.skills["data-analyzer"].core_content == "Mine."
@@ -346,7 +339,6 @@ def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
 
 
 def test_the_variable_can_have_another_name(skills):
-    """The template is the host's."""
     variables = {}
     manager = SkillManager(variables=variables, variable="docs")
     manager.load_from_directory(skills)
@@ -466,7 +458,6 @@ def test_a_skill_that_vanishes_while_it_is_looked_at_is_logged(skills, monkeypat
 
 
 def test_a_skill_that_is_not_to_be_offered_is_in_no_prompt(manager, skills, make_skill):
-    """It asks hosts so; the host itself sees it."""
     make_skill(skills, "secret", body=chunk("x"), **{"disable-model-invocation": True})
     assert manager.get_skills_prompt() == PROMPT
     assert "secret" in manager.skills
@@ -568,7 +559,6 @@ def test_hidden_characters_reach_no_model():
     ("core", "section"), [("\u200b", "## a"), ("\u200b\n\n  One.\n\n\u200b", "## a\n  One.")]
 )
 def test_what_only_hidden_characters_held_apart_is_no_blank_line(core, section):
-    """A blank line separates skills."""
     assert registered(skill_md("a", core)).get_skills_prompt() == section
 
 
@@ -600,7 +590,6 @@ def test_a_hit_names_the_chunk(manager):
 
 
 def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, skills, tmp_path):
-    """It is made by the first search."""
     assert not (tmp_path / "index").exists()
     manager.search("tea")
     assert (tmp_path / "index").is_dir()
@@ -674,7 +663,6 @@ def test_other_arguments_are_refused(manager, arguments):
     ],
 )
 def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, detail):
-    """It can try again."""
     call = dict(zip(("skill_name", "chunk_id"), arguments, strict=True))
     error = LoadSkillChunkTool(manager).toolset().call("load_skill_chunk", call)["error"]
     assert error["code"] == code

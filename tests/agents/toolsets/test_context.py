@@ -159,14 +159,12 @@ def test_all_metadata_comes_by_name(manager):
 
 
 def test_the_content_is_the_whole_markdown(manager, root):
-    """Frontmatter and body."""
     text = (root / "steep-tea" / "SKILL.md").read_text()
     assert manager.loader.load_skill_content("steep-tea") == text
     assert manager.get_skill_content("steep-tea") == text
 
 
 def test_a_skill_has_metadata_content_and_time(manager, root):
-    """All that is known of it."""
     before = datetime.now()
     skill = manager.loader.load_skill("steep-tea")
     path = root / "steep-tea" / "SKILL.md"
@@ -199,7 +197,6 @@ def test_what_cannot_be_loaded_is_none(manager, caplog, name):
 
 
 def test_a_file_that_goes_before_it_is_read_stops_no_other(manager, vanishing, caplog):
-    """It is None, and the log says why."""
     assert manager.get_skill_content("steep-tea") is None
     assert "dispatch macro" in manager.get_skill_content("add-uint-support")
     assert len(caplog.records) == 1
@@ -223,7 +220,6 @@ def test_a_root_that_is_no_folder_makes_an_empty_manager(tmp_path, make_manager,
 
 
 def test_an_empty_folder_makes_an_empty_manager(tmp_path, make_manager):
-    """The same."""
     (tmp_path / ".skills" / "drafts").mkdir(parents=True)
     manager = make_manager(tmp_path / ".skills")
     assert manager.metadata_list == []
@@ -235,7 +231,6 @@ def test_an_empty_folder_makes_an_empty_manager(tmp_path, make_manager):
     [b"", b"# Only text\n", b"---\nname: [\n---\n", b"---\nname: a\n---\n", b"\xff\xfe\0\0---"],
 )
 def test_a_broken_skill_is_skipped_and_logged_once(root, make_manager, caplog, data):
-    """All others are loaded."""
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_bytes(data)
     manager = make_manager(root)
@@ -265,13 +260,11 @@ def test_global_skills_come_behind_those_of_the_project(home, root, make_manager
 
 
 def test_without_a_global_root_the_home_folder_is_left_alone(home, root, make_manager, make_skill):
-    """It is there only on request."""
     make_skill(home / ".skills", "water-plants")
     assert "water-plants" not in names(make_manager(root).metadata_list)
 
 
 def test_a_root_may_come_later(tmp_path, home, make_manager, make_skill):
-    """The project's and the global one."""
     manager = make_manager(tmp_path / ".skills", global_root="~/.skills")
     make_skill(home / ".skills", "water-plants")
     assert names(manager.metadata_list) == ["water-plants"]
@@ -328,7 +321,6 @@ def test_a_folder_name_keeps_to_the_constraint(tmp_path, make_skill, make_manage
 
 
 def test_only_the_newest_version_is_listed(versions, make_manager):
-    """The others are asked for."""
     assert [m.description for m in make_manager(versions).metadata_list] == ["Fills forms, 2.0."]
 
 
@@ -344,7 +336,6 @@ def test_an_unchanged_skill_is_not_read_again(root, make_manager, opened):
 
 
 def test_a_changed_skill_is_read_again(manager, root):
-    """Content, description and time are new."""
     before = manager.loader.load_skill("steep-tea")
     path = root / "steep-tea" / "SKILL.md"
     path.write_text(path.read_text().replace("green", "black").replace("80 C", "95 C"))
@@ -413,7 +404,6 @@ def test_a_manager_reads_metadata_alone(root, make_manager, opened):
 
 
 def test_the_list_follows_the_disk(manager, root, make_skill):
-    """Skills that come, change and go."""
     make_skill(root, "water-plants", "Water the plants.")
     assert names(manager.metadata_list) == ["add-uint-support", "steep-tea", "water-plants"]
     make_skill(root, "water-plants", "Water the garden.")
@@ -466,7 +456,6 @@ def test_search_names_the_copies_that_a_skill_stands_for(tmp_path, make_manager,
 
 
 def test_search_finds_nothing_below_the_threshold(root, manager, make_manager):
-    """That of the calibration by default."""
     assert manager.hits("steep tea", 3).threshold == default_calibration().threshold
     assert manager.search_skills("who won the world cup") == []
     strict = make_manager(root, threshold=1.0)
@@ -489,7 +478,6 @@ def test_search_ranks_by_the_index_and_not_by_keywords(root, make_manager):
 
 
 def test_the_summary_is_a_line_for_each_skill(manager):
-    """Name and description."""
     assert manager.get_metadata_summary() == SUMMARY
 
 
@@ -516,7 +504,6 @@ def test_skills_of_one_name_are_told_apart_in_the_summary(root, make_manager, ma
 
 
 def test_hidden_skills_are_not_in_the_summary_but_can_be_got(root, manager, make_skill):
-    """They ask not to be offered to models."""
     make_skill(root, "hidden", "Hide.", **{"disable-model-invocation": True})
     assert manager.get_metadata_summary() == SUMMARY
     assert "Hide." in manager.get_skill_content("hidden")
@@ -553,7 +540,6 @@ def test_a_summary_has_8000_characters_by_default(tmp_path, make_manager, make_s
 
 
 def test_a_summary_too_short_to_say_anything_is_refused(root, make_manager):
-    """The least is said."""
     with pytest.raises(ValueError, match="summary_chars is 127; use 128 or more"):
         make_manager(root, summary_chars=127)
 
@@ -592,7 +578,6 @@ def test_skills_are_ordered_by_what_they_need(manager, root, make_skill):
     ],
 )
 def test_keywords_score_by_the_formula_of_the_document(query, name, description, score):
-    """Worked by hand, each branch."""
     metadata = SkillMetadata(name=name, description=description, path=Path("SKILL.md"))
     assert calculate_match_score(query, metadata) == score
 
@@ -620,7 +605,6 @@ def test_the_context_has_the_fields_and_defaults_of_the_document(tmp_path):
 
 
 def test_the_arguments_are_those_of_the_document():
-    """Names, types and defaults."""
     assert issubclass(ListSkillsArgs, BaseModel)
     assert not ListSkillsArgs.model_fields
     assert SearchSkillsArgs(query="tea").model_dump() == {"query": "tea", "limit": 5}
@@ -657,12 +641,10 @@ def test_the_tools_bear_the_names_of_the_functions(ctx):
 
 
 def test_all_skills_are_listed(ctx):
-    """The lines of the summary."""
     assert list_skills(ctx, ListSkillsArgs()) == ToolResult(success=True, output=SUMMARY)
 
 
 def test_a_list_has_room_for_more_than_the_summary(root, make_manager, make_skill, tmp_path):
-    """It is asked for; but it ends as well."""
     for number in range(40):
         make_skill(root, f"s{number:02}", "x" * 1000)
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=make_manager(root))
@@ -706,7 +688,6 @@ def test_below_the_threshold_of_a_manager_nothing_is_found(root, make_manager, t
 
 
 def test_a_search_gives_limit_lines(tmp_path, make_manager, make_skill):
-    """Five by default."""
     for number in range(8):
         make_skill(tmp_path / "r", f"tea-{number}", "Steep green tea.", body=f"# Tea {number}\n")
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=make_manager(tmp_path / "r"))
@@ -736,7 +717,6 @@ def test_active_skills_are_noted_once_the_latest_last(ctx):
 
 
 def test_an_older_version_is_active_under_its_id(versions, make_manager, tmp_path):
-    """The name alone means the newest."""
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=make_manager(versions))
     assert "Fills forms, 1.10." in get(ctx, "pdf@>=1,<2")
     get(ctx, "pdf")
@@ -744,7 +724,6 @@ def test_an_older_version_is_active_under_its_id(versions, make_manager, tmp_pat
 
 
 def test_an_unknown_skill_is_an_error_with_the_nearest(ctx):
-    """Nothing becomes active."""
     assert get_skill(ctx, GetSkillArgs(name="steep-te")) == ToolResult(
         success=False,
         error=f"No skill is named 'steep-te'. Did you mean: steep-tea?\n{USE_A_NAME}",
@@ -831,7 +810,6 @@ def test_very_many_needs_are_cut(ctx, root, make_skill):
 
 
 def test_a_long_circle_is_cut(ctx, root, make_skill):
-    """It is one line that a prompt can carry."""
     ring = [f"{number:02}{'x' * 60}" for number in range(40)]
     for name, needed in zip(ring, [*ring[1:], ring[0]], strict=True):
         make_skill(root, name, requires={"skills": [needed]})
@@ -874,7 +852,6 @@ def test_the_prompt_is_that_of_the_document(manager):
 
 
 def test_braces_in_a_description_stay_as_they_are(root, make_manager, make_skill):
-    """Skills often speak of templates."""
     make_skill(root, "x", "Fill {name} and {0}.")
     assert "- x: Fill {name} and {0}." in skills_prompt(make_manager(root))
 

@@ -129,7 +129,6 @@ def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
 
 
 def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
-    """A FIFO blocks nothing."""
     (skills / "pipe").mkdir()
     os.mkfifo(skills / "pipe" / "skill.md")
     assert len(SkillLoader(skills).load_all()) == 2
@@ -137,7 +136,6 @@ def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
 
 
 def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog):
-    """No file from elsewhere becomes a skill."""
     outside = write_skill(tmp_path, "outside")
     (skills / "linked").mkdir()
     (skills / "linked" / "skill.md").symlink_to(outside)
@@ -147,7 +145,6 @@ def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog
 
 @pytest.mark.parametrize("name", ["none", "file"])
 def test_a_folder_that_cannot_be_read_has_no_skills(tmp_path, caplog, name):
-    """It is logged, and nothing is raised."""
     (tmp_path / "file").write_text("no folder")
     assert SkillLoader(tmp_path / name).load_all() == []
     assert "Failed to read skills directory: " in caplog.text
@@ -179,7 +176,6 @@ def test_hidden_skills_and_older_versions_are_left_out(tmp_path, make_skill):
 
 
 def test_the_base_tool_is_that_of_the_document():
-    """Name, description, and its one argument."""
     assert (base_skill_tool.name, base_skill_tool.description) == ("skill", "Execute a skill.")
     assert arguments_schema(base_skill_tool.arguments) == {
         "type": "object",
@@ -190,7 +186,6 @@ def test_the_base_tool_is_that_of_the_document():
 
 
 def test_without_an_environment_nothing_is_executed():
-    """The document's words."""
     result = execute(base_skill_tool, "test-skill")
     assert result == ToolResult(success=False, output="", error="Environment not available")
 
@@ -235,7 +230,6 @@ def test_an_enum_has_the_budget_of_the_description(chars, has_enum):
 
 
 def test_without_skills_the_definition_is_the_base_one():
-    """No empty list is announced."""
     made = create_skill_tool_with_description([])
     assert made.description == "Execute a skill."
     assert made.arguments is base_skill_tool.arguments
@@ -269,7 +263,6 @@ def test_the_budget_is_8000_characters_by_default():
 
 
 def test_what_is_left_out_is_said_within_the_budget():
-    """One character less, and a skill less is listed."""
     skills = [SkillInfo("a", "A", "x" * 50, ""), SkillInfo("b", "B", "x" * 500, "")]
     one = create_skill_tool_with_description(skills, description_chars=200).description
     assert "(showing 1 of 2 skills;" in one
@@ -384,7 +377,6 @@ def test_a_name_cannot_take_the_place_of_an_id(environment, skills):
 
 
 def test_a_name_of_two_skills_means_none(environment, skills):
-    """Nothing is guessed; the ids tell them apart."""
     write_skill(skills, "twin", name="Test Skill", body="Twin.")
     made = tool(environment)
     assert execute(made, "Test Skill").error.startswith("Skill not found: Test Skill.")
@@ -432,7 +424,6 @@ def test_loading_tells_how_many(skills, caplog):
 
 
 def test_without_a_folder_nothing_is_loaded(caplog):
-    """It says so, and the base tool is offered."""
     caplog.set_level(logging.INFO)
     environment = Environment("bare")
     environment.load_skills()
@@ -463,7 +454,6 @@ def test_a_skill_is_got_by_id(environment, skills):
 
 
 def test_the_info_for_the_description_is_that_of_the_document(environment):
-    """A line for each skill."""
     assert environment.get_skills_info_for_tool_description() == INFO
     assert Environment("bare").get_skills_info_for_tool_description() == ""
 
@@ -511,7 +501,6 @@ def test_a_folder_that_comes_later_is_seen(tmp_path):
 
 
 def test_loading_makes_a_new_tool_looking_does_not(environment):
-    """While nothing changes, a request costs only the look."""
     before = tool(environment)
     assert tool(environment) is before
     environment.load_skills()
@@ -519,7 +508,6 @@ def test_loading_makes_a_new_tool_looking_does_not(environment):
 
 
 def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
-    """The others stay all the while."""
     write_skill(skills, "test-skill", "no frontmatter")
     assert enum(tool(environment)) == ["another-skill"]
     assert "No frontmatter found in" in caplog.text
@@ -528,7 +516,6 @@ def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
 
 
 def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
-    """Its rows have the id to execute."""
     environment = Environment(
         "test-env", skills, index_dir=tmp_path / "i", model="hashing", description_chars=150
     )
@@ -543,7 +530,6 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
 
 
 def test_search_is_not_offered_where_all_are_listed(environment):
-    """It would cost the model's context for nothing."""
     assert [tool.name for tool in environment.list_tools()] == ["skill"]
 
 
@@ -594,7 +580,6 @@ def test_other_tools_are_offered_beside_it(environment):
 
 
 def test_definitions_are_json_whatever_the_skills_say(environment, skills):
-    """Folders of any name included."""
     write_skill(skills, "x\ny ", name="'Ev\u202eil'", body="Body.")
     write_skill(skills, "z\u202e", name="unseen", body="Body.")
     text = json.dumps(environment.toolset().specs(), ensure_ascii=False)

@@ -105,7 +105,6 @@ def test_all_environments_are_listed(server, folder, tmp_path):
 
 
 def test_switching_uses_the_other_from_now_on(server, folder):
-    """Its folder, its skills, its name; reloading stays there."""
     server.switch_environment("home")
     server.reload()
     assert (server.name, ids(server)) == ("home", ["recipe"])
@@ -128,7 +127,6 @@ def test_switching_to_what_is_not_there_changes_nothing(server):
 
 
 def test_where_there_is_none_the_error_says_how_to_make_one(tmp_path):
-    """The next step is in it."""
     server = ServerEnvironment(tmp_path)
     with pytest.raises(EnvironmentNotFoundError, match="There are: none; make a folder of that"):
         server.switch_environment("work")
@@ -190,8 +188,6 @@ def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
 
 
 def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
-    """Nothing is guessed among several."""
-
     def used():
         server = ServerEnvironment(tmp_path)
         server.load_from_config()
@@ -253,7 +249,6 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
     ],
 )
 def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said):
-    """It is logged, and counts as none."""
     for place in (folder.parent, folder / "work"):
         (place / "config.jsonc").write_bytes(data)
     server = ServerEnvironment(folder, "work")
@@ -290,7 +285,6 @@ def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
 
 
 def test_a_broken_skill_stops_no_start(server, folder, caplog):
-    """It is logged; the others are there."""
     write_skill(folder, "work", "broken").write_text("---\nname: [\n---\n")
     server.reload()
     assert ids(server) == ["invoice"]
@@ -298,7 +292,6 @@ def test_a_broken_skill_stops_no_start(server, folder, caplog):
 
 
 def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch):
-    """It is the user's mistake, and told."""
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
     for act in (server.reload, lambda: server.switch_environment("home"), server.list_environments):
         with pytest.raises(ConfigError, match=r"THRESHOLD.*must be a number from 0 to 1"):
@@ -331,7 +324,6 @@ def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path, caplog, link
 def test_an_environment_that_becomes_a_link_out_is_left_with_the_next_load(
     server, folder, tmp_path
 ):
-    """Nothing of it stays on offer."""
     (folder / "work").rename(tmp_path / "work")
     (folder / "work").symlink_to(tmp_path / "work")
     server.reload()
@@ -339,7 +331,6 @@ def test_an_environment_that_becomes_a_link_out_is_left_with_the_next_load(
 
 
 def test_the_folder_itself_may_be_a_link(folder, tmp_path):
-    """Users may link their own folder."""
     (tmp_path / "link").symlink_to(folder)
     server = ServerEnvironment(tmp_path / "link", "home")
     server.load_from_config()

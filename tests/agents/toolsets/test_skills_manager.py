@@ -65,12 +65,10 @@ def test_a_missing_root_has_no_skills(tmp_path):
 
 @pytest.mark.parametrize("name", ["file-diff", "File-Diff", "FILE-DIFF"])
 def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root, name):
-    """Frontmatter and body."""
     assert manager.get_skill_content(name) == (root / "file-diff" / "SKILL.md").read_text()
 
 
 def test_an_unknown_name_is_told_with_the_nearest(manager):
-    """The model can try again."""
     assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
 
 
@@ -90,13 +88,11 @@ def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
 
 
 def test_a_folder_without_a_skill_md_is_no_skill(manager, root):
-    """Other folders may lie beside skills."""
     (root / "drafts").mkdir()
     assert "drafts" not in manager.list_skills()
 
 
 def test_search_gives_names_and_descriptions_alone(manager):
-    """No more than the overview."""
     assert manager.search_skills("compare two files")[0] == {
         "name": "file-diff",
         "description": "Compare two files line by line.",
@@ -178,19 +174,16 @@ def test_no_other_path_is_read(manager, path):
 
 
 def test_a_missing_asset_is_told_with_the_nearest(manager):
-    """The model can try again."""
     answer = manager.get_skill_asset("file-diff", "references/SPECS.md")
     assert "references/SPEC.md" in answer
 
 
 def test_a_binary_asset_is_told(manager):
-    """No text is made of what is none."""
     answer = manager.get_skill_asset("file-diff", "assets/logo.png")
     assert answer.startswith("The file 'assets/logo.png' is not text (5 bytes)")
 
 
 def test_a_script_has_an_absolute_path(manager, root):
-    """It can be run from anywhere."""
     path = manager.get_skill_script_path("file-diff", "compare.py")
     assert path == str(root / "file-diff" / "scripts" / "compare.py")
     assert Path(path).read_text() == COMPARE
@@ -198,7 +191,6 @@ def test_a_script_has_an_absolute_path(manager, root):
 
 @pytest.mark.parametrize("script", ["../references/SPEC.md", "/bin/sh", "missing.py", "", "."])
 def test_no_other_script_has_a_path(manager, root, script):
-    """The answer says why instead."""
     assert not manager.get_skill_script_path("file-diff", script).startswith("/")
 
 
@@ -212,7 +204,6 @@ def test_assets_are_listed_by_folder(manager):
 
 
 def test_a_skill_added_later_is_there(manager, root, make_skill):
-    """Every call looks at the disk."""
     make_skill(root, "new-skill", "Water the plants.")
     assert "new-skill" in manager.list_skills()
     assert manager.search_skills("water the plants")[0]["name"] == "new-skill"
@@ -239,7 +230,6 @@ def test_a_new_root_gets_a_readme(tmp_path):
 
 
 def test_a_root_that_cannot_be_made_is_told(tmp_path):
-    """A file in its place."""
     (tmp_path / "file").write_text("")
     with pytest.raises(RootError, match="cannot be created"):
         SkillsManager(tmp_path / "file" / "skills").create_root()

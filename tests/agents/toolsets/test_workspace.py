@@ -375,7 +375,6 @@ def test_loads_of_an_unknown_time_stand_first(open_workspace):
 
 
 def test_who_had_to_make_room_is_told(open_workspace):
-    """The least recently touched goes."""
     workspace = open_workspace(max_loaded=2)
     call(workspace, "skill_load", skill="git-log")
     call(workspace, "skill_load", skill="brew-coffee")
@@ -386,7 +385,6 @@ def test_who_had_to_make_room_is_told(open_workspace):
 
 
 def test_the_load_of_one_agent_is_not_in_the_message_of_another(library):
-    """One state, a session each."""
     parent = WorkspaceToolset(library, SkillSession(agent="parent"))
     child = WorkspaceToolset(library, parent.session.for_agent("child"))
     before = parent.system_prompt()
@@ -467,7 +465,6 @@ def test_a_skill_that_cannot_be_read_is_not_loaded(workspace, root):
 
 
 def test_an_index_that_cannot_be_refreshed_is_used_as_it_is(library, root, make_skill, caplog):
-    """The log says so."""
     library.search("read the log")
     index = root.parent / "index"
     workspace = WorkspaceToolset(SkillLibrary.open(index))
@@ -521,7 +518,6 @@ def test_without_skills_there_is_nothing_to_say(tmp_path, make_skill):
 
 @pytest.mark.parametrize("overview", [0, -1, 1001])
 def test_an_overview_of_no_size_is_refused(library, overview):
-    """It is the programmer's mistake."""
     with pytest.raises(ValueError, match=f"overview is {overview}; use 1 to 1000"):
         WorkspaceToolset(library, overview=overview)
 
@@ -771,7 +767,6 @@ def test_an_event_tells_of_its_own_call_alone(open_workspace):
 
 
 def test_a_search_is_an_event_too(tmp_path, make_skill):
-    """It names no skill."""
     for number in range(MAX_NAMED + 1):
         make_skill(tmp_path / "many", f"skill-{number:03}", "Water the plants.", body="x")
     library = SkillLibrary.from_roots(tmp_path / "many", index_dir=tmp_path / "i", model="hashing")

@@ -68,7 +68,6 @@ def test_each_name_is_there_once(library, drinks, make_skill):
 
 
 def test_very_long_names_are_too_many(library):
-    """They would fill the definitions of three tools."""
     assert all_names(library, max_chars=33) is None
     assert all_names(library, max_chars=34) is not None
 
@@ -112,7 +111,6 @@ def test_an_overview_says_what_it_leaves_out(library, query, most, text):
 
 
 def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skill):
-    """It does not name them all either."""
     for number in range(MAX_NAMED - 2):
         make_skill(drinks, f"water-{number}")
     library.refresh()
@@ -148,7 +146,6 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
 
 @pytest.mark.parametrize("query", ["", " \n", "\u2028"])
 def test_a_blank_request_is_none(library, query):
-    """The overview lists all skills."""
     assert describe_skills(library, query) == describe_skills(library)
 
 
@@ -179,7 +176,6 @@ def test_what_is_loaded_is_read_from_disk(library, tea):
 
 
 def test_a_skill_that_is_gone_is_an_error(library, drinks):
-    """The caller forgets it."""
     shutil.rmtree(drinks / "steep-tea")
     library.refresh()
     with pytest.raises(SkillNotFoundError):
@@ -267,6 +263,5 @@ def test_links_are_no_documents(library, tea, tmp_path):
 
 
 def test_an_empty_document_is_one(library, tea):
-    """It is listed, and shown empty."""
     (tea / "empty.md").write_text("")
     assert contents(library) == {"empty.md": ""}
