@@ -54,27 +54,11 @@ _SHOWN_ROOTS = 10
 @click.command("index")
 @options.roots()
 @options.index_dir
-@click.option(
-    "--model",
-    cls=Setting,
-    metavar="M",
-    help="onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.",
-)
-@click.option(
-    "--fields",
-    cls=Setting,
-    type=click.Choice(("metadata", "full")),
-    help="metadata: names and descriptions only; full (default): also the bodies, as words and as "
-    "embedded chunks; the multilingual channel embeds the beginning of each body.",
-)
+@click.option("--model", cls=Setting, metavar="M")
+@click.option("--fields", cls=Setting, type=click.Choice(("metadata", "full")))
 @options.languages
 @options.trust
-@click.option(
-    "--device",
-    cls=Setting,
-    metavar="D",
-    help="Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
-)
+@click.option("--device", cls=Setting, metavar="D")
 @click.option(
     "--verify",
     is_flag=True,

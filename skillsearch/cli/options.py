@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from skillsearch.cli.output import HEADER, emit_json
-from skillsearch.config import Settings, home_dir, load_settings
+from skillsearch.config import Settings, home_dir, load_settings, text_of
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import visible
 from skillsearch.types import LANGUAGES, Languages
@@ -110,10 +110,14 @@ def read_settings() -> Settings:
 
 
 class Setting(click.Option):
-    """An option that overrides the setting of its name; commands get it by `read_settings`."""
+    """An option that overrides the setting of its name; commands get it by `read_settings`.
+
+    Its help is what the setting says, unless it has its own.
+    """
 
     def __init__(self, *names: Any, **attributes: Any) -> None:
         super().__init__(*names, expose_value=False, callback=_keep_flag, **attributes)
+        self.help = self.help or text_of(str(self.name))
 
 
 def _keep_flag(context: click.Context, option: click.Parameter, value: object) -> None:
@@ -123,45 +127,13 @@ def _keep_flag(context: click.Context, option: click.Parameter, value: object) -
 
 
 index_dir = click.option(
-    "--index-dir",
-    cls=Setting,
-    type=NamedPath(file_okay=False, readable=False, path_type=Path),
-    help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
+    "--index-dir", cls=Setting, type=NamedPath(file_okay=False, readable=False, path_type=Path)
 )
-languages = click.option(
-    "--languages",
-    cls=Setting,
-    type=click.Choice(LANGUAGES),
-    help="Languages to index for: english; all (slower, needs the extra multilingual); auto "
-    "(default): all if the skills, the locale or earlier queries need it and the extra is "
-    "installed.",
-)
-trust = click.option(
-    "--trust",
-    cls=Setting,
-    multiple=True,
-    metavar="[ROOT=]LEVEL",
-    help="Who vouches for the ROOTs, or for one of them: vetted (you), project or fetched "
-    "(nobody). Repeatable; kept until another is given. [default: fetched for archives and URLs, "
-    "project for what is found in a project, else vetted]",
-)
-n = click.option(
-    "-n", cls=Setting, type=Count(1, MAX_N), help="Maximum number of hits. [default: 5]"
-)
-threshold = click.option(
-    "--threshold",
-    cls=Setting,
-    type=float,
-    metavar="T",
-    help="Minimum score, 0 to 1. [default: 0.65]",
-)
-reader = click.option(
-    "--reader",
-    cls=Setting,
-    metavar="R",
-    help="When a second model reads the best hits beside the request: auto (default), if the "
-    "answer is in doubt; always; off; or another model, which always reads: st:NAME, a folder.",
-)
+languages = click.option("--languages", cls=Setting, type=click.Choice(LANGUAGES))
+trust = click.option("--trust", cls=Setting, multiple=True, metavar="[ROOT=]LEVEL")
+n = click.option("-n", cls=Setting, type=Count(1, MAX_N))
+threshold = click.option("--threshold", cls=Setting, type=float, metavar="T")
+reader = click.option("--reader", cls=Setting, metavar="R")
 no_refresh = click.option(
     "--no-refresh",
     "refresh",
@@ -169,44 +141,20 @@ no_refresh = click.option(
     flag_value=False,
     help="Use the index as it is, even if files have changed.",
 )
-all_projects = click.option(
-    "--all-projects",
-    cls=Setting,
-    is_flag=True,
-    help="Skills of every project, not only of the user and of the project around this folder.",
-)
+all_projects = click.option("--all-projects", cls=Setting, is_flag=True)
 _BACKEND = (
-    click.option(
-        "--backend",
-        cls=Setting,
-        type=click.Choice(BACKENDS),
-        help="local (default): a folder on this machine; milvus: a server (extra milvus).",
-    ),
-    click.option(
-        "--uri", cls=Setting, metavar="U", help="Address of Milvus, such as http://127.0.0.1:19530."
-    ),
-    click.option(
-        "--collection",
-        cls=Setting,
-        metavar="C",
-        help="Name of the index in Milvus. [default: skillsearch]",
-    ),
+    click.option("--backend", cls=Setting, type=click.Choice(BACKENDS)),
+    click.option("--uri", cls=Setting, metavar="U"),
+    click.option("--collection", cls=Setting, metavar="C"),
 )
 _SELECTING = (
-    ("--include", "include", "PATTERN", "Only skills whose name or ROOT:NAME fits; * is any text."),
-    ("--exclude", "exclude", "PATTERN", "No skills whose name or ROOT:NAME fits."),
-    ("--tag", "tags", "TAG", "Only skills with this tag."),
-    ("--root", "in_roots", "ROOT", "Only skills of this root: its alias, path or URL."),
+    ("--include", "include", "PATTERN"),
+    ("--exclude", "exclude", "PATTERN"),
+    ("--tag", "tags", "TAG"),
+    ("--root", "in_roots", "ROOT"),
 )
-_STRICT = click.option(
-    "--strict",
-    cls=Setting,
-    is_flag=True,
-    help="No skills whose metadata are broken, missing or not as specified; they are warned of.",
-)
-_PROFILE = click.option(
-    "--profile", cls=Setting, metavar="NAME", help="Add the settings of [profiles.NAME]."
-)
+_STRICT = click.option("--strict", cls=Setting, is_flag=True)
+_PROFILE = click.option("--profile", cls=Setting, metavar="NAME")
 
 
 def backend(function: Function) -> Function:
@@ -219,10 +167,9 @@ def backend(function: Function) -> Function:
 def selecting(function: Function) -> Function:
     """Add the options that say which skills a command searches, offers or lists."""
     function = _STRICT(_PROFILE(all_projects(function)))
-    for name, setting, metavar, text in reversed(_SELECTING):
-        function = click.option(
-            name, setting, cls=Setting, multiple=True, metavar=metavar, help=f"{text} Repeatable."
-        )(function)
+    for name, setting, metavar in reversed(_SELECTING):
+        option = click.option(name, setting, cls=Setting, multiple=True, metavar=metavar)
+        function = option(function)
     return function
 
 
