@@ -1,0 +1,101 @@
+"""Carries out the recipes of CONTRIBUTING.md in a copy of the package."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+
+PACKAGE = Path(skillsearch.__file__).parent
+PAGE = PACKAGE.parent / ".github" / "CONTRIBUTING.md"
+pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="an installed copy has no CONTRIBUTING")
+LINKED = ("models", "examples")
+RECIPE = re.compile(
+    r"^## (?P<title>.+?)\n.*?^```diff\n(?P<diff>.*?)^```\n+```console\n(?P<console>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+RECIPES = {
+    match["title"]: match
+    for match in (RECIPE.finditer(PAGE.read_text("utf-8")) if PAGE.exists() else ())
+}
+
+
+def apply(diff, tree):
+    """Change files as a diff without line numbers says; a block of added lines follows a line."""
+    for part in re.split(r"^\+\+\+ ", diff, flags=re.MULTILINE)[1:]:
+        name, _, body = part.partition("\n")
+        path = tree / name
+        text = path.read_text("utf-8") if path.exists() else ""
+        for context, added in re.findall(r"((?:^ .*\n)?)((?:^\+.*\n)+)", body, re.MULTILINE):
+            lines = re.sub(r"^\+", "", added, flags=re.MULTILINE)
+            before = context[1:] or text
+            assert text.count(before) == 1 or not text, (name, before)
+            text = text.replace(before, before + lines, 1) if before else lines
+        path.write_text(text, "utf-8")
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Make a copy of the package that can be changed; models and examples are linked."""
+    tree = tmp_path / "tree"
+    leave_out = shutil.ignore_patterns(*LINKED, "__pycache__")
+    shutil.copytree(PACKAGE, tree / "skillsearch", ignore=leave_out)
+    for name in LINKED:
+        (tree / "skillsearch" / name).symlink_to(PACKAGE / name)
+    return tree
+
+
+def test_there_is_a_recipe_for_all_that_grows():
+    assert len(RECIPES) == 4
+    assert len(PAGE.read_text("utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_what_a_recipe_lists_is_enough(title, copy, tmp_path, make_skill, home):
+    """Its commands print what it says, and the changed files pass ruff."""
+    recipe = RECIPES[title]
+    apply(recipe["diff"], copy)
+    programs, skills = tmp_path / "bin", home / "skills"
+    programs.mkdir()
+    program = programs / "skillsearch"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m skillsearch "$@"\n')
+    program.chmod(0o755)
+    make_skill(skills, "brew-tea", "Brews a pot of tea.")
+    make_skill(skills, "boil-water", "Heats water for coffee, soup and all else that wants it hot.")
+    variables = {
+        "HOME": str(home),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(copy),
+        "SKILLSEARCH_MODEL": "hashing",
+        "SKILLSEARCH_DAEMON": "off",
+        "SKILLSEARCH_READER": "off",
+        "SKILLSEARCH_THRESHOLD": "0",
+    }
+
+    def run(command):
+        done = subprocess.run(
+            command,
+            shell=True,
+            capture_output=True,
+            text=True,
+            env=variables,
+            cwd=home,
+            timeout=120,
+        )
+        return done.stdout, done.stderr
+
+    run(f"skillsearch index {skills}")
+    for command, output in re.findall(
+        r"^\$ (.*)\n((?:[^$].*\n)*)", recipe["console"], re.MULTILINE
+    ):
+        assert run(f"({command}) 2>&1 | sed 's,{home},~,'")[0] == output, command
+    changed = " ".join(re.findall(r"^\+\+\+ (.*\.py)$", recipe["diff"], re.MULTILINE))
+    if changed:
+        config = PACKAGE.parent / "pyproject.toml"
+        check = f"cd {copy} && {sys.executable} -m ruff check --config {config} {changed}"
+        assert run(check)[0] == "All checks passed!\n"
