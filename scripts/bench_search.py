@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.lexical.field import LexicalField, LexicalMatches
-from skillsearch.index.search import query as query_module
-from skillsearch.index.search import search
+from skillsearch.index.search import analysis, search
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.skill_index import SkillIndex
 
 STEPS: tuple[tuple[str, object, str], ...] = (
-    ("embed the query", query_module, "embed"),
+    ("embed the query", analysis, "embed"),
     ("analyse the query", SkillIndex, "analyse_many"),
     ("lexical", LexicalField, "weigh"),
     ("lexical", LexicalField, "best"),
@@ -30,7 +29,7 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("features and fusion", search, "rank"),
     ("confidence", search.Search, "_judged"),
     ("read", Reading, "read"),
-    ("hits", search.Search, "_answered"),
+    ("hits", search.Search, "_answer"),
 )
 """The functions that make up each step; time in nested steps is not counted."""
 NEAREST = 10

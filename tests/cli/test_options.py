@@ -37,7 +37,7 @@ def test_an_option_that_overrides_a_setting_has_its_name(name):
 
 def test_flags_are_settings():
     """A setting that is renamed is renamed here too."""
-    assert options.Flags.__annotations__.keys() <= set(config._PARSERS)
+    assert options.Flags.__annotations__.keys() <= set(config.SETTINGS)
 
 
 def test_only_the_options_that_were_used_override_settings(home, tmp_path):
