@@ -190,7 +190,9 @@ def test_no_program_can_look_into_its_supervisors():
     files = f"stat -c %u /proc/self/environ /proc/$PPID/environ /proc/{OUTER}/environ"
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         Path(name).chmod(0o755)
-        for file in (f for kind in ("*.py", "*/*.py", "*/*.txt", "*/*.toml") for f in package.glob(kind)):
+        for file in (
+            f for kind in ("*.py", "*/*.py", "*/*.txt", "*/*.toml") for f in package.glob(kind)
+        ):
             copy = Path(name, "skillsearch", file.relative_to(package))
             copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             shutil.copyfile(file, copy)

@@ -674,7 +674,9 @@ def as_nobody(request, tmp_path_factory):
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for file in (f for kind in ("*.py", "*/*.py", "*/*.txt") for f in package.glob(kind)):
+        for file in (
+            f for kind in ("*.py", "*/*.py", "*/*.txt", "*/*.toml") for f in package.glob(kind)
+        ):
             copy = folder / "skillsearch" / file.relative_to(package)
             copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
@@ -697,6 +699,8 @@ def as_nobody(request, tmp_path_factory):
                 env={"PATH": PATH},
             )
             if ran.returncode:
+                is_old = "SyntaxError" in ran.stderr or "ImportError" in ran.stderr
+                assert is_old or "Traceback" not in ran.stderr, ran.stderr
                 pytest.skip(ran.stderr)
             return ran.stdout
 
