@@ -22,12 +22,11 @@ import bench_report
 import compare
 
 from skillsearch.config import SETTINGS, text_of
-from skillsearch.hosts.table import hosts
+from skillsearch.hosts.table import hosts, usual
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = "README.md"
 MEASURED = "scripts/README.md"
-_FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
 
 
 class Part(NamedTuple):
@@ -52,8 +51,7 @@ def hosts_table() -> str:
 
 def _paths(templates: Sequence[str]) -> str:
     """Return folders as code, by the usual name of one that a variable may move."""
-    usual = (_FOLDER.sub(r"\2", template) for template in templates)
-    return ", ".join(f"`{path}`" for path in usual)
+    return ", ".join(f"`{usual(template)}`" for template in templates)
 
 
 def settings_table() -> str:

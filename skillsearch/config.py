@@ -197,8 +197,13 @@ _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VAR
 
 def text_of(key: str) -> str:
     """Return what a setting says, for the help of its option and the page of settings."""
-    described = dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
+    described = _descriptions()
     return " ".join(described[key].split()) if described else ""
+
+
+@cache
+def _descriptions() -> dict[str, str]:
+    return dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
 
 
 def load_settings(

@@ -10,11 +10,11 @@ import re
 
 TABLE = os.path.join(os.path.dirname(__file__), "hosts.toml")  # noqa: PTH118, PTH120
 with open(TABLE, encoding="utf-8") as _file:  # noqa: PTH123
-    _TEXT = _file.read()
+    TEXT = _file.read()
 
-VARIABLES = tuple(dict.fromkeys(re.findall(r"\{([A-Z_]+):", _TEXT)))
+VARIABLES = tuple(dict.fromkeys(re.findall(r"\{([A-Z_]+):", TEXT)))
 """Variables by which hosts name the folders of their own settings."""
 EVENTS: dict[str, str] = dict(
-    re.findall(r'(?m)^\[([\w-]+)\.hook\]\n(?:#.*\n)*event = "(\w+)"', _TEXT)
+    re.findall(r'(?m)^\[([\w-]+)\.hook\]\n(?:#.*\n)*event = "(\w+)"', TEXT)
 )
 """The event of each host that runs a command at every prompt."""
