@@ -104,6 +104,17 @@ def import_script():
         sys.path.remove(str(SCRIPTS))
 
 
+@pytest.fixture
+def package_copy(tmp_path):
+    """Make a copy of the package that a test can change; models and examples are linked."""
+    package, copy = Path(skillsearch.__file__).parent, tmp_path / "copy" / "skillsearch"
+    linked = ("models", "examples")
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns(*linked, "__pycache__"))
+    for name in linked:
+        (copy / name).symlink_to(package / name)
+    return copy
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory):
     """Make the folder of all homes; `mktemp` lists its own to count on, thousands in the end."""

@@ -2,12 +2,9 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-import skillsearch
 from skillsearch.environ import PLACES
 from skillsearch.hosts import scan
 from skillsearch.hosts.entries import HOSTS
@@ -38,13 +35,9 @@ runs = { type = "command", command = "{line}", timeout = 10 }
 """
 
 
-def test_a_new_host_takes_one_row(tmp_path, make_skill):
+def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
     """A copy of the package with one more row knows the host in every command."""
-    package = Path(skillsearch.__file__).parent
-    leave_out = shutil.ignore_patterns("models", "examples", "__pycache__", "*.gz")
-    copy = shutil.copytree(package, tmp_path / "copy" / "skillsearch", ignore=leave_out)
-    (copy / "models").symlink_to(package / "models")
-    with (copy / "hosts" / "hosts.toml").open("a", encoding="utf-8") as table:
+    with (package_copy / "hosts" / "hosts.toml").open("a", encoding="utf-8") as table:
         table.write(ROW)
     home, programs = tmp_path / "home", tmp_path / "bin"
     programs.mkdir()
@@ -57,7 +50,7 @@ def test_a_new_host_takes_one_row(tmp_path, make_skill):
     variables = {
         "HOME": str(home),
         "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(copy.parent),
+        "PYTHONPATH": str(package_copy.parent),
         "QUILL_HOME": str(home / "moved"),
         "SKILLSEARCH_MODEL": "hashing",
         "SKILLSEARCH_DAEMON": "off",

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,22 +99,13 @@ print({part: "is_terse" in after[part] for part in ("weights", "alone", "read")}
 
 
 @pytest.fixture
-def scratch(tmp_path):
-    """Make a copy of the package whose ``index/search`` can be edited; the rest is linked."""
-    copy = tmp_path / "copy" / "skillsearch"
-    (copy / "index").mkdir(parents=True)
-    for path in PACKAGE.iterdir():
-        if path.name != "index":
-            (copy / path.name).symlink_to(path)
-    for path in (PACKAGE / "index").iterdir():
-        if path.name != "search":
-            (copy / "index" / path.name).symlink_to(path)
-    shutil.copytree(PACKAGE / SEARCH, copy / SEARCH)
+def scratch(package_copy):
+    """Add a row to both tables of a copy of the package."""
     for module, row in (("features", NEW_FEATURE), ("evidence", NEW_EVIDENCE)):
-        path = copy / SEARCH / f"{module}.py"
+        path = package_copy / SEARCH / f"{module}.py"
         head, table, rest = path.read_text(encoding="utf-8").partition("_TABLE = (")
         path.write_text(head + table + row + rest, encoding="utf-8")
-    return copy
+    return package_copy
 
 
 def run(scratch, *argv):
