@@ -77,6 +77,8 @@ ERAS = ("modern", "legacy")
 QUERY = "my pod keeps restarting"
 EXPECTED = "kubernetes-crashloop"
 TIMEOUT_S = 300
+CONNECT_MS = "120000"
+"""What the Inspector waits for a server: on a busy machine, the first start compiles what it imports."""
 NO_NPM = 3
 
 
@@ -409,7 +411,7 @@ def server_command(index_dir: Path, *options: str, root: Path = EXAMPLES) -> lis
 
 def inspect(tools: Tools, index_dir: Path, era: str, *options: str) -> str:
     """Run the Inspector over stdio in one protocol era."""
-    inspector = ("--cli", "-q", "--protocol-era", era)
+    inspector = ("--cli", "-q", "--protocol-era", era, "--connect-timeout", CONNECT_MS)
     return tools.run("mcp-inspector", *inspector, *server_command(index_dir), *options)
 
 
