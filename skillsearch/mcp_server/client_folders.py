@@ -8,6 +8,7 @@ machine, works in no project.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -24,6 +25,8 @@ from skillsearch.mcp_server.served_library import FOLDERS
 
 SECONDS = 2.0
 """How long a client may take to name its folders."""
+MAX_UNANSWERED = 3
+"""After how many requests without an answer in time a client is asked no more."""
 MAX_FOLDERS = 32
 _ASKING = ("tools/", "resources/", "prompts/", "completion/")
 _CHANGED = "notifications/roots/list_changed"
@@ -31,24 +34,46 @@ _CHANGED = "notifications/roots/list_changed"
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Client:
+    """What a client has said of its folders: None if it does not name any."""
+
+    folders: tuple[str, ...] | None = None
+    unanswered: int = 0
+    is_settled: bool = False
+
+    async def ask(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Ask for the folders; without an answer in time, the next request asks again."""
+        try:
+            self.folders = await _ask(ctx)
+        except TimeoutError:
+            self.unanswered += 1
+            self.is_settled = self.unanswered >= MAX_UNANSWERED
+            logger.info("The client does not say in %g s where it works", SECONDS)
+        else:
+            self.is_settled = True
+
+
 class ClientFolders:
-    """Asks each client once for its folders, and again when it says that they changed."""
+    """Asks each client for its folders until it answers, and again when it says they changed."""
 
     def __init__(self) -> None:
         """Begin without clients."""
-        self._known: WeakKeyDictionary[ServerSession, tuple[str, ...] | None] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[ServerSession, _Client] = WeakKeyDictionary()
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
         """Answer a message with `FOLDERS` set to those of its client."""
+        client = self._clients.setdefault(ctx.session, _Client())
         if ctx.method == _CHANGED:
-            self._known.pop(ctx.session, None)
+            # An answer that is still awaited is that of before.
+            self._clients[ctx.session] = _Client(client.folders)
         if ctx.request_id is None or not ctx.method.startswith(_ASKING):
             return await call_next(ctx)
-        if ctx.session not in self._known:
-            self._known[ctx.session] = await _ask(ctx)
-        token = FOLDERS.set(self._known[ctx.session])
+        if not client.is_settled:
+            await client.ask(ctx)
+        token = FOLDERS.set(client.folders)
         try:
             return await call_next(ctx)
         finally:
@@ -56,7 +81,7 @@ class ClientFolders:
 
 
 async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
-    """Return the folders of a client, by their paths; None if it does not say in time."""
+    """Return the folders of a client, by their paths; None if it tells none. May time out."""
     session, capabilities = ctx.session, ctx.session.client_capabilities
     if capabilities is None or capabilities.roots is None or not session.can_send_request:
         return None
@@ -69,7 +94,7 @@ async def _ask(ctx: ServerRequestContext[Any, Any]) -> tuple[str, ...] | None:
     except ValidationError as exc:  # The library takes no list with another scheme than ``file``.
         logger.info("The client works in no folder of this machine: %s", exc)
         return ()
-    except (MCPError, TimeoutError) as exc:
+    except MCPError as exc:
         logger.info("The client does not say where it works: %s", exc)
         return None
     paths = [_path(str(root.uri)) for root in answer.roots[:MAX_FOLDERS]]
