@@ -127,7 +127,7 @@ def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] 
 
 def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
     names = [entry.given for entry in locked.values()]
-    near = difflib.get_close_matches(text, [*names, *locked], n=3)
+    near = difflib.get_close_matches(text, dict.fromkeys([*names, *locked]), n=3)
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
     hint = f"Did you mean: {', '.join(near)}?" if near else there
     return RootError(f"{shown(source)} was not added. {hint}")

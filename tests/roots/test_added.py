@@ -119,6 +119,8 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
     for command in ("update", "remove"):
         refused = cli(command, "s.zip")
         assert (refused.exit_code, "was not added" in refused.stderr) == (2, True)
+    near = cli("remove", f"{tmp_path}/p2/s.zi").stderr
+    assert near.count(f"{tmp_path}/p2/s.zip") == near.count(f"{tmp_path}/p3/s.zip") == 1
     assert cli("add", "p1/../p2/s.zip").exit_code == 0
     assert len(lock.read_lock()) == 2
     assert cli("remove", "p3/../p2/s.zip").exit_code == 0
