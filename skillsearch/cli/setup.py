@@ -40,7 +40,7 @@ from skillsearch.text.safe_text import counted, listed, visible
 
 _KINDS = ("server", "hook")
 _ON_PATH = (
-    "note: whoever uses it needs skillsearch on the PATH, by: pipx install path/to/skillsearch"
+    "note: whoever uses it needs skillsearch on the PATH, by: pipx install 'path/to/skillsearch{}'"
 )
 
 
@@ -321,12 +321,14 @@ def mcp_config_command(
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
     if is_pinned and not roots and not (settings.index_dir / "CURRENT").exists():
         say(f"note: {no_index(index_dir, settings, has_places=has_places(Path.cwd()))}")
+    on_path = _ON_PATH.format("" if hook else "[mcp]") if project and not url else ""
     if write:
         _change(entry, file, project=project)
+        say(on_path)
         return
     click.echo(entry.text, nl=False)
     say(f"This belongs in {file}, merged with what is there; --write does that.")
-    say(_ON_PATH if project and not url else "")
+    say(on_path)
     if not (hook or project) and (adding := add_command(client, server)):
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(adding)}", err=True)

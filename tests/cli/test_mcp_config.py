@@ -270,6 +270,18 @@ def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):
     assert not host_file("vscode").exists()
 
 
+@pytest.mark.parametrize("write", [(), ("--write",)], ids=["print", "write"])
+@pytest.mark.parametrize(
+    ("options", "package"),
+    [((), "'path/to/skillsearch[mcp]'"), (("--hook",), "'path/to/skillsearch'")],
+    ids=["server", "hook"],
+)
+def test_a_projects_file_comes_with_what_others_must_install(cli, program, options, package, write):
+    """A server starts with the extra alone, and the hook without it."""
+    told = cli("mcp-config", "claude-code", "--project", *options, *write).stderr
+    assert f"pipx install {package}\n" in told
+
+
 def entry_of(file, table):
     """Return our entry in a file."""
     return json.loads(file.read_text())[table]["skillsearch"]
