@@ -78,7 +78,7 @@ QUERY = "my pod keeps restarting"
 EXPECTED = "kubernetes-crashloop"
 TIMEOUT_S = 300
 CONNECT_MS = "120000"
-"""What the Inspector waits for a server: on a busy machine, the first start compiles what it imports."""
+"""What the Inspector waits for a server: on a busy machine, a first start compiles all imports."""
 NO_NPM = 3
 
 
