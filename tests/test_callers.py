@@ -8,7 +8,7 @@ import pytest
 import skillsearch
 from skillsearch import SkillIndex, SkillLibrary, SkillSearchError, SkillSession
 from skillsearch.agents.tool import Toolset
-from skillsearch.index.search.search import SearchRequest
+from skillsearch.index.search.options import SearchOptions
 
 WRONG = [42, 3.5, True, b"x", object, [None], {"a": 1}.items]
 TEXTS = {"str", "str | None", "str | Path", "str | Path | None"}
@@ -85,12 +85,12 @@ def test_an_unknown_style_of_definitions_is_told(style):
 
 
 def test_help_shows_every_option_with_its_default():
-    """Those of a request, but for what the library leaves out by itself."""
-    asked = inspect.signature(SearchRequest).parameters
+    """Those of a search, but for what the library leaves out by itself."""
+    options = inspect.signature(SearchOptions).parameters
     for owner in (SkillIndex, SkillLibrary, skillsearch.RemoteIndex):
         shown = inspect.signature(owner.search).parameters
-        assert list(shown) == ["self", *asked]
-        differ = {name for name in asked if shown[name].default != asked[name].default}
+        assert list(shown) == ["self", "query", *options]
+        differ = {name for name in options if shown[name].default != options[name].default}
         assert differ <= ({"include_hidden"} if owner is SkillLibrary else set())
 
 

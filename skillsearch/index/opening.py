@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from skillsearch.config import Settings, index_option, user_index_dir
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
@@ -21,7 +21,7 @@ from skillsearch.text.safe_text import listed
 if TYPE_CHECKING:
     from skillsearch.index.request import IndexRequest
     from skillsearch.index.root_change import RootChange
-    from skillsearch.index.search.search import SearchOptions
+    from skillsearch.index.search.options import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
 
@@ -92,21 +92,21 @@ def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
     tell: Callable[[str], object],
-    **options: Unpack[SearchOptions],
+    options: SearchOptions,
 ) -> Iterator[SearchResult]:
     """Yield the answer to each query.
 
     `tell` gets each message for the user. Calls with ``include_hidden=False`` come from agents;
     they get no notice about languages.
     """
-    is_for_user = options.get("include_hidden", True)
-    if not len(index) and is_for_user:
+    if not len(index) and options.include_hidden:
         tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
         batch = queries[begin : begin + _TOGETHER]
-        for notice in filter(None, (_take_notice(index, q) for q in batch if is_for_user)):
-            tell(notice)
-        yield from index.search_many(batch, **options)
+        for query in batch if options.include_hidden else ():
+            if notice := _take_notice(index, query):
+                tell(notice)
+        yield from index.answer(batch, options)
 
 
 def _take_notice(index: SkillIndex, query: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from skillsearch import config
-from skillsearch.callers import public
+from skillsearch.callers import public, searches, takes
 from skillsearch.config import Settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
@@ -36,9 +36,10 @@ from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.options import SearchOptions, check_query
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import HowToSearch, SearchOptions, SearchRequest, answer
+from skillsearch.index.search.search import answer
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@public(SearchRequest)
+@public()
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
@@ -328,60 +329,43 @@ class SkillIndex:
             del loaded[model]
         self._embedders.renew({})
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
-        """Find the skills that fit a request, or none; nothing is written.
+    @searches(SearchOptions)
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
+        """Find the skills that fit a request, said in words, or none; nothing is written.
 
         A shadowed skill, which its plain name does not mean because another of that name is in an
         earlier root or is a newer version in the same root, is never a hit and changes no score.
         `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under other names
         take one place: the one in the first root names the others.
 
-        Args:
-            query: What is to be done, in words.
-            n: How many skills at most, those that may fit included: the best first, ties by id.
-            threshold: Lowest accepted score, below which nothing may fit; by default that of the
-                settings, or else 0.65 for ``hybrid``, whose score is a probability, and 0 for the
-                other systems.
-            system: How to rank; see `skillsearch.types.SYSTEMS`.
-            explain: Add why each hit has its score, and which channels voted in a hybrid one.
-            include_hidden: False to leave out skills that ask not to be offered to models.
-            exclude: Ids of documents to leave out, such as skills that are in use already.
-            reader: ``auto`` to have the best hits read by the packaged cross-encoder where that
-                helps, ``always``, ``off``, or the model of another one, ``st:NAME`` or a folder,
-                which always reads; None to ask the settings.
-            vetted_only: Leave out the skills of roots that are not vetted, and say how many of
-                them would have been hits, in `SearchResult.unvetted`.
-            selection: Which skills are searched; all others are left out before ranking.
-            folder: Where the question comes from: skills of projects that do not hold this folder
-                are left out. None for those of all projects, if the selection does not say.
-            face: Who is shown the answer; it decides what may fit, see `skillsearch.types.FACES`.
-
         Raises:
-            QueryError: If the query is empty or too long, or another argument cannot be used; a
+            QueryError: If the query is empty or too long, or an option cannot be used; a
                 SelectionError if the selection leaves nothing or names a root that is not there.
             EmbedderError: If the model cannot be loaded or has changed since the index was built;
                 `refresh` with `verify` helps.
             CacheError: If a part of the index is found to be damaged; names it.
         """
-        return self.search_many([query], n=n, threshold=threshold, **how)[0]
+        return self.answer([query], options)[0]
 
-    def search_many(
-        self, queries: Sequence[str], **options: Unpack[SearchOptions]
-    ) -> list[SearchResult]:
+    @takes(SearchOptions)
+    def search_many(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
         """Answer many requests as `search` does, embedded together on all cores.
 
         The seconds of each result are its share of all.
         """
+        return self.answer(queries, options)
+
+    def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
+        """Answer requests as `search_many` does, given all options at once."""
         started = time.perf_counter()
-        if options.get("threshold") is None:
-            options["threshold"] = self.threshold
-        requests = [SearchRequest(query, **options) for query in queries]
+        if options.threshold is None:
+            options = replace(options, threshold=self.threshold)
+        for query in queries:
+            check_query(query)
         forms = self.analyse_many(queries) if len(self) else []
-        reading = Reading.of(options.get("reader"), self._readers)
+        reading = Reading.of(options.reader, self._readers)
         with self.opened.guard:
-            results = answer(requests, self.opened, forms, self._calibration, reading)
+            results = answer(queries, options, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in results]
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
-from skillsearch.callers import public
+from skillsearch.callers import public, searches
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
@@ -20,7 +20,7 @@ from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.index.search.search import HowToSearch, SearchRequest
+from skillsearch.index.search.options import LibrarySearchOptions, SearchOptions, check_query
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -51,7 +51,7 @@ _GONE = "is gone: its SKILL.md was deleted or moved"
 _T = TypeVar("_T")
 
 
-@public(SearchRequest, include_hidden=False)
+@public()
 class SkillLibrary:
     """All skills of an environment, as they are on disk, or were at most a second ago.
 
@@ -262,9 +262,8 @@ class SkillLibrary:
         """Return the absolute path of a script of a skill, checked as if it were read."""
         return self._use(name, lambda document: script_path(Path(document.path).parent, script))
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
+    @searches(LibrarySearchOptions)
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
         A `threshold` or `reader` of None is the library's, or else the one of the settings;
@@ -273,16 +272,18 @@ class SkillLibrary:
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        threshold = self.threshold if threshold is None else threshold
-        how["reader"] = how.get("reader") or self._reader
-        how["include_hidden"] = how.get("include_hidden", False)
-        how["selection"] = (*self.selection, *how.get("selection", ()))
-        request = SearchRequest(query, n, threshold, **how)
-        self._look(selection=request.selected)
+        check_query(query)
+        options = replace(
+            options,
+            threshold=self.threshold if options.threshold is None else options.threshold,
+            reader=options.reader or self._reader,
+            selection=(*self.selection, *options.selection),
+        )
+        self._look(selection=options.selected)
         index = self._source.index()
         if index is None:
-            return request.result(default_calibration())
-        return index.search(query, n, threshold, **how)
+            return options.result(query, default_calibration())
+        return index.answer([query], options)[0]
 
     def is_current(self) -> bool:
         """Return, by the stat of every folder and file, whether the disk still looks the same."""
