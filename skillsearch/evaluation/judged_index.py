@@ -33,6 +33,7 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.files.private import make_private
 from skillsearch.index.dense.channels import possible_models
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.skill_index import SkillIndex
@@ -245,7 +246,7 @@ class JudgedIndex:
         is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
         examples = folders.examples if is_given else {}
         book = ExampleBook(None, packaged=is_packaged, own=False, extra=examples)
-        built, _ = SkillIndex.build(request, folder, progress=progress, examples=book)
+        built, _ = SkillIndex.build(request, folder, IndexOptions(progress=progress, examples=book))
         opened = built.opened
         channels = {channel.model: embedders[channel.model] for channel in opened.settings.channels}
         index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)

@@ -276,7 +276,7 @@ class Freshness:
         is_of_before = request.follows is None and folder == user_index_dir().absolute()
         if not is_of_before and is_followed(request, folders):
             return ""
-        from skillsearch.index.indexing.writers import SegmentLimits
+        from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
@@ -296,7 +296,8 @@ class Freshness:
                 self.problem = f"another process is writing the index; {_AS_IT_WAS}"
                 return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-            self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
+            options = IndexOptions(keep_channels=True, missing="keep", limits=limits)
+            self.index.apply(change, options)
             self._stamp = _stamp(folder)
         if later:
             names, way = f"the skills of {listed(map(str, later), 3)}", "are being indexed"
@@ -346,9 +347,10 @@ def is_free(folder: Path, seconds: float = 0) -> bool:
 
 def _take_up(folder: Path, change: RootChange) -> None:
     """Index what hosts look for, for those who have the index open."""
+    from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
-    SkillIndex.open(folder).apply(change, missing="keep")
+    SkillIndex.open(folder).apply(change, IndexOptions(missing="keep"))
 
 
 def _renew(folder: Path, timer: LookTimer) -> None:

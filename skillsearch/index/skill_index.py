@@ -9,19 +9,19 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from skillsearch import config
 from skillsearch.callers import public, searches, takes
-from skillsearch.config import Settings
+from skillsearch.config import Settings, index_dir_for, load_setting, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.names import (
     find_by_name,
@@ -31,7 +31,7 @@ from skillsearch.index.names import (
     with_handles,
 )
 from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
@@ -51,7 +51,6 @@ from skillsearch.types import (
     Diagnostic,
     Family,
     IndexReport,
-    Languages,
     Progress,
     Root,
     SearchResult,
@@ -59,13 +58,10 @@ from skillsearch.types import (
     Skill,
 )
 
-if TYPE_CHECKING:
-    from skillsearch.index.indexing.builder import IndexOptions
-
 logger = logging.getLogger(__name__)
 
 
-@public()
+@public(trust=())
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
@@ -98,14 +94,10 @@ class SkillIndex:
         cls,
         roots: str | Path | Iterable[str | Path],
         *,
-        index_dir: str | Path | None = None,
-        model: str | None = None,
-        with_body: bool | None = None,
-        languages: Languages | None = None,
-        trust: str | Sequence[str] = (),
         device: str | None = None,
         examples: ExampleBook | None = None,
         progress: Progress | None = None,
+        **config: Unpack[IndexConfig],
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
 
@@ -133,37 +125,29 @@ class SkillIndex:
             EmbedderError: If the embedder cannot be loaded.
             StorageError: If the index cannot be written.
         """
-        request = IndexRequest.of(
-            roots,
-            index_dir=index_dir,
-            model=model,
-            languages=languages,
-            with_body=with_body,
-            trust=trust,
-        )
-        default = config.index_dir_for(request.roots, request.model)
-        folder = Path(index_dir) if index_dir else default
-        options: IndexOptions = {"device": device, "progress": progress}
-        options |= {"examples": examples} if examples else {}
-        index, _ = cls.build(request, folder.absolute(), **options)
-        index.threshold = config.load_setting("threshold", folder)
+        request = IndexRequest.of(roots, config)
+        default = index_dir_for(request.roots, request.model)
+        folder = Path(config.get("index_dir") or default)
+        options = IndexOptions(device=device, progress=progress, examples=examples)
+        index, _ = cls.build(request, folder.absolute(), options)
+        index.threshold = load_setting("threshold", folder)
         return index
 
     @classmethod
     def build(
-        cls, change: IndexRequest | RootChange, index_dir: Path, **options: Unpack[IndexOptions]
+        cls, change: IndexRequest | RootChange, index_dir: Path, options: IndexOptions | None = None
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
         A request says what it is to hold, a change what is to become of what it holds by then. The
-        index is opened as this run left it, whatever another process has written since. Takes the
-        options of a `Builder`; fails as `from_roots` and `refresh` do.
+        index is opened as this run left it, whatever another process has written since. Fails as
+        `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.indexing.builder import Builder
 
         folder = IndexFolder(index_dir)
-        builder = Builder(folder, change, **options)
+        builder = Builder(folder, change, options or IndexOptions())
         for root in builder.request.roots:
             note_index(root, str(index_dir.absolute()))
         report = builder.run()
@@ -172,7 +156,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedders, device=builder.device), report
+        return cls(folder, opened, builder.embedders, device=builder.options.device), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -181,7 +165,7 @@ class SkillIndex:
         A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
         because nothing says what it should hold.
         """
-        path = Path(index_dir) if index_dir else config.load_settings().index_dir
+        path = Path(index_dir) if index_dir else load_settings().index_dir
         folder = IndexFolder(path.absolute())
         if opened := open_current(folder):
             index = cls(folder, opened)
@@ -190,7 +174,7 @@ class SkillIndex:
         else:
             logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
-        index.threshold = config.load_setting("threshold", index_dir)
+        index.threshold = load_setting("threshold", index_dir)
         return index
 
     @property
@@ -278,9 +262,14 @@ class SkillIndex:
         changes wait for the next full look. `progress` is called with the stage, how many are done,
         and how many there are. It fails as `from_roots` does, and the index stays as it is.
         """
-        options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
-        options |= {"missing": "keep" if keep_missing else "refuse", "progress": progress}
-        return self.apply(_change(self.folder, "keep"), **options)
+        options = IndexOptions(
+            verify=verify,
+            keep_channels=keep_channels,
+            missing="keep" if keep_missing else "refuse",
+            only=only,
+            progress=progress,
+        )
+        return self.apply(_change(self.folder, "keep"), options)
 
     def add_roots(
         self,
@@ -295,7 +284,7 @@ class SkillIndex:
         is held already may be named to give it another trust.
         """
         change = _change(self.folder, "add", roots, trust)
-        return self.apply(change, progress=progress)
+        return self.apply(change, IndexOptions(progress=progress))
 
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
@@ -304,16 +293,16 @@ class SkillIndex:
 
         Raises RootError for a root that is not held, and if none would be left.
         """
-        return self.apply(_change(self.folder, "remove", roots), progress=progress)
+        return self.apply(_change(self.folder, "remove", roots), IndexOptions(progress=progress))
 
-    def apply(self, change: RootChange, **options: Unpack[IndexOptions]) -> IndexReport:
+    def apply(self, change: RootChange, options: IndexOptions | None = None) -> IndexReport:
         """Change what the index holds as `build` does, and search the result from now on."""
         change = replace(change, otherwise=self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
         usable = {model: one for model, one in loaded if model not in changed}
-        options |= {"device": self._device, "embedders": usable}
-        renewed, report = self.build(change, self.folder, **options)
+        options = replace(options or IndexOptions(), device=self._device, embedders=usable)
+        renewed, report = self.build(change, self.folder, options)
         self.opened = renewed.opened
         self._embedders.renew(renewed._embedders.loaded)
         return report

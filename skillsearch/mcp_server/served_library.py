@@ -21,7 +21,7 @@ from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import SkillLibrary, library_config
 from skillsearch.library.thread import LibraryThread
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
@@ -89,15 +89,9 @@ class ServedLibrary:
             self._make_first_index()
             library = SkillLibrary.open(self.index_dir, executor=executor, reader=settings.reader)
         else:
-            library = SkillLibrary.from_roots(
-                self._named,
-                index_dir=self.index_dir,
-                model=settings.model,
-                languages=settings.languages,
-                trust=settings.trust,
-                executor=executor,
-                reader=settings.reader,
-            )
+            config = library_config(settings)
+            config["index_dir"] = self.index_dir
+            library = SkillLibrary.from_roots(self._named, executor=executor, **config)
         library.looks = settings.refresh
         library.threshold = settings.threshold
         return library

@@ -22,6 +22,7 @@ from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import compare
 from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
@@ -171,7 +172,7 @@ class _Searched:
         request = IndexRequest(
             options.roots, options.model, with_body=True, languages=options.languages
         )
-        self._index, _ = SkillIndex.build(request, folder, progress=tell)
+        self._index, _ = SkillIndex.build(request, folder, IndexOptions(progress=tell))
         self._ids = {one.path: one.doc_id for one in self._index.documents()}
         self._scripts, self._tell = scripts, tell
 

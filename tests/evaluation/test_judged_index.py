@@ -11,7 +11,7 @@ from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
-from skillsearch.evaluation.types import Collection, JudgedDocument
+from skillsearch.evaluation.types import Collection, JudgedDocument, SystemSpec
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.example_requests import digest_of_skill, user_file
@@ -52,7 +52,7 @@ def open_index(tmp_path):
 
     def run(collection=None, *, system="hybrid", place=None, **settings):
         folders = place or write_skills(collection or collect(), tmp_path / "work")
-        spec = parse_systems([system], model="hashing")[0]
+        spec = parse_systems([system], SystemSpec("", model="hashing"))[0]
         return JudgedIndex.open(folders, replace(spec, **settings), Embedders())
 
     return run

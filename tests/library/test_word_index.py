@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import QueryError
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
@@ -51,8 +52,8 @@ def words(root):
 def oracle(root, tmp_path_factory):
     """An index of their metadata by an embedder that reads no script."""
     request = IndexRequest((root,), "hashing", with_body=False, languages="english")
-    blind = {"hashing": HashingEmbedder(64, frozenset())}
-    return SkillIndex.build(request, tmp_path_factory.mktemp("index"), embedders=blind)[0]
+    blind = IndexOptions(embedders={"hashing": HashingEmbedder(64, frozenset())})
+    return SkillIndex.build(request, tmp_path_factory.mktemp("index"), blind)[0]
 
 
 @given(
