@@ -60,10 +60,6 @@ class _Search(Protocol[_P]):
 class _SearchMethod(Protocol[_P]):
     """A ``search`` of a class."""
 
-    def __call__(
-        self, searched: Any, query: str, *args: _P.args, **options: _P.kwargs
-    ) -> SearchResult: ...
-
     def __get__(self, searched: object, owner: type | None = None) -> _Search[_P]: ...
 
 

@@ -345,7 +345,7 @@ def tune_command(
 
         # Of the reader here, not the setting of the index.
         flags = read_flags()
-        reader, flags.model = flags.model or PACKAGED_SPEC, None
+        reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
         refuse(
             queries is None, "--reader learns from judged requests: name them with --queries PATH."
         )

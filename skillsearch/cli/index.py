@@ -145,7 +145,7 @@ def index_command(
         run = IndexOptions(
             verify=verify,
             only=[path.absolute() for path in only],
-            device=read_flags().device,
+            device=read_flags()["device"],
             progress=bars,
         )
         index, report = SkillIndex.build(change, folder.path, run)
@@ -174,7 +174,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
             change,
             _uri(settings),
             collection=settings.collection,
-            device=read_flags().device,
+            device=read_flags()["device"],
             progress=bars,
         )
     with index:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -390,7 +389,7 @@ def hook_command(client: str | None, include_unvetted: bool) -> None:
     stderr: a prompt waits two seconds at most and is never blocked. Starts the daemon, so that the
     next prompt waits less.
     """
-    index_dir: Path | None = read_flags().index_dir
+    index_dir = read_flags()["index_dir"]
     # A caller that runs us in its own process may grant more time, or less.
     seconds = click.get_current_context().obj or hook.SECONDS
     folder = str(index_dir) if index_dir else None

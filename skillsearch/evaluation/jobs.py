@@ -38,6 +38,7 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.setting_values import parse_reader
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System
@@ -387,4 +388,5 @@ class _Asker:
         self, query: JudgedQuery, n: int, hidden: frozenset[str] = frozenset()
     ) -> tuple[Ranking, float]:
         spec = self.spec
-        return self.index.rank(query.text, n, system=spec.system, reader=spec.reader, hidden=hidden)
+        options = SearchOptions(n, system=spec.system, reader=spec.reader, exclude=hidden)
+        return self.index.rank(query.text, options)

@@ -45,14 +45,14 @@ class ServedLibrary:
     """
 
     def __init__(
-        self, roots: Sequence[Path | str], settings: Settings, index_dir: Path | None = None
+        self, roots: Sequence[Path | str], settings: Settings, index_dir: str | Path | None = None
     ) -> None:
         """Serve folders, archives or URLs, the first one first, or the index of the settings."""
         self._named = tuple(roots)
         self.roots = tuple(place_of(root) for root in roots)
         self.settings = settings
         own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
-        self.index_dir = (index_dir or own).absolute()
+        self.index_dir = Path(index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
         self._first: Future[tuple[SkillIndex, IndexReport]] | None = None
