@@ -85,6 +85,7 @@ class Builder:
         self._started = time.monotonic()
         self._decide(last_request(self.folder))
         self.embedders = {} if self.options.verify else dict(self.options.embedders)
+        self._book = self.options.examples or ExampleBook()
         self._progress = self.options.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
 
@@ -334,8 +335,7 @@ class Builder:
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
-        book, verify = self.options.examples or ExampleBook(), self.options.verify
-        return look_at(verify=verify, progress=self._progress, book=book)
+        return look_at(verify=self.options.verify, progress=self._progress, book=self._book)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""
