@@ -324,7 +324,8 @@ class Environment:
         if (loader := self._loader) and not self._choice.is_whole:
 
             def search(args: _SearchSkillsArguments) -> JsonValue:
-                return record_of(self._search(loader, **dict(args)), _shown)
+                result = self._search(loader, args.query, args.n, args.threshold)
+                return record_of(result, _shown)
 
             tools["search_skills"] = Tool.of(
                 "search_skills", _SearchSkillsArguments, search, searches=True
