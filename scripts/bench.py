@@ -54,6 +54,7 @@ from skillsearch.embedders.embedder import load_embedder, multilingual_is_instal
 from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.documents import field_texts
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import find_candidates
@@ -327,7 +328,7 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
         folder = work / "examples" / name
         book = ExampleBook(None, packaged=False, own=False, extra=examples)
         request = IndexRequest((root,), "onnx", with_body=True, languages="english")
-        index, report = SkillIndex.build(request, folder, examples=book)
+        index, report = SkillIndex.build(request, folder, IndexOptions(examples=book))
         indexes[name] = partial(index.search, reader="off")
         disk = sum(disk_bytes(folder).values())
         measures[name] = {"skills": len(index), "embedded": report.embedded, "disk_bytes": disk}

@@ -25,6 +25,7 @@ from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
@@ -356,7 +357,7 @@ class Sampler:
         place = folders.work / f"index-{self._languages}{end}"
         request = IndexRequest(folders.roots, "onnx", with_body=True, languages=self._languages)
         book = ExampleBook(None, packaged=False, own=False, extra=folders.examples)
-        built, _ = SkillIndex.build(request, place, examples=book)
+        built, _ = SkillIndex.build(request, place, IndexOptions(examples=book))
         models = [channel.model for channel in built.opened.settings.channels]
         index = SkillIndex(
             IndexFolder(built.folder),

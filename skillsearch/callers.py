@@ -8,9 +8,21 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from skillsearch.errors import QueryError
+
+if TYPE_CHECKING:
+    from skillsearch.types import SearchResult
 
 
 @runtime_checkable
@@ -32,17 +44,76 @@ _INNER = re.compile(r"\[[^\[\]]*\]")
 _NAMES = re.compile(r"\b(?:Collection|Iterable|Sequence)\[str(?: \| Path)?\]")
 
 _Class = TypeVar("_Class", bound=type)
+_P = ParamSpec("_P")
+_Self = TypeVar("_Self")
+_First = TypeVar("_First")
+_Options = TypeVar("_Options")
+_Result = TypeVar("_Result")
 
 
-def public(defaults: type | None = None, **own: object) -> Callable[[_Class], _Class]:
+class _Search(Protocol[_P]):
+    """A ``search`` of an object: a query, and options by position or name."""
+
+    def __call__(self, query: str, *args: _P.args, **options: _P.kwargs) -> SearchResult: ...
+
+
+class _SearchMethod(Protocol[_P]):
+    """A ``search`` of a class."""
+
+    def __get__(self, searched: object, owner: type | None = None) -> _Search[_P]: ...
+
+
+def takes(
+    make: Callable[_P, _Options],
+) -> Callable[
+    [Callable[[_Self, _First, _Options], _Result]],
+    Callable[Concatenate[_Self, _First, _P], _Result],
+]:
+    """Let callers of a method pass the fields of its last argument, a dataclass, as arguments.
+
+    The fields and their defaults are the signature; what the dataclass says of its attributes is
+    added to the docstring.
+    """
+
+    def wrap(method: Callable[..., _Result]) -> Callable[..., _Result]:
+        plain = inspect.signature(method)
+        *own, _ = plain.parameters.values()
+        first_name = own[1].name
+
+        @wraps(method)
+        def taking(self: object, *args: Any, **options: Any) -> _Result:
+            first, *more = args or [options.pop(first_name)]
+            return method(self, first, make(*more, **options))
+
+        fields = inspect.signature(make).parameters.values()
+        taking.__signature__ = plain.replace(parameters=[*own, *fields])  # type: ignore[attr-defined]
+        _, _, described = (inspect.getdoc(make) or "").partition("Attributes:\n")
+        if described:
+            taking.__doc__ = f"{inspect.getdoc(method)}\n\nOptions:\n{described}"
+        return taking
+
+    return wrap
+
+
+def searches(
+    make: Callable[_P, _Options],
+) -> Callable[[Callable[[_Self, str, _Options], SearchResult]], _SearchMethod[_P]]:
+    """Do what `takes` does for a method ``search``; its query may be passed by name."""
+    return cast(
+        "Callable[[Callable[[_Self, str, _Options], SearchResult]], _SearchMethod[_P]]",
+        takes(make),
+    )
+
+
+def public(**own: object) -> Callable[[_Class], _Class]:
     """Make a class raise `QueryError` for arguments of public methods that are of another kind.
 
     Options taken as one typed dictionary are shown one by one in the signature, with the defaults
-    of a dataclass, or else of the class, or some of their `own`.
+    of the class, or some of their `own`.
     """
 
     def wrap(cls: _Class) -> _Class:
-        parameters = inspect.signature(defaults or cls).parameters
+        parameters = inspect.signature(cls).parameters
         usual = {name: each.default for name, each in parameters.items()} | own
         for name, member in list(vars(cls).items()):
             if name == "__init__" or not name.startswith("_"):

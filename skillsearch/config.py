@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
@@ -180,6 +180,34 @@ class Settings:
         return levels.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
 
 
+class Flags(TypedDict, total=False):
+    """What a command line, or a caller, decides of the settings; None leaves it to the others."""
+
+    all_projects: bool | None
+    backend: str | None
+    collection: str | None
+    daemon: str | None
+    device: str | None
+    environment: str | None
+    environments: Path | None
+    exclude: tuple[str, ...] | None
+    fields: str | None
+    in_roots: tuple[str, ...] | None
+    include: tuple[str, ...] | None
+    index_dir: str | Path | None
+    languages: Languages | None
+    model: str | None
+    n: int | None
+    profile: str | None
+    reader: str | None
+    refresh: bool | None
+    strict: bool | None
+    tags: tuple[str, ...] | None
+    threshold: float | None
+    trust: tuple[str, ...] | None
+    uri: str | None
+
+
 SETTINGS: Mapping[str, Setting] = (
     {
         key: hint.__metadata__[0]
@@ -190,6 +218,11 @@ SETTINGS: Mapping[str, Setting] = (
     | {"strict": Setting(values.parse_strict, in_profile=True)}
 )
 """Every setting that files, variables and flags know, by its name."""
+Key = Literal[
+    "allowed_commands", "denied_commands", "device", "fields", "languages", "model", "reader",
+    "roots", "threshold",
+]  # fmt: skip
+"""The settings that are read one at a time."""
 _OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
 _DESCRIBED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VARIABLES
@@ -207,7 +240,10 @@ def _descriptions() -> dict[str, str]:
 
 
 def load_settings(
-    folder: Path | None = None, *, variables: Mapping[str, str] | None = None, **flags: JsonValue
+    folder: Path | None = None,
+    *,
+    variables: Mapping[str, str] | None = None,
+    **flags: Unpack[Flags],
 ) -> Settings:
     """Gather the settings that apply in a folder, the working folder by default, all checked.
 
@@ -260,7 +296,7 @@ def load_settings(
     return settings
 
 
-def load_setting(key: str, index_dir: str | Path | None = None) -> Any:
+def load_setting(key: Key, index_dir: str | Path | None = None) -> Any:
     """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
 
     Those are read that decide which files count for it, perhaps for another index than they name.

@@ -29,7 +29,7 @@ from skillsearch.daemon import client
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
 from skillsearch.index import skill_index
-from skillsearch.index.search import search
+from skillsearch.index.search import options as search_options
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text import states
 from skillsearch.types import FACES
@@ -157,7 +157,7 @@ def fits_from(monkeypatch):
     def fits_from(threshold):
         calibration = replace(default_calibration(), threshold=threshold)
         monkeypatch.setattr(skill_index, "default_calibration", lambda: calibration)
-        monkeypatch.setattr(search, "BOUNDS", dict.fromkeys(FACES, 0.0))
+        monkeypatch.setattr(search_options, "BOUNDS", dict.fromkeys(FACES, 0.0))
         monkeypatch.setattr(states, "NEAR", 0.0)
 
     return fits_from

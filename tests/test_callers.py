@@ -2,13 +2,18 @@
 
 import inspect
 import pydoc
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import skillsearch
 from skillsearch import SkillIndex, SkillLibrary, SkillSearchError, SkillSession
 from skillsearch.agents.tool import Toolset
-from skillsearch.index.search.search import SearchRequest
+from skillsearch.index.search.options import SearchOptions
 
 WRONG = [42, 3.5, True, b"x", object, [None], {"a": 1}.items]
 TEXTS = {"str", "str | None", "str | Path", "str | Path | None"}
@@ -85,12 +90,12 @@ def test_an_unknown_style_of_definitions_is_told(style):
 
 
 def test_help_shows_every_option_with_its_default():
-    """Those of a request, but for what the library leaves out by itself."""
-    asked = inspect.signature(SearchRequest).parameters
+    """Those of a search, but for what the library leaves out by itself."""
+    options = inspect.signature(SearchOptions).parameters
     for owner in (SkillIndex, SkillLibrary, skillsearch.RemoteIndex):
         shown = inspect.signature(owner.search).parameters
-        assert list(shown) == ["self", *asked]
-        differ = {name for name in asked if shown[name].default != asked[name].default}
+        assert list(shown) == ["self", "query", *options]
+        differ = {name for name in options if shown[name].default != options[name].default}
         assert differ <= ({"include_hidden"} if owner is SkillLibrary else set())
 
 
@@ -102,3 +107,45 @@ def test_nothing_public_shows_where_it_lies_in_memory(objects):
 
 def test_the_names_of_the_package_are_listed():
     assert set(skillsearch.__all__) <= set(dir(skillsearch))
+
+
+MISSPELT = """
+from dataclasses import replace
+
+from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
+from skillsearch.agents.toolsets.context import SkillsLoader
+from skillsearch.config import Settings, load_setting, load_settings
+from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.search.options import SearchOptions
+
+
+def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> None:
+    options = SearchOptions.of(load_settings(n=3))
+    index.search(query="tea", n=3, threshold=0.5)
+    index.search("tea", tresholt=0.5)
+    index.search_many(["tea"], tresholt=0.5)
+    library.search("tea", tresholt=0.5)
+    remote.search("tea", tresholt=0.5)
+    replace(options, tresholt=0.5)
+    print(options.tresholt)
+    SkillIndex.from_roots("skills", langauges="all")
+    SkillLibrary.from_roots("skills", langauges="all")
+    SkillsLoader("skills", langauges="all")
+    load_settings(langauges="all")
+    load_setting("langauges")
+    IndexOptions(verfiy=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("mypy", path=Path(sys.executable).parent), reason="no mypy")
+def test_a_misspelt_option_does_not_pass_mypy_in_any_layer(tmp_path):
+    file = tmp_path / "misspelt.py"
+    file.write_text(MISSPELT)
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
+    checkout = Path(skillsearch.__file__).parents[1]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
+    lines = enumerate(MISSPELT.splitlines(), start=1)
+    misspelt = re.compile("tresholt|langauges|verfiy")
+    assert wrong == {number for number, line in lines if misspelt.search(line)}

@@ -10,7 +10,7 @@ from skillsearch.config import SETTINGS, Settings, load_settings
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.scope import without_scope
-from skillsearch.index.search.search import SearchRequest
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.setting_values import is_environment_name, parse_reader
 from skillsearch.types import SELECTING
 
@@ -468,7 +468,7 @@ def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
     with pytest.raises(ValueError, match=known):
         parse_reader(value, tmp_path)
     with pytest.raises(QueryError, match=known):
-        SearchRequest("tea", reader=value)
+        SearchOptions(reader=value)
 
 
 @pytest.mark.parametrize(

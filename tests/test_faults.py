@@ -21,6 +21,7 @@ from skillsearch.config import Settings, cache_dir
 from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -370,7 +371,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             for name in damaged:
                 damage(name)
             request = fresh.opened.settings.request()
-            index, report = SkillIndex.build(request, folder, verify=True)
+            index, report = SkillIndex.build(request, folder, IndexOptions(verify=True))
             assert report.healed == tuple(damaged)
             assert report.embedded == 0
             assert content(folder) == whole

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TypedDict
 
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
 from skillsearch.agents.prompt import fit_lines, overview_line
@@ -18,7 +16,7 @@ from skillsearch.skills.versions import satisfies
 from skillsearch.text.provenance import body_warning, record_of_source
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Diagnostic, Hit, JsonValue, Languages, SearchResult, Skill
+from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult, Skill
 
 Record = dict[str, JsonValue]
 Describe = Callable[[Diagnostic], str | None]
@@ -27,17 +25,6 @@ Describe = Callable[[Diagnostic], str | None]
 _LEFT_OUT = "(not listed: {hidden:,} of {total:,} skills; find them with search_skills)"
 
 logger = logging.getLogger(__name__)
-
-
-class LibraryOptions(TypedDict, total=False):
-    """Options of `SkillLibrary.from_roots`, for all that make a library of folders themselves."""
-
-    index_dir: str | Path | None
-    model: str | None
-    languages: Languages | None
-    trust: str | Sequence[str]
-    reader: str | None
-    strict: bool
 
 
 class SkillCatalog:
@@ -57,11 +44,6 @@ class SkillCatalog:
         self._describe, self._logger = describe, logger
         self._logged: frozenset[Diagnostic] = frozenset()
         self._log()
-
-    @property
-    def roots(self) -> tuple[Path, ...]:
-        """The roots; a SKILL.md of one may link to a text in another."""
-        return tuple(root.path for root in self.library.roots)
 
     def refresh(self) -> Changes:
         """Look at the disk, and log each diagnostic when it first appears."""

@@ -123,7 +123,7 @@ def _entry(document: Document, root: Root) -> dict[str, Json]:
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return indexed names that complete a word in a shell; none if there is no index."""
     try:
-        index = open_index(load_settings(**vars(read_flags(context))))
+        index = open_index(load_settings(**read_flags(context)))
     except SkillSearchError:
         return []
     names = {one_line(document.name) for document in index.documents()}
@@ -277,7 +277,7 @@ def budget_command(
     counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
     """
     refuse(
-        roots and read_flags().index_dir,
+        roots and read_flags()["index_dir"],
         "ROOT and --index-dir name different skills; use one of them.",
     )
     from skillsearch.budget.costs import measure, report_budget

@@ -186,6 +186,7 @@ def eval_command(
     from skillsearch.evaluation.report import Outcome, shortfalls
     from skillsearch.evaluation.runs import parse_minimum
     from skillsearch.evaluation.runs import save_runs as save_run_files
+    from skillsearch.evaluation.types import SystemSpec
 
     least = list(map(parse_minimum, minima))
     if compare:
@@ -205,10 +206,13 @@ def eval_command(
         )
     specs = parse_systems(
         systems,
-        model=settings.model,
-        fields=settings.fields,
-        languages=settings.languages,
-        reader=settings.reader,
+        SystemSpec(
+            "",
+            model=settings.model,
+            fields=settings.fields,
+            languages=settings.languages,
+            reader=settings.reader,
+        ),
     )
     if request:
         names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
@@ -341,7 +345,7 @@ def tune_command(
 
         # Of the reader here, not the setting of the index.
         flags = read_flags()
-        reader, flags.model = flags.model or PACKAGED_SPEC, None
+        reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
         refuse(
             queries is None, "--reader learns from judged requests: name them with --queries PATH."
         )

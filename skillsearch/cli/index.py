@@ -134,6 +134,7 @@ def index_command(
     if settings.backend == "milvus":
         _index_in_milvus(change, as_json=as_json)
         return
+    from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.places import report_places
@@ -141,14 +142,13 @@ def index_command(
     folder = IndexFolder(settings.index_dir.absolute())
     before, generation = held_roots(settings), folder.current()
     with progress_bars() as bars:
-        index, report = SkillIndex.build(
-            change,
-            folder.path,
+        run = IndexOptions(
             verify=verify,
             only=[path.absolute() for path in only],
-            device=read_flags().device,
+            device=read_flags()["device"],
             progress=bars,
         )
+        index, report = SkillIndex.build(change, folder.path, run)
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     places = report_places(index, Path.cwd(), before) if follows == "hosts" else []
@@ -174,7 +174,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
             change,
             _uri(settings),
             collection=settings.collection,
-            device=read_flags().device,
+            device=read_flags()["device"],
             progress=bars,
         )
     with index:
@@ -222,11 +222,12 @@ def held_roots(settings: Settings) -> frozenset[str]:
 
 def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
     """Change the index that the settings of the change name, behind a progress bar."""
+    from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
     folder = change.settings.index_dir.absolute()
     with progress_bars() as bars:
-        built = SkillIndex.build(change, folder, progress=bars)
+        built = SkillIndex.build(change, folder, IndexOptions(progress=bars))
     forget_told(folder)
     return built
 
@@ -350,6 +351,7 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     skills stay in the index until it is back.
     """
     watcher.require_watchfiles()
+    from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
     settings = read_settings()
@@ -358,9 +360,8 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     change = RootChange(roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:
         with progress_bars() as bars:
-            index, report = SkillIndex.build(
-                change, settings.index_dir.absolute(), progress=partial(_go_on, stop, bars)
-            )
+            run = IndexOptions(progress=partial(_go_on, stop, bars))
+            index, report = SkillIndex.build(change, settings.index_dir.absolute(), run)
         forget_told(index.folder)
         _show_again(report, as_json=as_json)
         refresh = partial(_follow, index, stop, as_json)

@@ -92,6 +92,8 @@ def library_command(
 
 
 def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bool) -> bool:
+    from skillsearch.index.indexing.options import IndexOptions
+
     index = _open_index()
     listings, before = Listings(), _counts(index)
     documents = {Path(document.path).parent: document for document in map(index.find, names)}
@@ -107,7 +109,7 @@ def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bo
         is_followed = follows is not None and follows.follows == "hosts"
         is_empty = not any(library_folder().iterdir())
         roots = () if is_followed or is_empty else (library_folder(),)
-        index.apply(RootChange(roots, "add"), missing="keep")
+        index.apply(RootChange(roots, "add"), IndexOptions(missing="keep"))
     _show_counts(before, index)
     return is_done
 

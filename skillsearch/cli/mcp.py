@@ -95,13 +95,13 @@ def mcp_command(
     require_installed("mcp", "The MCP server", "mcp")
     if watch:
         require_watchfiles()
-    if read_flags().languages == "all":
+    if read_flags()["languages"] == "all":
         from skillsearch.embedders.multilingual.source import require_weights
 
         require_weights()
     from skillsearch.mcp_server.served_library import ServedLibrary
 
-    served = ServedLibrary(roots, read_settings(), read_flags().index_dir)
+    served = ServedLibrary(roots, read_settings(), read_flags()["index_dir"])
     runner = _make_runner(executor or "auto") if allow_run else None
     tools = SessionTools(toolset, served, runner)
     listener = None
@@ -123,12 +123,12 @@ def _check_flags(roots: Sequence[NamedRoot]) -> None:
     """Refuse what an index that exists has already decided, beside no ROOTs."""
     flags = read_flags()
     refuse(
-        flags.languages and not roots,
+        flags["languages"] and not roots,
         "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
-        f"them: skillsearch index --languages {flags.languages}",
+        f"them: skillsearch index --languages {flags['languages']}",
     )
     refuse(
-        flags.trust and not roots,
+        flags["trust"] and not roots,
         "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
         f"that: {VOUCH}",
     )

@@ -8,19 +8,18 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
 from skillsearch.cli.output import HEADER, emit_json
-from skillsearch.config import Settings, home_dir, load_settings, text_of
+from skillsearch.config import Flags, Settings, home_dir, load_settings, text_of
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import visible
-from skillsearch.types import LANGUAGES, Languages
+from skillsearch.types import LANGUAGES
 
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
@@ -71,42 +70,16 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(exc.message + hint, ctx, param) from exc
 
 
-@dataclass
-class Flags:
-    """The settings that the options of a command override; None if an option was not used."""
-
-    all_projects: bool | None = None
-    backend: str | None = None
-    collection: str | None = None
-    daemon: str | None = None
-    device: str | None = None
-    exclude: tuple[str, ...] | None = None
-    fields: str | None = None
-    in_roots: tuple[str, ...] | None = None
-    include: tuple[str, ...] | None = None
-    index_dir: Path | None = None
-    languages: Languages | None = None
-    model: str | None = None
-    n: int | None = None
-    profile: str | None = None
-    reader: str | None = None
-    refresh: bool | None = None
-    strict: bool | None = None
-    tags: tuple[str, ...] | None = None
-    threshold: float | None = None
-    trust: tuple[str, ...] | None = None
-    uri: str | None = None
-
-
 def read_flags(context: click.Context | None = None) -> Flags:
-    """Return the settings that the options of the running command override."""
-    flags: Flags = (context or click.get_current_context()).meta.setdefault(_FLAGS, Flags())
+    """Return the settings that the running command's options override; None if one was not used."""
+    unused = dict.fromkeys(Flags.__annotations__)
+    flags: Flags = (context or click.get_current_context()).meta.setdefault(_FLAGS, unused)
     return flags
 
 
 def read_settings() -> Settings:
     """Return the settings of the running command: its options, then variables, files, defaults."""
-    return load_settings(**vars(read_flags()))
+    return load_settings(**read_flags())
 
 
 class Setting(click.Option):
@@ -123,7 +96,7 @@ class Setting(click.Option):
 def _keep_flag(context: click.Context, option: click.Parameter, value: object) -> None:
     name = str(option.name)
     if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-        setattr(read_flags(context), name, value)
+        cast(dict[str, object], read_flags(context))[name] = value
 
 
 index_dir = click.option(
@@ -175,12 +148,13 @@ def selecting(function: Function) -> Function:
 
 def selecting_words(flags: Flags) -> list[str]:
     """Return the words of a command line that select the same skills as some flags."""
-    lists = (flags.include, flags.exclude, flags.tags, flags.in_roots)
+    lists = (flags["include"], flags["exclude"], flags["tags"], flags["in_roots"])
     words = []
     for (name, *_), values in zip(_SELECTING, lists, strict=True):
         words += [word for value in values or () for word in (name, value)]
-    words += ["--profile", flags.profile] if flags.profile else []
-    return words + ["--strict"] * bool(flags.strict) + ["--all-projects"] * bool(flags.all_projects)
+    words += ["--profile", flags["profile"]] if flags["profile"] else []
+    words += ["--strict"] * bool(flags["strict"])
+    return words + ["--all-projects"] * bool(flags["all_projects"])
 
 
 yes = click.option("--yes", is_flag=True, help="Do it without asking.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -18,6 +18,7 @@ from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import answer_queries, near_names, open_fresh, open_index
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
@@ -26,7 +27,6 @@ from skillsearch.types import SYSTEMS, Hit, SearchResult, System
 if TYPE_CHECKING:
     from skillsearch.agents.prompt import OverviewFormat
     from skillsearch.index.documents import Document
-    from skillsearch.index.search.search import SearchOptions
     from skillsearch.library.skill_library import SkillLibrary
 
 Query = tuple[str | int | None, str]
@@ -93,12 +93,7 @@ def query_command(
         'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.',
     )
     refuse(with_header() and batch, "--batch prints JSON, which has no --header.")
-    how: SearchOptions = {
-        **_search_options(settings),
-        "system": system,
-        "explain": explain,
-        "face": "terminal",
-    }
+    how = replace(SearchOptions.of(settings), system=system, explain=explain, face="terminal")
     if batch:
         return _answer_batch(batch, settings, how, exit_code=exit_code)
     text = request_text(words)
@@ -108,15 +103,6 @@ def query_command(
         say(note)
     _show((result, near, notes), as_json=as_json)
     return int(exit_code and not result)
-
-
-def _search_options(settings: Settings) -> SearchOptions:
-    return {
-        "n": settings.n,
-        "threshold": settings.threshold,
-        "reader": settings.reader,
-        "selection": settings.selection,
-    }
 
 
 def _answer_batch(
@@ -181,7 +167,7 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
             query=query,
             index_dir=str(settings.index_dir),
             refresh=settings.refresh,
-            **how,
+            **asdict(how),
         )
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
@@ -207,9 +193,9 @@ def _search(
         from skillsearch.cli.index import open_in_milvus
 
         with open_in_milvus(settings) as remote:
-            yield from (remote.search(text, **how) for text in texts)
+            yield from (remote.answer([text], how)[0] for text in texts)
         return
-    yield from answer_queries(open_fresh(settings, tell), texts, tell, **how)
+    yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:
@@ -317,13 +303,13 @@ def prompt_command(
     settings = read_settings()
     index = open_fresh(settings, say)
     text = request_text(words)
-    how: SearchOptions = {
-        **_search_options(settings),
-        "include_hidden": False,
-        "vetted_only": not include_unvetted,
-        "face": "prompt",
-    }
-    answers = list(answer_queries(index, [text] if words else [], say, **how))
+    how = replace(
+        SearchOptions.of(settings),
+        include_hidden=False,
+        vetted_only=not include_unvetted,
+        face="prompt",
+    )
+    answers = list(answer_queries(index, [text] if words else [], say, how))
     unvetted = sum(answer.unvetted for answer in answers)
     offers: Sequence[Document | Hit] = [hit for answer in answers for hit in answer.shown]
     library = SkillLibrary.of_index(index)
@@ -403,7 +389,7 @@ def hook_command(client: str | None, include_unvetted: bool) -> None:
     stderr: a prompt waits two seconds at most and is never blocked. Starts the daemon, so that the
     next prompt waits less.
     """
-    index_dir: Path | None = read_flags().index_dir
+    index_dir = read_flags()["index_dir"]
     # A caller that runs us in its own process may grant more time, or less.
     seconds = click.get_current_context().obj or hook.SECONDS
     folder = str(index_dir) if index_dir else None

@@ -15,9 +15,9 @@ import click
 from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_places
-from skillsearch.cli.options import Flags, NamedRoot, read_flags, read_settings, selecting_words
+from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
-from skillsearch.config import load_settings, no_index, user_index_dir
+from skillsearch.config import Flags, load_settings, no_index, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import (
@@ -273,7 +273,7 @@ def mcp_config_command(
     server_options = _server_options(flags)
     server_options += ["--toolset", toolset] if toolset else []
     server_options += ["--watch"] * watch + ["--allow-run"] * allow_run
-    has_index_dir = flags.index_dir is not None
+    has_index_dir = flags["index_dir"] is not None
     refuse(write and remove, "--write or --remove, not both.")
     refuse(
         remove and (server_options or roots or url or has_index_dir or include_unvetted),
@@ -285,7 +285,7 @@ def mcp_config_command(
         is_no_start, f"{''.join(server_options[:1])} is for a server that the host starts itself."
     )
     refuse(
-        (flags.languages or flags.trust) and not roots,
+        (flags["languages"] or flags["trust"]) and not roots,
         "--languages and --trust are for a server that is given ROOTs to index.",
     )
     refuse(
@@ -340,8 +340,8 @@ mcp_config_command.help = str(mcp_config_command.help).format(f"{', '.join(_befo
 
 def _server_options(flags: Flags) -> list[str]:
     """Return the options of a server that say the same as some flags."""
-    words = ["--languages", flags.languages] if flags.languages else []
-    trust = read_settings().trust if flags.trust else ()  # its folders are absolute
+    words = ["--languages", flags["languages"]] if flags["languages"] else []
+    trust = read_settings().trust if flags["trust"] else ()  # its folders are absolute
     words += [word for level in trust for word in ("--trust", level)]
     return words + selecting_words(flags)
 

@@ -157,7 +157,7 @@ def doctor_command(as_json: bool) -> int:
     """
     from skillsearch.reports.health import doctor
 
-    checks = doctor(read_flags().index_dir)
+    checks = doctor(read_flags()["index_dir"])
     verdicts = [check.verdict for check in checks]
     counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
     record: dict[str, Json] = {**counts, "checks": [check.to_dict() for check in checks]}
@@ -223,7 +223,7 @@ def audit_command(
     from skillsearch.reports.audit import audit
 
     both = "ROOTs get an index of their own, --index-dir names another; use one of them."
-    refuse(roots and read_flags().index_dir, both)
+    refuse(roots and read_flags()["index_dir"], both)
     settings = read_settings()
     with output.progress_bars() as bars:
         if roots:

@@ -9,8 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from skillsearch import errors
 from skillsearch._version import __version__
@@ -23,6 +25,7 @@ from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.opening import Freshness, answer_queries, near_names
 from skillsearch.index.scope import folders_of
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
@@ -36,11 +39,21 @@ BUSY_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
-_SEARCH: _Types = {
-    **dict.fromkeys(("index_dir", "query", "system", "reader", "face"), (str,)),
-    **dict.fromkeys(("explain", "refresh"), (bool,)),
-    **{"n": (int,), "threshold": (float, int, type(None)), "selection": (list,)},
-}
+
+
+def _json_types(hint: Any) -> tuple[type, ...]:
+    """Return the types that a value of a type has once it was sent as JSON."""
+    if get_origin(hint) is UnionType:
+        return tuple(kind for part in get_args(hint) for kind in _json_types(part))
+    if hint in (bool, int, str, NoneType):
+        return (hint,)
+    if hint is float:
+        return (float, int)
+    return (str,) if hint is Path or get_origin(hint) is Literal else (list,)
+
+
+_OPTIONS: _Types = {key: _json_types(hint) for key, hint in get_type_hints(SearchOptions).items()}
+_SEARCH: _Types = {**_OPTIONS, "index_dir": (str,), "query": (str,), "refresh": (bool,)}
 _OVERVIEW: _Types = {
     **dict.fromkeys(("prompt", "folder"), (str,)),
     **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
@@ -133,15 +146,17 @@ class Answers:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
         If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
-        absolute, and the arguments of `answer_queries`.
+        absolute, ``query``, ``refresh`` and the fields of `SearchOptions`.
         """
-        options = _check(arguments, _SEARCH)
+        checked = _check(arguments, _SEARCH)
+        query, selection = checked["query"], checked["selection"]
         notes: list[str] = []
         with self._my_turn():
-            warm, query = self._warm.get(_absolute(options.pop("index_dir"))), options.pop("query")
-            notes += warm.look(options.pop("refresh"), options["selection"])
-            (result,) = answer_queries(warm.index, [query], notes.append, **options)
-            nearest = () if result else near_names(warm.index, query, options["selection"])
+            warm = self._warm.get(_absolute(checked["index_dir"]))
+            notes += warm.look(checked["refresh"], selection)
+            options = SearchOptions(**{key: checked[key] for key in _OPTIONS})
+            (result,) = answer_queries(warm.index, [query], notes.append, options)
+            nearest = () if result else near_names(warm.index, query, selection)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -167,18 +182,14 @@ class Answers:
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
             notes += warm.look(settings.refresh, settings.selection)
-            (result,) = answer_queries(
-                warm.index,
-                [options["prompt"]],
-                notes.append,
+            how = replace(
+                SearchOptions.of(settings),
                 n=options["n"],
-                threshold=settings.threshold,
-                reader=settings.reader,
                 include_hidden=False,
                 vetted_only=not options["include_unvetted"],
-                selection=settings.selection,
                 face="prompt",
             )
+            (result,) = answer_queries(warm.index, [options["prompt"]], notes.append, how)
             offers = render_offers(warm.library, result.shown)
         answer = {"offers": offers, "fits": len(result.hits), "unvetted": result.unvetted}
         return answer | {"notes": notes}

@@ -35,7 +35,7 @@ SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
 """The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
-PROTOCOL = 4
+PROTOCOL = 5
 """Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON

@@ -38,11 +38,14 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.setting_values import parse_reader
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
+USUAL = SystemSpec("")
+"""Says what a system has by default."""
 """Systems compared by default; the first is the baseline."""
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""
@@ -83,17 +86,17 @@ class Answered(NamedTuple):
     notes: tuple[str, ...]
 
 
-def parse_systems(texts: Sequence[str], **defaults: Any) -> tuple[SystemSpec, ...]:
+def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[SystemSpec, ...]:
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
     A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
-    may contain colons; or ``NAME=@FILE``. Instead of the defaults of `SystemSpec` those given
-    hold. An EvaluationError names the piece, and what is allowed.
+    may contain colons; or ``NAME=@FILE``. What a text does not say is as in the `usual` one. An
+    EvaluationError names the piece, and what is allowed.
     """
     specs: dict[str, SystemSpec] = {}
     for text in texts or DEFAULT_SYSTEMS:
         try:
-            spec = _parse_system(text, defaults)
+            spec = _parse_system(text, usual)
         except ValueError as exc:
             said = f"--system {shown(text)}: {exc}. In general: {_EXAMPLES}."
             raise EvaluationError(said) from exc
@@ -104,7 +107,7 @@ def parse_systems(texts: Sequence[str], **defaults: Any) -> tuple[SystemSpec, ..
     return tuple(specs.values())
 
 
-def _parse_system(text: str, defaults: Mapping[str, Any]) -> SystemSpec:
+def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
     name, equals, rest = text.partition("=")
     if not equals and name not in SYSTEMS:
         raise ValueError("it is not a way to search")
@@ -121,7 +124,7 @@ def _parse_system(text: str, defaults: Mapping[str, Any]) -> SystemSpec:
         settings[key] = value
     if name in SYSTEMS and settings.setdefault("system", name) != name:
         raise ValueError(f"{name} is the name of another way to search; choose another name")
-    return SystemSpec(name, **{**defaults, **settings})
+    return replace(usual, name=name, **settings)
 
 
 def _read_setting(piece: str) -> tuple[str, str | float | Path]:
@@ -385,4 +388,5 @@ class _Asker:
         self, query: JudgedQuery, n: int, hidden: frozenset[str] = frozenset()
     ) -> tuple[Ranking, float]:
         spec = self.spec
-        return self.index.rank(query.text, n, system=spec.system, reader=spec.reader, hidden=hidden)
+        options = SearchOptions(n, system=spec.system, reader=spec.reader, exclude=hidden)
+        return self.index.rank(query.text, options)

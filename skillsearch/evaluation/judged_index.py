@@ -33,17 +33,18 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.files.private import make_private
 from skillsearch.index.dense.channels import possible_models
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
-from skillsearch.setting_values import DEFAULT_READER
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, usable
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
-from skillsearch.types import Languages, Progress, System
+from skillsearch.types import Languages, Progress
 
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
@@ -245,7 +246,7 @@ class JudgedIndex:
         is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
         examples = folders.examples if is_given else {}
         book = ExampleBook(None, packaged=is_packaged, own=False, extra=examples)
-        built, _ = SkillIndex.build(request, folder, progress=progress, examples=book)
+        built, _ = SkillIndex.build(request, folder, IndexOptions(progress=progress, examples=book))
         opened = built.opened
         channels = {channel.model: embedders[channel.model] for channel in opened.settings.channels}
         index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)
@@ -266,21 +267,13 @@ class JudgedIndex:
         excluded = (self._copies(doc_id) if with_copies else {doc_id} for doc_id in indexed)
         return frozenset[str]().union(*excluded)
 
-    def rank(
-        self,
-        text: str,
-        n: int,
-        *,
-        system: System,
-        reader: str = DEFAULT_READER,
-        hidden: frozenset[str] = frozenset(),
-    ) -> tuple[Ranking, float]:
-        """Answer a query without a threshold: at most `n` hits, each followed by its copies.
+    def rank(self, text: str, options: SearchOptions) -> tuple[Ranking, float]:
+        """Answer a query without a threshold: the hits, each followed by its copies.
 
-        `hidden` is a result of the method of that name. The seconds include the embedding.
+        The seconds include the embedding.
         """
         saved = self._embedders.saved_seconds()
-        result = self._index.search(text, n, 0.0, system=system, reader=reader, exclude=hidden)
+        (result,) = self._index.answer([text], replace(options, threshold=0.0))
         seconds = result.seconds + self._embedders.saved_seconds() - saved
         paths = ((path, hit.score) for hit in result for path in (hit.path, *hit.duplicates))
         ids = self._by_path

@@ -57,7 +57,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
-        lists = (load_setting(f"{kind}_commands") for kind in ("allowed", "denied"))
+        lists = (load_setting("allowed_commands"), load_setting("denied_commands"))
         self._policy = policy or CommandPolicy(*lists)
         self._limits = limits or types.Limits()
         self._folders: dict[str, Path] = {}

@@ -184,7 +184,7 @@ def _pairs(text: str) -> set[tuple[str, str]]:
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
-def skill_of(document: Document, roots: Iterable[Path] = ()) -> Skill:
+def skill_of(document: Document, roots: Iterable[Path | str] = ()) -> Skill:
     """Read a document's skill as it is on disk now; raises ParseError if it is not one any more.
 
     Its SKILL.md may link into its root, or into one of the `roots`.

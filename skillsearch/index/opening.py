@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 from skillsearch.config import Settings, index_option, user_index_dir
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
@@ -21,7 +21,7 @@ from skillsearch.text.safe_text import listed
 if TYPE_CHECKING:
     from skillsearch.index.request import IndexRequest
     from skillsearch.index.root_change import RootChange
-    from skillsearch.index.search.search import SearchOptions
+    from skillsearch.index.search.options import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult, Selection
 
@@ -92,21 +92,21 @@ def answer_queries(
     index: SkillIndex,
     queries: Sequence[str],
     tell: Callable[[str], object],
-    **options: Unpack[SearchOptions],
+    options: SearchOptions,
 ) -> Iterator[SearchResult]:
     """Yield the answer to each query.
 
     `tell` gets each message for the user. Calls with ``include_hidden=False`` come from agents;
     they get no notice about languages.
     """
-    is_for_user = options.get("include_hidden", True)
-    if not len(index) and is_for_user:
+    if not len(index) and options.include_hidden:
         tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
         batch = queries[begin : begin + _TOGETHER]
-        for notice in filter(None, (_take_notice(index, q) for q in batch if is_for_user)):
-            tell(notice)
-        yield from index.search_many(batch, **options)
+        for query in batch if options.include_hidden else ():
+            if notice := _take_notice(index, query):
+                tell(notice)
+        yield from index.answer(batch, options)
 
 
 def _take_notice(index: SkillIndex, query: str) -> str:
@@ -276,7 +276,7 @@ class Freshness:
         is_of_before = request.follows is None and folder == user_index_dir().absolute()
         if not is_of_before and is_followed(request, folders):
             return ""
-        from skillsearch.index.indexing.writers import SegmentLimits
+        from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
@@ -296,7 +296,8 @@ class Freshness:
                 self.problem = f"another process is writing the index; {_AS_IT_WAS}"
                 return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-            self.index.apply(change, keep_channels=True, missing="keep", limits=limits)
+            options = IndexOptions(keep_channels=True, missing="keep", limits=limits)
+            self.index.apply(change, options)
             self._stamp = _stamp(folder)
         if later:
             names, way = f"the skills of {listed(map(str, later), 3)}", "are being indexed"
@@ -346,9 +347,10 @@ def is_free(folder: Path, seconds: float = 0) -> bool:
 
 def _take_up(folder: Path, change: RootChange) -> None:
     """Index what hosts look for, for those who have the index open."""
+    from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
-    SkillIndex.open(folder).apply(change, missing="keep")
+    SkillIndex.open(folder).apply(change, IndexOptions(missing="keep"))
 
 
 def _renew(folder: Path, timer: LookTimer) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
@@ -37,6 +37,19 @@ FOLLOWS: tuple[Follows, ...] = get_args(Follows)
 """Which folders an index takes up by itself. named: none, exactly the roots that were named;
 projects: those where hosts look for the skills of the project that a question comes from; hosts:
 also those where they look for the skills of the user."""
+
+
+class IndexConfig(TypedDict, total=False):
+    """How an index of folders is made, as `SkillIndex.from_roots` explains.
+
+    What is missing or None is asked of the settings, but for the trust.
+    """
+
+    index_dir: str | Path | None
+    model: str | None
+    languages: Languages | None
+    with_body: bool | None
+    trust: str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +91,23 @@ class IndexRequest:
             raise ConfigError(f"languages is {self.languages!r}; use one of: {allowed}.")
 
     @classmethod
-    def of(
-        cls,
-        roots: str | Path | Iterable[str | Path],
-        *,
-        index_dir: str | Path | None = None,
-        model: str | None = None,
-        languages: Languages | None = None,
-        with_body: bool | None = None,
-        trust: str | Sequence[str] = (),
-    ) -> IndexRequest:
-        """Return a request for roots, which are unpacked, in an index in a folder or the cache.
-
-        What is None is asked of the settings.
-        """
+    def of(cls, roots: str | Path | Iterable[str | Path], config: IndexConfig) -> IndexRequest:
+        """Return a request for roots, which are unpacked, in an index in a folder or the cache."""
         # A search does not need it.
         from skillsearch.roots.bundles import local_roots
 
         named = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(named)
-        ask = partial(load_setting, index_dir=index_dir or cache_dir())
+        ask = partial(load_setting, index_dir=config.get("index_dir") or cache_dir())
+        model, languages = config.get("model"), config.get("languages")
+        with_body = config.get("with_body")
         return cls(
             paths,
             ask("model") if model is None else model,
             ask("fields") == "full" if with_body is None else with_body,
             sources,
             ask("languages") if languages is None else languages,
-            trust_by_root(trust, named),
+            trust_by_root(config.get("trust", ()), named),
         )
 
     @property

@@ -9,19 +9,19 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from skillsearch import config
-from skillsearch.callers import public
-from skillsearch.config import Settings
+from skillsearch.callers import public, searches, takes
+from skillsearch.config import Settings, index_dir_for, load_setting, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.names import (
     find_by_name,
@@ -31,14 +31,15 @@ from skillsearch.index.names import (
     with_handles,
 )
 from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.root_change import How, RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.options import SearchOptions, check_query
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import HowToSearch, SearchOptions, SearchRequest, answer
+from skillsearch.index.search.search import answer
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
@@ -50,7 +51,6 @@ from skillsearch.types import (
     Diagnostic,
     Family,
     IndexReport,
-    Languages,
     Progress,
     Root,
     SearchResult,
@@ -58,13 +58,10 @@ from skillsearch.types import (
     Skill,
 )
 
-if TYPE_CHECKING:
-    from skillsearch.index.indexing.builder import IndexOptions
-
 logger = logging.getLogger(__name__)
 
 
-@public(SearchRequest)
+@public(trust=())
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
@@ -97,14 +94,10 @@ class SkillIndex:
         cls,
         roots: str | Path | Iterable[str | Path],
         *,
-        index_dir: str | Path | None = None,
-        model: str | None = None,
-        with_body: bool | None = None,
-        languages: Languages | None = None,
-        trust: str | Sequence[str] = (),
         device: str | None = None,
         examples: ExampleBook | None = None,
         progress: Progress | None = None,
+        **config: Unpack[IndexConfig],
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
 
@@ -132,37 +125,29 @@ class SkillIndex:
             EmbedderError: If the embedder cannot be loaded.
             StorageError: If the index cannot be written.
         """
-        request = IndexRequest.of(
-            roots,
-            index_dir=index_dir,
-            model=model,
-            languages=languages,
-            with_body=with_body,
-            trust=trust,
-        )
-        default = config.index_dir_for(request.roots, request.model)
-        folder = Path(index_dir) if index_dir else default
-        options: IndexOptions = {"device": device, "progress": progress}
-        options |= {"examples": examples} if examples else {}
-        index, _ = cls.build(request, folder.absolute(), **options)
-        index.threshold = config.load_setting("threshold", folder)
+        request = IndexRequest.of(roots, config)
+        default = index_dir_for(request.roots, request.model)
+        folder = Path(config.get("index_dir") or default)
+        options = IndexOptions(device=device, progress=progress, examples=examples)
+        index, _ = cls.build(request, folder.absolute(), options)
+        index.threshold = load_setting("threshold", folder)
         return index
 
     @classmethod
     def build(
-        cls, change: IndexRequest | RootChange, index_dir: Path, **options: Unpack[IndexOptions]
+        cls, change: IndexRequest | RootChange, index_dir: Path, options: IndexOptions | None = None
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
         A request says what it is to hold, a change what is to become of what it holds by then. The
-        index is opened as this run left it, whatever another process has written since. Takes the
-        options of a `Builder`; fails as `from_roots` and `refresh` do.
+        index is opened as this run left it, whatever another process has written since. Fails as
+        `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.indexing.builder import Builder
 
         folder = IndexFolder(index_dir)
-        builder = Builder(folder, change, **options)
+        builder = Builder(folder, change, options or IndexOptions())
         for root in builder.request.roots:
             note_index(root, str(index_dir.absolute()))
         report = builder.run()
@@ -171,7 +156,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedders, device=builder.device), report
+        return cls(folder, opened, builder.embedders, device=builder.options.device), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -180,7 +165,7 @@ class SkillIndex:
         A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
         because nothing says what it should hold.
         """
-        path = Path(index_dir) if index_dir else config.load_settings().index_dir
+        path = Path(index_dir) if index_dir else load_settings().index_dir
         folder = IndexFolder(path.absolute())
         if opened := open_current(folder):
             index = cls(folder, opened)
@@ -189,7 +174,7 @@ class SkillIndex:
         else:
             logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
-        index.threshold = config.load_setting("threshold", index_dir)
+        index.threshold = load_setting("threshold", index_dir)
         return index
 
     @property
@@ -277,9 +262,14 @@ class SkillIndex:
         changes wait for the next full look. `progress` is called with the stage, how many are done,
         and how many there are. It fails as `from_roots` does, and the index stays as it is.
         """
-        options: IndexOptions = {"verify": verify, "keep_channels": keep_channels, "only": only}
-        options |= {"missing": "keep" if keep_missing else "refuse", "progress": progress}
-        return self.apply(_change(self.folder, "keep"), **options)
+        options = IndexOptions(
+            verify=verify,
+            keep_channels=keep_channels,
+            missing="keep" if keep_missing else "refuse",
+            only=only,
+            progress=progress,
+        )
+        return self.apply(_change(self.folder, "keep"), options)
 
     def add_roots(
         self,
@@ -294,7 +284,7 @@ class SkillIndex:
         is held already may be named to give it another trust.
         """
         change = _change(self.folder, "add", roots, trust)
-        return self.apply(change, progress=progress)
+        return self.apply(change, IndexOptions(progress=progress))
 
     def remove_roots(
         self, roots: str | Path | Iterable[str | Path], *, progress: Progress | None = None
@@ -303,16 +293,16 @@ class SkillIndex:
 
         Raises RootError for a root that is not held, and if none would be left.
         """
-        return self.apply(_change(self.folder, "remove", roots), progress=progress)
+        return self.apply(_change(self.folder, "remove", roots), IndexOptions(progress=progress))
 
-    def apply(self, change: RootChange, **options: Unpack[IndexOptions]) -> IndexReport:
+    def apply(self, change: RootChange, options: IndexOptions | None = None) -> IndexReport:
         """Change what the index holds as `build` does, and search the result from now on."""
         change = replace(change, otherwise=self.opened.settings.request())
         changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
         usable = {model: one for model, one in loaded if model not in changed}
-        options |= {"device": self._device, "embedders": usable}
-        renewed, report = self.build(change, self.folder, **options)
+        options = replace(options or IndexOptions(), device=self._device, embedders=usable)
+        renewed, report = self.build(change, self.folder, options)
         self.opened = renewed.opened
         self._embedders.renew(renewed._embedders.loaded)
         return report
@@ -328,60 +318,43 @@ class SkillIndex:
             del loaded[model]
         self._embedders.renew({})
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
-        """Find the skills that fit a request, or none; nothing is written.
+    @searches(SearchOptions)
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
+        """Find the skills that fit a request, said in words, or none; nothing is written.
 
         A shadowed skill, which its plain name does not mean because another of that name is in an
         earlier root or is a newer version in the same root, is never a hit and changes no score.
         `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under other names
         take one place: the one in the first root names the others.
 
-        Args:
-            query: What is to be done, in words.
-            n: How many skills at most, those that may fit included: the best first, ties by id.
-            threshold: Lowest accepted score, below which nothing may fit; by default that of the
-                settings, or else 0.65 for ``hybrid``, whose score is a probability, and 0 for the
-                other systems.
-            system: How to rank; see `skillsearch.types.SYSTEMS`.
-            explain: Add why each hit has its score, and which channels voted in a hybrid one.
-            include_hidden: False to leave out skills that ask not to be offered to models.
-            exclude: Ids of documents to leave out, such as skills that are in use already.
-            reader: ``auto`` to have the best hits read by the packaged cross-encoder where that
-                helps, ``always``, ``off``, or the model of another one, ``st:NAME`` or a folder,
-                which always reads; None to ask the settings.
-            vetted_only: Leave out the skills of roots that are not vetted, and say how many of
-                them would have been hits, in `SearchResult.unvetted`.
-            selection: Which skills are searched; all others are left out before ranking.
-            folder: Where the question comes from: skills of projects that do not hold this folder
-                are left out. None for those of all projects, if the selection does not say.
-            face: Who is shown the answer; it decides what may fit, see `skillsearch.types.FACES`.
-
         Raises:
-            QueryError: If the query is empty or too long, or another argument cannot be used; a
+            QueryError: If the query is empty or too long, or an option cannot be used; a
                 SelectionError if the selection leaves nothing or names a root that is not there.
             EmbedderError: If the model cannot be loaded or has changed since the index was built;
                 `refresh` with `verify` helps.
             CacheError: If a part of the index is found to be damaged; names it.
         """
-        return self.search_many([query], n=n, threshold=threshold, **how)[0]
+        return self.answer([query], options)[0]
 
-    def search_many(
-        self, queries: Sequence[str], **options: Unpack[SearchOptions]
-    ) -> list[SearchResult]:
+    @takes(SearchOptions)
+    def search_many(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
         """Answer many requests as `search` does, embedded together on all cores.
 
         The seconds of each result are its share of all.
         """
+        return self.answer(queries, options)
+
+    def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
+        """Answer requests as `search_many` does, given all options at once."""
         started = time.perf_counter()
-        if options.get("threshold") is None:
-            options["threshold"] = self.threshold
-        requests = [SearchRequest(query, **options) for query in queries]
+        if options.threshold is None:
+            options = replace(options, threshold=self.threshold)
+        for query in queries:
+            check_query(query)
         forms = self.analyse_many(queries) if len(self) else []
-        reading = Reading.of(options.get("reader"), self._readers)
+        reading = Reading.of(options.reader, self._readers)
         with self.opened.guard:
-            results = answer(requests, self.opened, forms, self._calibration, reading)
+            results = answer(queries, options, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in results]
 

@@ -11,7 +11,6 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Unpack
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
@@ -29,7 +28,7 @@ from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
-from skillsearch.index.search.search import HowToSearch
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentStore
@@ -185,10 +184,7 @@ class WordIndex:
         opened = OpenedIndex(Generation("", Path(), {}, {}), settings, corpus)
         self._index = SkillIndex(IndexFolder(Path()), opened)
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
-        """Find the skills that match a request by its words, as `SkillIndex.search` does."""
-        how["reader"] = "off"
-        result = self._index.search(query, n, threshold, **how)
-        return replace(result, channels=(), words_only=True)
+    def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
+        """Find the skills that match requests by their words, as `SkillIndex.answer` does."""
+        results = self._index.answer(queries, replace(options, reader="off"))
+        return [replace(result, channels=(), words_only=True) for result in results]

@@ -10,17 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.callers import public
-from skillsearch.config import cache_dir, load_setting
+from skillsearch.callers import public, searches
+from skillsearch.config import Settings, cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.index.search.search import HowToSearch, SearchRequest
+from skillsearch.index.search.options import LibrarySearchOptions, SearchOptions, check_query
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -35,7 +35,6 @@ from skillsearch.types import (
     FileContent,
     Hit,
     IndexProgress,
-    Languages,
     Root,
     SearchResult,
     Selection,
@@ -51,7 +50,24 @@ _GONE = "is gone: its SKILL.md was deleted or moved"
 _T = TypeVar("_T")
 
 
-@public(SearchRequest, include_hidden=False)
+class LibraryConfig(IndexConfig, total=False):
+    """What a library of folders is configured with, as `SkillLibrary.from_roots` explains."""
+
+    reader: str | None
+    strict: bool
+
+
+def library_config(settings: Settings) -> LibraryConfig:
+    """Return what settings say of a library, but for the skills that they select."""
+    return {
+        "model": settings.model,
+        "languages": settings.languages,
+        "trust": settings.trust,
+        "reader": settings.reader,
+    }
+
+
+@public(trust=(), strict=False)
 class SkillLibrary:
     """All skills of an environment, as they are on disk, or were at most a second ago.
 
@@ -79,13 +95,8 @@ class SkillLibrary:
         cls,
         roots: str | Path | Iterable[str | Path],
         *,
-        index_dir: str | Path | None = None,
-        model: str | None = None,
-        languages: Languages | None = None,
-        trust: str | Sequence[str] = (),
         executor: Executor | None = None,
-        reader: str | None = None,
-        strict: bool = False,
+        **config: Unpack[LibraryConfig],
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
@@ -98,14 +109,12 @@ class SkillLibrary:
 
         Raises RootError when an archive cannot be fetched or unpacked.
         """
-        request = IndexRequest.of(
-            roots, index_dir=index_dir, model=model, languages=languages, trust=trust
-        )
-        request = replace(request, sources=())
+        request = replace(IndexRequest.of(roots, config), sources=())
+        index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
-        library = cls(ScannedSource(request, folder, executor), reader=reader)
+        library = cls(ScannedSource(request, folder, executor), reader=config.get("reader"))
         library.threshold = load_setting("threshold", folder or cache_dir())
-        library.selection = (("strict", STRICT),) if strict else ()
+        library.selection = (("strict", STRICT),) if config.get("strict") else ()
         return library
 
     @classmethod
@@ -136,6 +145,11 @@ class SkillLibrary:
     def roots(self) -> tuple[Root, ...]:
         """The roots that exist, in order of precedence."""
         return self._source.roots
+
+    @property
+    def root_paths(self) -> Sequence[str]:
+        """The paths of the roots; a SKILL.md of one may link to a text in another."""
+        return [str(root.path) for root in self.roots]
 
     def root_of(self, skill: Document | Hit | Skill) -> Root:
         """Return the root of a skill."""
@@ -178,7 +192,7 @@ class SkillLibrary:
 
     def _find(self, name: str) -> Document:
         try:
-            return find_by_name(name, self._documents, self._root_paths)
+            return find_by_name(name, self._documents, self.root_paths)
         except SkillNotFoundError as exc:
             reasons = (
                 "is left out by the settings of skillsearch: change "
@@ -189,7 +203,7 @@ class SkillLibrary:
             for reason, selection in zip(reasons, (scope_of(self.selection), ()), strict=True):
                 documents = selected(self._source.documents, selection, self.roots)
                 with suppress(SkillError):
-                    find_by_name(name, documents, self._root_paths, suggest=False)
+                    find_by_name(name, documents, self.root_paths, suggest=False)
                     raise SelectionError(f"The skill {name!r} {reason}") from None
             before = self._refreshed
             if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
@@ -199,14 +213,14 @@ class SkillLibrary:
     def in_folder(self, folder: str) -> Document | None:
         """Return the first skill in a folder of that name, ignoring case, or None."""
         wanted = folder.casefold()
-        order = {path: rank for rank, path in enumerate(self._root_paths)}
+        order = {path: rank for rank, path in enumerate(self.root_paths)}
         documents = self._documents
         matches = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
         return min(matches, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, skill: Document | Hit | Skill) -> str:
         """Return the name to show for a skill: one that means it alone, whatever is selected."""
-        return handle_of(skill, self._source.documents, self._root_paths)
+        return handle_of(skill, self._source.documents, self.root_paths)
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now; the same object while its bytes are the same."""
@@ -228,7 +242,7 @@ class SkillLibrary:
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
-        return self._use(name, lambda d: read_skill_text(Path(d.path), self._root_paths)[0])
+        return self._use(name, lambda d: read_skill_text(Path(d.path), self.root_paths)[0])
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
@@ -262,9 +276,8 @@ class SkillLibrary:
         """Return the absolute path of a script of a skill, checked as if it were read."""
         return self._use(name, lambda document: script_path(Path(document.path).parent, script))
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
+    @searches(LibrarySearchOptions)
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
         A `threshold` or `reader` of None is the library's, or else the one of the settings;
@@ -273,16 +286,18 @@ class SkillLibrary:
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
-        threshold = self.threshold if threshold is None else threshold
-        how["reader"] = how.get("reader") or self._reader
-        how["include_hidden"] = how.get("include_hidden", False)
-        how["selection"] = (*self.selection, *how.get("selection", ()))
-        request = SearchRequest(query, n, threshold, **how)
-        self._look(selection=request.selected)
+        check_query(query)
+        options = replace(
+            options,
+            threshold=self.threshold if options.threshold is None else options.threshold,
+            reader=options.reader or self._reader,
+            selection=(*self.selection, *options.selection),
+        )
+        self._look(selection=options.selected)
         index = self._source.index()
         if index is None:
-            return request.result(default_calibration())
-        return index.search(query, n, threshold, **how)
+            return options.result(query, default_calibration())
+        return index.answer([query], options)[0]
 
     def is_current(self) -> bool:
         """Return, by the stat of every folder and file, whether the disk still looks the same."""
@@ -331,10 +346,6 @@ class SkillLibrary:
         return tuple(read)
 
     @property
-    def _root_paths(self) -> Sequence[str]:
-        return [str(root.path) for root in self._source.roots]
-
-    @property
     def _documents(self) -> DocumentStore:
         return selected(self._source.documents, self.selection, self.roots)
 
@@ -352,14 +363,14 @@ class SkillLibrary:
     def _resolve(self, name: str) -> Document | None:
         """Return the skill that a name means, or None; no similar names are looked for."""
         with suppress(SkillError):
-            return find_by_name(name, self._documents, self._root_paths, suggest=False)
+            return find_by_name(name, self._documents, self.root_paths, suggest=False)
         return None
 
     def _read(self, document: Document) -> Skill:
         """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
         path, root = Path(document.path), Path(document.root)
         parsed = self._parsed.get(document.path)
-        roots = self._root_paths
+        roots = self.root_paths
         skill = read_skill(path, doc_id=document.doc_id, root=root, known=parsed, roots=roots)
         self._parsed.pop(document.path, None)
         self._parsed[document.path] = skill

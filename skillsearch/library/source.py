@@ -17,6 +17,7 @@ from skillsearch import config
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document, about_text, name_hash
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.opening import (
     MAX_REFRESHED_FILES,
@@ -242,9 +243,10 @@ class ScannedSource:
 
         def make(progress: Progress | None) -> SkillIndex:
             if not (last and at_once and last[1].folder == index_dir):
-                return SkillIndex.build(change, index_dir, missing="leave", progress=progress)[0]
+                options = IndexOptions(missing="leave", progress=progress)
+                return SkillIndex.build(change, index_dir, options)[0]
             keep_channels = self.indexer.executor is not None
-            last[1].apply(change, missing="leave", keep_channels=keep_channels)
+            last[1].apply(change, IndexOptions(missing="leave", keep_channels=keep_channels))
             return last[1]
 
         count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)

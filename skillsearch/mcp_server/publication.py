@@ -65,7 +65,7 @@ class Published(NamedTuple):
     path: tuple[str, ...]
     document: Document
     is_renamed: bool
-    roots: tuple[Path, ...] = ()
+    roots: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -180,7 +180,7 @@ class Publisher:
         if self._listed is before:
             return False
         of_alias = authorities(document.alias for document in self._listed)
-        roots = tuple(root.path for root in self.library.roots)
+        roots = tuple(self.library.root_paths)
         skills: list[Published] = []
         self._refused: list[tuple[Document, Finding]] = []
         for item in self.library.shadowed():

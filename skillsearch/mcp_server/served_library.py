@@ -21,7 +21,7 @@ from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import SkillLibrary, library_config
 from skillsearch.library.thread import LibraryThread
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
@@ -45,14 +45,14 @@ class ServedLibrary:
     """
 
     def __init__(
-        self, roots: Sequence[Path | str], settings: Settings, index_dir: Path | None = None
+        self, roots: Sequence[Path | str], settings: Settings, index_dir: str | Path | None = None
     ) -> None:
         """Serve folders, archives or URLs, the first one first, or the index of the settings."""
         self._named = tuple(roots)
         self.roots = tuple(place_of(root) for root in roots)
         self.settings = settings
         own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
-        self.index_dir = (index_dir or own).absolute()
+        self.index_dir = Path(index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
         self._first: Future[tuple[SkillIndex, IndexReport]] | None = None
@@ -89,15 +89,9 @@ class ServedLibrary:
             self._make_first_index()
             library = SkillLibrary.open(self.index_dir, executor=executor, reader=settings.reader)
         else:
-            library = SkillLibrary.from_roots(
-                self._named,
-                index_dir=self.index_dir,
-                model=settings.model,
-                languages=settings.languages,
-                trust=settings.trust,
-                executor=executor,
-                reader=settings.reader,
-            )
+            config = library_config(settings)
+            config["index_dir"] = self.index_dir
+            library = SkillLibrary.from_roots(self._named, executor=executor, **config)
         library.looks = settings.refresh
         library.threshold = settings.threshold
         return library

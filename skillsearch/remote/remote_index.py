@@ -13,7 +13,7 @@ from typing import TypedDict, TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
-from skillsearch.callers import public
+from skillsearch.callers import public, searches
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
 from skillsearch.index.corpus import IndexSettings
@@ -26,9 +26,10 @@ from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import without_scope
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.options import SearchOptions, check_query
 from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import HowToSearch, SearchRequest, answer
+from skillsearch.index.search.search import answer
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.reader import Readers
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
@@ -54,7 +55,7 @@ class Connection(TypedDict, total=False):
     device: str | None
 
 
-@public(SearchRequest, collection="skillsearch")
+@public(collection="skillsearch")
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
@@ -178,22 +179,28 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """Read all documents, in no order, with one page in memory at a time."""
         return map(document_of, self._view().rows(["record"]))
 
-    def search(
-        self, query: str, n: int = 5, threshold: float | None = None, **how: Unpack[HowToSearch]
-    ) -> SearchResult:
+    @searches(SearchOptions)
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
         With `explain`, a section of a body is only named if its file is on this machine. All skills
         are searched, those of every project: a QueryError if only vetted or selected ones are asked
         for.
         """
-        started = time.perf_counter()
-        request = SearchRequest(query, n, threshold, **how)
-        if request.vetted_only or without_scope(request.selection):
+        return self.answer([query], options)[0]
+
+    def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
+        """Answer requests one by one as `search` does, given all options at once."""
+        if options.vetted_only or without_scope(options.selection):
             raise errors.QueryError("Milvus searches all skills; leave out what selects some.")
+        return [self._search(query, options) for query in queries]
+
+    def _search(self, query: str, options: SearchOptions) -> SearchResult:
+        started = time.perf_counter()
+        check_query(query)
 
         def read(view: View) -> SearchResult | None:
-            result = self._answer(request, view)
+            result = self._answer(query, options, view)
             return result if view.still_holds() else None
 
         return replace(self._read(read, query), seconds=time.perf_counter() - started)
@@ -256,18 +263,18 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     def _view(self, query: str = "") -> View:
         return self._read(lambda view: view, query)
 
-    def _answer(self, request: SearchRequest, view: View) -> SearchResult:
+    def _answer(self, query: str, options: SearchOptions, view: View) -> SearchResult:
         if not view.head.searched:
-            return answer([request], view.index_of([]), [], self._calibration)[0]
-        form = self._analyse(request.query, view)
-        condition = "" if request.include_hidden else "hidden == false"
-        rows = view.candidates(form, request.n + len(request.exclude), condition)
+            return answer([query], options, view.index_of([]), [], self._calibration)[0]
+        form = self._analyse(query, view)
+        condition = "" if options.include_hidden else "hidden == false"
+        rows = view.candidates(form, options.n + len(options.exclude), condition)
         index = view.index_of(rows)
         form = replace(form, weights=weigh_terms(index.corpus, form.counts))
-        reading = Reading.of(request.reader, self._readers)
-        (result,) = answer([request], index, [form], self._calibration, reading)
+        reading = Reading.of(options.reader, self._readers)
+        (result,) = answer([query], options, index, [form], self._calibration, reading)
         count = len(result.hits)
-        hits = self._with_shadowed(result.shown, rows, request, view)
+        hits = self._with_shadowed(result.shown, rows, options, view)
         return replace(result, hits=hits[:count], perhaps=hits[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:
@@ -289,7 +296,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return form
 
     def _with_shadowed(
-        self, hits: tuple[Hit, ...], rows: Sequence[Row], request: SearchRequest, view: View
+        self, hits: tuple[Hit, ...], rows: Sequence[Row], options: SearchOptions, view: View
     ) -> tuple[Hit, ...]:
         """Add the copies that hits shadow to their families; `rows` are the candidates."""
         if not hits or not view.head.shadowed:
@@ -298,9 +305,9 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         named = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
         distinct = {document_of(row).doc_id: row for row in (*rows, *named)}
         store = view.index_of(list(distinct.values())).corpus.documents
-        numbers = map(store.number_of, request.exclude)
+        numbers = map(store.number_of, options.exclude)
         left_out = [number for number in numbers if number is not None]
-        if not request.include_hidden:
+        if not options.include_hidden:
             left_out += np.flatnonzero(store.hidden).tolist()
         completed, gone = [], np.array(left_out, np.int64)
         for hit in hits:

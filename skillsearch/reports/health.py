@@ -90,7 +90,7 @@ class Check(Record):
         return cls(name, verdict if bad else "ok", bad or good)
 
 
-def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
+def doctor(index_dir: str | Path | None = None) -> tuple[Check, ...]:
     """Check everything, by default for the index of the settings; one thing builds on another."""
     checks = [*_check_installation()]
     try:
@@ -98,7 +98,7 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
         checks += _describe_settings(settings)
     except ConfigError as exc:
         checks.append(Check("settings", "error", str(exc)))
-        settings = Settings(index_dir=index_dir or config.default_index_dir())
+        settings = Settings(index_dir=Path(index_dir or config.default_index_dir()))
     checks += _check_models(settings)
     checks.append(Check("index folder", *_check_folder(settings.index_dir)))
     checks += check_index(settings)

@@ -22,11 +22,13 @@ from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import compare
 from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, can_read, shown_of
-from skillsearch.index.search.search import SearchRequest, answer
+from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, Reader, load_reader
 from skillsearch.text.requests import fold_blanks
@@ -170,7 +172,7 @@ class _Searched:
         request = IndexRequest(
             options.roots, options.model, with_body=True, languages=options.languages
         )
-        self._index, _ = SkillIndex.build(request, folder, progress=tell)
+        self._index, _ = SkillIndex.build(request, folder, IndexOptions(progress=tell))
         self._ids = {one.path: one.doc_id for one in self._index.documents()}
         self._scripts, self._tell = scripts, tell
 
@@ -231,10 +233,11 @@ class _Searched:
         opened, calibration = self._index.opened, default_calibration()
         for begin in range(0, len(requests), _BATCH):
             some = requests[begin : begin + _BATCH]
-            forms = self._index.analyse_many([one.text for one in some])
-            asked = [SearchRequest(one.text, _HITS, 0.0) for one in some]
+            queries = [one.text for one in some]
+            forms = self._index.analyse_many(queries)
+            options = SearchOptions(_HITS, 0.0)
             with opened.guard:
-                found = answer(asked, opened, forms, calibration, reading)
+                found = answer(queries, options, opened, forms, calibration, reading)
             yield from zip(some, forms, found, strict=True)
             self._tell("search", begin + len(some), len(requests))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Group, Row, Table
@@ -88,12 +89,14 @@ class Pages:
             index,
             [query] if query else [],
             notes.append,
-            n=HITS,
-            threshold=self.settings.threshold,
-            reader=self.settings.reader if read else "off",
-            selection=selection,
-            explain=True,
-            face="page",
+            replace(
+                SearchOptions.of(self.settings),
+                n=HITS,
+                reader=self.settings.reader if read else "off",
+                selection=selection,
+                explain=True,
+                face="page",
+            ),
         )
         shown: Shown = {"query": query, "notes": notes}
         for result in answers:

@@ -13,6 +13,7 @@ import pytest
 from skillsearch.cli.query import ask_daemon
 from skillsearch.config import load_settings
 from skillsearch.daemon import client, server
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.storage.cache import IndexFolder
 
 pytestmark = pytest.mark.slow
@@ -209,15 +210,7 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
     os.kill(pid, signal.SIGSTOP)
     asked = []
     settings = load_settings(index_dir=index_dir)
-    options = {
-        "n": 5,
-        "threshold": None,
-        "system": "hybrid",
-        "explain": False,
-        "reader": "off",
-        "face": "terminal",
-        "selection": [],
-    }
+    options = SearchOptions(reader="off", face="terminal")
     try:
         if trouble == "full":  # Nobody takes the connections that wait.
             import socket

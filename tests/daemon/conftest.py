@@ -1,8 +1,12 @@
 """Fixtures of the daemon's tests: what to ask it, and how."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from skillsearch.daemon import client
+from skillsearch.index.search.options import SearchOptions
 
 
 @pytest.fixture
@@ -10,19 +14,9 @@ def question(indexed, index_dir):
     """Return the arguments of a search in an index of drinks, some changed."""
 
     def make(**changes):
-        return {
-            "index_dir": str(index_dir),
-            "query": "brew filter coffee",
-            "n": 5,
-            "threshold": None,
-            "system": "hybrid",
-            "explain": False,
-            "reader": "off",
-            "face": "list",
-            "refresh": False,
-            "selection": [],
-            **changes,
-        }
+        options = json.loads(json.dumps(asdict(SearchOptions(reader="off"))))
+        query = {"query": "brew filter coffee", "index_dir": str(index_dir), "refresh": False}
+        return options | query | changes
 
     return make
 

@@ -21,6 +21,7 @@ from skillsearch.errors import (
     QueryError,
 )
 from skillsearch.files.own_folder import own_folder
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -262,7 +263,9 @@ def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path)
 def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
     """It embeds the skills anew, which takes too long here, and tells its user."""
     request = IndexRequest((drinks,), "hashing", with_body=True)
-    SkillIndex.build(request, tmp_path / "one", embedders={"hashing": HashingEmbedder(64)})
+    SkillIndex.build(
+        request, tmp_path / "one", IndexOptions(embedders={"hashing": HashingEmbedder(64)})
+    )
     with pytest.raises(DaemonError, match="another embedder"):
         WarmIndexes().get(tmp_path / "one")
 
@@ -328,7 +331,9 @@ def test_an_index_that_was_healed_is_opened_again(answers, prompt, index_dir, dr
     assert warm_indexes.get(index_dir) is first
     records = first.index.opened.folder / "documents-records.npy"
     records.write_bytes(records.read_bytes()[:-1] + b"?")
-    again, report = SkillIndex.build(first.index.opened.settings.request(), index_dir, verify=True)
+    again, report = SkillIndex.build(
+        first.index.opened.settings.request(), index_dir, IndexOptions(verify=True)
+    )
     assert report.healed == (records.name,)
     assert again.generation == first.index.generation
     renewed = warm_indexes.get(index_dir)

@@ -10,7 +10,13 @@ from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job, 
 from skillsearch.evaluation.page import save_page
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, read_run, save_runs
-from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+from skillsearch.evaluation.types import (
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+    SystemAnswers,
+    SystemSpec,
+)
 
 DRINKS = ("tea", "coffee", "lemonade", "cocoa", "juice")
 
@@ -43,7 +49,7 @@ def run(tmp_path):
     """Evaluate jobs without a model."""
 
     def evaluate_jobs(jobs, *systems, **options):
-        specs = parse_systems(systems, model="hashing")
+        specs = parse_systems(systems, SystemSpec("", model="hashing"))
         return evaluate(jobs, specs, work=tmp_path / "work", **options)
 
     return evaluate_jobs

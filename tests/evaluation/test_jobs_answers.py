@@ -62,7 +62,7 @@ def answer(tmp_path):
     """Let systems answer the collection above without a model."""
 
     def run(*systems, collection=COLLECTION, foreign=(), **options) -> Answered:
-        specs = parse_systems(systems, model="hashing")
+        specs = parse_systems(systems, SystemSpec("", model="hashing"))
         return answer_all(Job(collection, foreign), specs, work=tmp_path / "work", **options)
 
     return run

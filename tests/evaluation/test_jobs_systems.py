@@ -15,7 +15,7 @@ from skillsearch.types import SYSTEMS
 
 def parse_system(text, **defaults):
     """Read one description."""
-    return parse_systems([text], **defaults)[0]
+    return parse_systems([text], SystemSpec("", **defaults))[0]
 
 
 def test_without_any_the_hybrid_search_is_compared_with_its_channels():
@@ -52,7 +52,7 @@ def test_the_languages_of_an_index_are_a_setting():
         "english",
         "dense, model onnx, fields full, languages english",
     )
-    both = parse_systems(["a=languages:all", "bm25"], languages="english")
+    both = parse_systems(["a=languages:all", "bm25"], SystemSpec("", languages="english"))
     assert [spec.languages for spec in both] == ["all", "english"]
     assert SystemSpec("hybrid").languages == "auto"
 

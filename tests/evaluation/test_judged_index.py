@@ -11,8 +11,9 @@ from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
-from skillsearch.evaluation.types import Collection, JudgedDocument
+from skillsearch.evaluation.types import Collection, JudgedDocument, SystemSpec
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.example_requests import digest_of_skill, user_file
 from skillsearch.skills.parser import parse_skill
@@ -52,7 +53,7 @@ def open_index(tmp_path):
 
     def run(collection=None, *, system="hybrid", place=None, **settings):
         folders = place or write_skills(collection or collect(), tmp_path / "work")
-        spec = parse_systems([system], model="hashing")[0]
+        spec = parse_systems([system], SystemSpec("", model="hashing"))[0]
         return JudgedIndex.open(folders, replace(spec, **settings), Embedders())
 
     return run
@@ -169,7 +170,7 @@ def test_answers_equal_those_of_the_index(open_index, tmp_path):
     index = SkillIndex.open(folder)
     ids = {f"documents:{n:05}": one.doc_id for n, one in enumerate(DOCUMENTS)}
     for system in ("hybrid", "bm25", "dense", "rrf"):
-        ranking, seconds = judged.rank("green tea, please", 50, system=system)
+        ranking, seconds = judged.rank("green tea, please", SearchOptions(50, system=system))
         result = index.search("green tea, please", 50, 0.0, system=system)
         assert [pair for pair in ranking if pair[0] != "tea/2"] == [
             (ids[hit.doc_id], hit.score) for hit in result
@@ -185,9 +186,9 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
     everything = judged.hidden(["tea"], with_copies=True)
     assert (len(alone), len(everything), len(judged)) == (1, 2, 7)
     text = "steep green tea"
-    assert "tea" not in dict(judged.rank(text, 9, system="dense", hidden=alone)[0])
-    assert "tea/2" in dict(judged.rank(text, 9, system="dense", hidden=alone)[0])
-    left = dict(judged.rank(text, 9, system="dense", hidden=everything)[0])
+    assert "tea" not in dict(judged.rank(text, SearchOptions(9, system="dense", exclude=alone))[0])
+    assert "tea/2" in dict(judged.rank(text, SearchOptions(9, system="dense", exclude=alone))[0])
+    left = dict(judged.rank(text, SearchOptions(9, system="dense", exclude=everything))[0])
     assert not {"tea", "tea/2"} & left.keys()
 
 
@@ -197,7 +198,7 @@ def test_another_calibration_gives_other_scores(open_index):
     higher = replace(default_calibration(), alone={**alone, "intercept": alone["intercept"] + 1})
 
     def best(index):
-        return index.rank("green tea", 5, system="hybrid", reader="off")[0][0]
+        return index.rank("green tea", SearchOptions(5, system="hybrid", reader="off"))[0][0]
 
     before = best(judged)
     after = best(judged.with_calibration(higher))
@@ -253,6 +254,6 @@ def test_own_skills_are_indexed_where_they_are(open_index, make_skill, tmp_path)
     place = use_skills(collection, [root], tmp_path / "work")
     assert place.roots == (root,)
     make_skill(root, "brew-more-coffee", "Brew filter coffee again.")
-    ranking, _ = open_index(place=place).rank("brew filter coffee", 5, system="bm25")
+    ranking, _ = open_index(place=place).rank("brew filter coffee", SearchOptions(5, system="bm25"))
     assert [doc_id for doc_id, _ in ranking] == ["mine:brew-coffee"]
     assert sorted(path.name for path in root.iterdir()) == ["brew-coffee", "brew-more-coffee"]

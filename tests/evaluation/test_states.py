@@ -15,7 +15,7 @@ from skillsearch.evaluation.types import (
     StateShares,
     SystemAnswers,
 )
-from skillsearch.index.search.search import SearchRequest
+from skillsearch.index.search.options import SearchOptions
 
 ANSWERS = {
     "kept": (("x", 0.9), ("a", 0.5)),  # a score at the threshold fits
@@ -84,7 +84,7 @@ def test_another_face_shows_as_much_as_its_bound_lets_it():
 
 def test_an_answer_is_as_long_as_that_of_a_search():
     """By default; beside what fits, what may is half as likely as the best at least."""
-    assert SearchRequest("make tea").n == DEPTH
+    assert SearchOptions().n == DEPTH
     fits = tuple((f"d{n}", 0.9) for n in range(DEPTH))
     for ranking, state, shown in (
         ((*fits, ("a", 0.8)), "false", 0.0),

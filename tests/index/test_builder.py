@@ -19,6 +19,7 @@ from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import documents
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.embedding import FLUSHED
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -35,7 +36,7 @@ def run(tmp_path):
         *roots, index_dir="index", model="hashing", with_body=True, languages="auto", **options
     ):
         request = IndexRequest(tuple(roots), model, with_body, languages=languages)
-        return Builder(IndexFolder(tmp_path / index_dir), request, **options).run()
+        return Builder(IndexFolder(tmp_path / index_dir), request, IndexOptions(**options)).run()
 
     return run
 
@@ -381,6 +382,7 @@ SLOW_RUN = """
 import sys, time
 from pathlib import Path
 from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.request import IndexRequest
@@ -396,8 +398,8 @@ def tell(stage, done, total):
         print(done, flush=True)
 
 request = IndexRequest((Path(sys.argv[1]),), "hashing", True)
-embedders = {"hashing": Slow()}
-Builder(IndexFolder(Path(sys.argv[2])), request, embedders=embedders, progress=tell).run()
+options = IndexOptions(embedders={"hashing": Slow()}, progress=tell)
+Builder(IndexFolder(Path(sys.argv[2])), request, options).run()
 """
 
 

@@ -5,10 +5,12 @@ import os
 import random
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
 from skillsearch.index.indexing.changes import ChangeDetector
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
@@ -23,9 +25,10 @@ class SmallIndex(SkillIndex):
     """Takes four skills for many."""
 
     @classmethod
-    def build(cls, *args, **options):
+    def build(cls, change, index_dir, options=None):
         """Build it with a delta from four skills on."""
-        return super().build(*args, limits=SegmentLimits(least_documents=4), **options)
+        options = replace(options or IndexOptions(), limits=SegmentLimits(least_documents=4))
+        return super().build(change, index_dir, options)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.hubness import TABLE
 from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.opening import MAX_REFRESHED_FILES, Freshness
@@ -90,7 +91,7 @@ class Place:
         """Bring the index up to date, and open it."""
         request = IndexRequest((self.root,), "hashing", True)
         folder = IndexFolder(self.tmp_path / index_dir)
-        self.report = Builder(folder, request, **options).run()
+        self.report = Builder(folder, request, IndexOptions(**options)).run()
         return SkillIndex.open(folder.path)
 
 
@@ -330,12 +331,12 @@ def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
     place.keep(3, "another")
     place.kept[digest_of_skill("lone", "Alone.")] = ("on my own",)
     place.save()
-    Builder(folder, RootChange(how="keep"), missing="keep").run()
+    Builder(folder, RootChange(how="keep"), IndexOptions(missing="keep")).run()
     index = SkillIndex.open(folder.path)
     assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [("scan it", "skill")])
     assert index.find("lone").examples[0].text == "on my own"
     before = index.generation
-    Builder(folder, RootChange(how="keep"), missing="keep").run()
+    Builder(folder, RootChange(how="keep"), IndexOptions(missing="keep")).run()
     assert SkillIndex.open(folder.path).generation == before
     (place.tmp_path / "away").rename(place.root)
     (place.root / "s04/evals/evals.json").write_text(json.dumps([{"query": "scan more"}]))

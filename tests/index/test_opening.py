@@ -8,6 +8,7 @@ from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
 from skillsearch.index.languages import notice_for
 from skillsearch.index.opening import Freshness, answer_queries, open_fresh
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 
@@ -73,7 +74,7 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
     told = []
     opened = open_fresh(load_settings(index_dir=index.folder), told.append)
     queries = ["fill in a PDF form", "차를 우려 주세요", "차를 우려 주세요"]
-    results = list(answer_queries(opened, queries, told.append, n=1))
+    results = list(answer_queries(opened, queries, told.append, SearchOptions(n=1)))
     assert [result.query for result in results] == queries
     assert results[0][0].name == "pdf-forms"
     refreshed, noted = told
@@ -84,7 +85,7 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
 def test_a_model_is_not_told_what_a_person_should_know(extra, index):
     told = []
     asked = ["차를 우려 주세요"]
-    (_,) = answer_queries(index, asked, told.append, include_hidden=False)
+    (_,) = answer_queries(index, asked, told.append, SearchOptions(include_hidden=False))
     assert told == []
     assert not (index.folder / ASKED).exists()
 
@@ -92,9 +93,9 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
 def test_a_notice_is_told_once(extra, index, files_of):
     """A query in a language that is known writes nothing, nor does to ask what there is to tell."""
     before, notices = files_of(index.folder), []
-    list(answer_queries(index, ["make the tea for us"], notices.append))
+    list(answer_queries(index, ["make the tea for us"], notices.append, SearchOptions()))
     assert notice_for(index, "차를 우려 주세요")
     assert (files_of(index.folder), notices) == (before, [])
-    list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append))
+    list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append, SearchOptions()))
     assert len(notices) == 1
     assert (index.folder / ASKED).exists()

@@ -11,8 +11,8 @@ from skillsearch import SkillIndex
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import MOST_BEGUN, LexicalField
 from skillsearch.index.lexical.postings import LEAST_PREFIX, LexicalSegment
+from skillsearch.index.search import options as search_options
 from skillsearch.index.search import query as of_query
-from skillsearch.index.search import search
 from skillsearch.types import FACES
 
 WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
@@ -68,7 +68,7 @@ def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
     skills, tmp_path, monkeypatch, part, face
 ):
     """However low its score, and nothing else; a prompt is shown no more than by its bound."""
-    monkeypatch.setattr(search, "BOUNDS", dict.fromkeys(FACES, 0.64))
+    monkeypatch.setattr(search_options, "BOUNDS", dict.fromkeys(FACES, 0.64))
     index = SkillIndex.from_roots(skills, index_dir=tmp_path / "onnx")
     assert [hit.name for hit in index.search(part, face=face).shown] == [PARTS[part]]
     assert not index.search(f"{part} zzz", face=face).shown

@@ -12,6 +12,7 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.evidence import EVIDENCE, READER
 from skillsearch.index.search.features import FEATURES
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryView
 from skillsearch.index.search.reading import (
     DOUBT,
@@ -21,7 +22,7 @@ from skillsearch.index.search.reading import (
     can_read,
     reordered,
 )
-from skillsearch.index.search.search import SearchRequest, answer
+from skillsearch.index.search.search import answer
 from skillsearch.text.passages import passage_text
 
 LATIN = frozenset({"Latin"})
@@ -73,8 +74,8 @@ def calibrated(p=0.5, *, reader=100.0):
 
 def ask(index, reading, calibration, query=QUERY, **options):
     """Return the answer to one query."""
-    request = SearchRequest(query, **{"n": 20, "threshold": 0.0, **options})
-    (found,) = answer([request], index.opened, [index.analyse(query)], calibration, reading)
+    how = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
+    (found,) = answer([query], how, index.opened, [index.analyse(query)], calibration, reading)
     return found
 
 

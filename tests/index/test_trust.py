@@ -176,13 +176,14 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
 
 
 def test_words_alone_tell_trust_too(drinks, packed):
+    from skillsearch.index.search.options import SearchOptions
     from skillsearch.library.indexing import WordIndex
     from skillsearch.library.source import scan
 
     library = SkillLibrary.from_roots([packed(oolong=TEA)])
     source = scan([root.path for root in library.roots])
     words = WordIndex(source.documents, source.about, library.roots)
-    (hit,) = words.search(QUERY, threshold=0.0)
+    ((hit,),) = words.answer([QUERY], SearchOptions(threshold=0.0))
     assert (hit.trust, hit.origin) == ("fetched", library.roots[0].origin)
     assert Path(hit.origin).name == "pack.zip"
 

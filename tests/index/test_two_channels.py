@@ -13,6 +13,7 @@ from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
@@ -39,7 +40,7 @@ def run(tmp_path):
 
     def run(root, *, index_dir="index", languages="auto", with_body=True, **options):
         request = IndexRequest((root,), "hashing", with_body, languages=languages)
-        return Builder(IndexFolder(tmp_path / index_dir), request, **options).run()
+        return Builder(IndexFolder(tmp_path / index_dir), request, IndexOptions(**options)).run()
 
     return run
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skillsearch.config import cache_dir
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -25,9 +26,10 @@ class SmallIndex(SkillIndex):
     limits = SegmentLimits(least_documents=4, most_changed=40, most_flat=10)
 
     @classmethod
-    def build(cls, *args, **options):
+    def build(cls, change, index_dir, options=None):
         """Build it within the limits."""
-        return super().build(*args, limits=cls.limits, **options)
+        options = replace(options or IndexOptions(), limits=cls.limits)
+        return super().build(change, index_dir, options)
 
 
 def limited(**limits):

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import QueryError
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.indexing import WordIndex
 from skillsearch.library.source import scan
@@ -50,8 +52,8 @@ def words(root):
 def oracle(root, tmp_path_factory):
     """An index of their metadata by an embedder that reads no script."""
     request = IndexRequest((root,), "hashing", with_body=False, languages="english")
-    blind = {"hashing": HashingEmbedder(64, frozenset())}
-    return SkillIndex.build(request, tmp_path_factory.mktemp("index"), embedders=blind)[0]
+    blind = IndexOptions(embedders={"hashing": HashingEmbedder(64, frozenset())})
+    return SkillIndex.build(request, tmp_path_factory.mktemp("index"), blind)[0]
 
 
 @given(
@@ -65,7 +67,7 @@ def test_hits_are_those_of_an_index_that_no_embedder_helps(
 ):
     """To the last bit of every score, copies and what is left out included; words are not read."""
     options = {"threshold": threshold, "include_hidden": include_hidden}
-    found = words.search(query, n, **options)
+    found = words.answer([query], SearchOptions(n, **options))[0]
     expected = oracle.search(query, n, reader="off", **options)
     assert (found.hits, found.perhaps) == (expected.hits, expected.perhaps)
     assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)
@@ -74,7 +76,7 @@ def test_hits_are_those_of_an_index_that_no_embedder_helps(
 
 @pytest.mark.parametrize("word", ["espresso", "kettle"])
 def test_tags_and_triggers_are_searched_too(words, word):
-    assert [hit.name for hit in words.search(word, 1, 0.0)] == ["brew-coffee"]
+    assert [hit.name for hit in words.answer([word], SearchOptions(1, 0.0))[0]] == ["brew-coffee"]
 
 
 def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
@@ -84,19 +86,19 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
 
 
 def test_without_skills_nothing_is_found(tmp_path):
-    found = words_of(tmp_path).search("tea")
+    (found,) = words_of(tmp_path).answer(["tea"], SearchOptions())
     assert (found.hits, found.abstained, found.words_only) == ((), True, True)
 
 
 def test_a_query_is_checked_as_that_of_an_index(words):
     with pytest.raises(QueryError, match="The query is empty"):
-        words.search(" ")
+        words.answer([" "], SearchOptions())
 
 
 def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):
     for folder, about in (("a", "Steep green tea."), ("b", "Steep green tea."), ("c", "Hot tea.")):
         make_skill(tmp_path / folder, "steep-tea", about)
-    found = words_of(tmp_path).search("steep tea", 5, 0.0)
+    found = words_of(tmp_path).answer(["steep tea"], SearchOptions(5, 0.0))[0]
     assert [(hit.description, len(hit.duplicates)) for hit in found] == [
         ("Steep green tea.", 1),
         ("Hot tea.", 0),
@@ -107,10 +109,12 @@ def test_a_skill_that_another_shadows_counts_for_nothing(tmp_path, make_skill):
     """Neither as a hit, nor in the weight of a word."""
     for name, about in (("steep-tea", "Steep green tea."), ("brew", "Brew coffee.")):
         make_skill(tmp_path / "first", name, about)
-    alone = words_of(tmp_path / "first").search("steep green tea", 5, 0.0)
+    alone = words_of(tmp_path / "first").answer(["steep green tea"], SearchOptions(5, 0.0))[0]
     for number, about in enumerate(("Steep green tea.", "Tea, green tea, steep it.")):
         make_skill(tmp_path / f"later-{number}", "steep-tea", about)
     later = [tmp_path / f"later-{number}" for number in range(2)]
-    found = words_of(tmp_path / "first", *later).search("steep green tea", 5, 0.0)
+    found = words_of(tmp_path / "first", *later).answer(["steep green tea"], SearchOptions(5, 0.0))[
+        0
+    ]
     assert found.hits == alone.hits
     assert found.hits[0].root == str(tmp_path / "first")

@@ -13,13 +13,13 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.catalog import LibraryOptions, SkillCatalog
+from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import skill_of
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import Diagnostic, JsonValue, SearchResult, SkillMetadata
@@ -67,7 +67,7 @@ class SkillManager:
         variable: str = "skill_docs",
         session: SkillSession | None = None,
         library: SkillLibrary | None = None,
-        **options: Unpack[LibraryOptions],
+        **options: Unpack[LibraryConfig],
     ) -> None:
         """Create a manager, without skills if no library is given.
 
@@ -180,7 +180,7 @@ class SkillManager:
 
         A warning comes before its core if nobody vouches for it.
         """
-        skill = skill_of(document, self._catalog.roots)
+        skill = skill_of(document, self.library.root_paths)
         body = parse_chunks(skill.body)
         chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
         return Skill(skill.metadata, self._catalog.note(document) + body.core, chunks)

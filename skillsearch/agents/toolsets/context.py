@@ -10,14 +10,14 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillsearch.agents.catalog import LibraryOptions, SkillCatalog
+from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of
 from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
@@ -108,7 +108,7 @@ class SkillsLoader:
         global_root: str | Path | None = None,
         library: SkillLibrary | None = None,
         kept: int = KEPT,
-        **options: Unpack[LibraryOptions],
+        **options: Unpack[LibraryConfig],
     ) -> None:
         """Read the metadata of all skills; a missing folder has none yet.
 
@@ -155,7 +155,7 @@ class SkillsLoader:
         """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
-            content, seen = read_skill_text(Path(document.path), self.catalog.roots)
+            content, seen = read_skill_text(Path(document.path), self.library.root_paths)
             skill = Skill(**dict(_metadata_of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill

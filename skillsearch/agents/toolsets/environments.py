@@ -16,7 +16,7 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.catalog import LibraryOptions, SkillCatalog, as_list, record_of
+from skillsearch.agents.catalog import SkillCatalog, as_list, record_of
 from skillsearch.agents.default_tools import SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import fit_lines
@@ -26,7 +26,7 @@ from skillsearch.errors import EnvironmentNotFoundError, ParseError
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import LibraryConfig, SkillLibrary, library_config
 from skillsearch.setting_values import is_environment_name
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
@@ -83,10 +83,10 @@ class SkillInfo:
     description: str
     path: str
     note: str = ""
-    roots: tuple[Path, ...] = field(default=(), compare=False, repr=False)
+    roots: Sequence[str] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, skill: Document | Hit, note: str = "", roots: tuple[Path, ...] = ()) -> SkillInfo:
+    def of(cls, skill: Document | Hit, note: str = "", roots: Sequence[str] = ()) -> SkillInfo:
         """Describe a skill of a library; its id there is ``root:folder``."""
         folder = skill.doc_id.partition(":")[2]
         return cls(folder, skill.name, skill.description, skill.path, note, roots)
@@ -107,7 +107,7 @@ def _shown(hit: Hit) -> dict[str, str]:
 class SkillLoader:
     """The skills below one folder that models may be offered; others are logged once."""
 
-    def __init__(self, skills_dir: str | Path, **options: Unpack[LibraryOptions]) -> None:
+    def __init__(self, skills_dir: str | Path, **options: Unpack[LibraryConfig]) -> None:
         """Take a folder, which may not exist yet; nothing is read until skills are loaded."""
         self.skills_dir = Path(skills_dir).expanduser().absolute()
         self._options = options
@@ -117,7 +117,7 @@ class SkillLoader:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
         catalog = self._catalog
         if self._skills is None or catalog.refresh():
-            roots, documents = catalog.roots, self.library.list()
+            roots, documents = self.library.root_paths, self.library.list()
             skills = (SkillInfo.of(skill, catalog.note(skill), roots) for skill in documents)
             self._skills = sorted(skills, key=lambda info: info.id)
         return list(self._skills)
@@ -254,7 +254,7 @@ class Environment:
         *,
         threshold: float | None = None,
         description_chars: int = DESCRIPTION_CHARS,
-        **options: Unpack[LibraryOptions],
+        **options: Unpack[LibraryConfig],
     ) -> None:
         """Take the lowest accepted score of a search, and the room in the tool's description."""
         self.name = name
@@ -324,7 +324,8 @@ class Environment:
         if (loader := self._loader) and not self._choice.is_whole:
 
             def search(args: _SearchSkillsArguments) -> JsonValue:
-                return record_of(self._search(loader, **dict(args)), _shown)
+                result = self._search(loader, args.query, args.n, args.threshold)
+                return record_of(result, _shown)
 
             tools["search_skills"] = Tool.of(
                 "search_skills", _SearchSkillsArguments, search, searches=True
@@ -419,13 +420,10 @@ class ServerEnvironment(Environment):
         self.name, self._loader, self._threshold = name, None, settings.threshold
         self.skills_loaded = True
         self._choice = SkillChoice((), self._description_chars, self._missing)
-        self._options = {
-            "model": settings.model,
-            "languages": settings.languages,
-            "trust": "project" if settings.is_of_project("environments") else settings.trust,
-            "reader": settings.reader,
-            "strict": any(kind == "strict" for kind, *_ in settings.selection),
-        }
+        self._options = library_config(settings)
+        self._options["strict"] = any(kind == "strict" for kind, *_ in settings.selection)
+        if settings.is_of_project("environments"):
+            self._options["trust"] = "project"
         self._directory, self.config = None, {}
         if _is_inside(settings.environments, name):
             self._directory = settings.environments / name / "skills"

@@ -11,7 +11,6 @@ from typing import TypeVar, Unpack
 from pydantic import Field
 
 from skillsearch.agents.catalog import (
-    LibraryOptions,
     SkillCatalog,
     as_list,
     nearest_of,
@@ -27,7 +26,7 @@ from skillsearch.errors import (
     SkillNotFoundError,
     explained,
 )
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
@@ -77,7 +76,7 @@ class SkillsManager:
         *,
         library: SkillLibrary | None = None,
         threshold: float | None = None,
-        **options: Unpack[LibraryOptions],
+        **options: Unpack[LibraryConfig],
     ) -> None:
         """Look at a folder, by default at the roots of the settings, or take a library.
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
@@ -40,37 +39,23 @@ from skillsearch.index.dense.channels import (
 from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import Channel
+from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import count_skipped, in_order
 from skillsearch.index.indexing.writers import (
     DeltaWriter,
-    SegmentLimits,
     Update,
     Written,
     write_full,
 )
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.types import Diagnostic, IndexReport, Progress, Root
+from skillsearch.types import Diagnostic, IndexReport, Root
 
 logger = logging.getLogger(__name__)
-
-
-class IndexOptions(TypedDict, total=False):
-    """The options of a `Builder`."""
-
-    verify: bool
-    keep_channels: bool
-    missing: Missing
-    only: Sequence[Path]
-    device: str | None
-    embedders: Mapping[str, Embedder]
-    progress: Progress | None
-    limits: SegmentLimits
-    examples: ExampleBook
 
 
 @dataclass
@@ -84,43 +69,38 @@ class Builder:
         change: What to hold, or what to change about it. What that means is decided twice: at
             once, to unpack roots and refuse wrong ones without waiting, and once it is certain
             that no other process changes the index.
-        only: What may have changed since the last run; in a small index all files are looked at.
         embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
-        examples: Which example requests skills get.
         request: What `change` means.
         opened: The index as the run left it; None if it was damaged right after it was written.
     """
 
     folder: IndexFolder
     change: IndexRequest | RootChange
-    verify: bool = False
-    keep_channels: bool = False
-    missing: Missing = "refuse"
-    only: Sequence[Path] = ()
-    device: str | None = None
-    embedders: Mapping[str, Embedder] = field(default_factory=dict)
-    progress: Progress | None = None
-    limits: SegmentLimits = field(default_factory=SegmentLimits)
-    examples: ExampleBook = field(default_factory=ExampleBook)
+    options: IndexOptions = field(default_factory=IndexOptions)
+    embedders: Mapping[str, Embedder] = field(init=False)
     request: IndexRequest = field(init=False)
     opened: OpenedIndex | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._decide(last_request(self.folder))
-        self.embedders = {} if self.verify else dict(self.embedders)
-        self._progress = self.progress or (lambda stage, done, total: None)
+        self.embedders = {} if self.options.verify else dict(self.options.embedders)
+        self._book = self.options.examples or ExampleBook()
+        self._progress = self.options.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
 
     def _decide(self, held: IndexRequest | None, *, unpack: bool = True) -> None:
         self._held = held
-        missing = "refuse" if self.missing == "keep" and not self.folder.exists() else self.missing
+        missing = self.options.missing
+        if missing == "keep" and not self.folder.exists():
+            missing = "refuse"
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
-        require_device(self.request.model, self.device)
+        require_device(self.request.model, self.options.device)
         usable, problems = make_roots(self.request.roots, self.request.aliases)
         is_missing = any(problem.severity == "error" for problem in problems)
-        before = open_current(self.folder) if self.missing == "keep" and is_missing else None
-        if is_missing and not before and not (self.missing == "leave" and usable):
+        keeps_missing = self.options.missing == "keep" and is_missing
+        before = open_current(self.folder) if keeps_missing else None
+        if is_missing and not before and not (missing == "leave" and usable):
             resolve_roots(self.request.roots)
         paths = list(map(key_of, self.request.roots))
         roots = {str(root.path): root for root in (before.settings.roots if before else ())}
@@ -144,8 +124,8 @@ class Builder:
         """
         detector = None
         try:
-            if not self.only:
-                self._damaged = self.folder.damage(everything=self.verify)
+            if not self.options.only:
+                self._damaged = self.folder.damage(everything=self.options.verify)
                 detector = self._detector(self._reusable())
                 index = detector.index
                 has_same_roots = index is not None and index.settings.roots == self._roots
@@ -183,15 +163,15 @@ class Builder:
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
-        changes = None
+        changes, only, limits = None, self.options.only, self.options.limits
         if index.settings.roots != self._roots:
             return detector.walk()
-        if self.only and self.limits.allow(index.corpus, len(self.only)):
-            changes = detector.at(self.only)
+        if only and limits.allow(index.corpus, len(only)):
+            changes = detector.at(only)
         if not changes or not self._fits_delta(changes):
             if detector.is_unchanged():
                 return None
-            changes = detector.by_stat() if self.limits.allow(index.corpus, 1) else None
+            changes = detector.by_stat() if limits.allow(index.corpus, 1) else None
         if not changes or not self._fits_delta(changes):
             changes = detector.walk()
         return changes
@@ -204,7 +184,7 @@ class Builder:
 
     def _fits_delta(self, changes: FileChanges) -> bool:
         count = len(changes.to_read) + len(changes.removed_ids)
-        return changes.index is not None and self.limits.allow(changes.index.corpus, count)
+        return changes.index is not None and self.options.limits.allow(changes.index.corpus, count)
 
     def _apply(self, changes: FileChanges) -> IndexReport:
         """Write a new generation, unless it would equal the one before."""
@@ -222,7 +202,7 @@ class Builder:
                 # What is taken over unread would lack the texts of another channel.
                 is_whole = changes.scopes is None and not self._gone
                 changes = (changes if is_whole else self._all_new()).all_new()
-            how = self._progress, self.limits, self.folder.path
+            how = self._progress, self.options.limits, self.folder.path
             update = Update(changes, settings, channels, *how)
             previous, delta = changes.index, None
             is_changed = bool(changes.to_read or changes.removed_ids)
@@ -244,7 +224,8 @@ class Builder:
         """
 
         def open_channel(model: str) -> Channel:
-            embedder = self.embedders.get(model) or load_embedder(model, device=self.device)
+            embedder = self.embedders.get(model)
+            embedder = embedder or load_embedder(model, device=self.options.device)
             self.embedders = {**self.embedders, model: embedder}
             cache = EmbeddingCache(embedder.fingerprint, embedder.dimensions)
             return Channel(model, embedder, stack.enter_context(cache))
@@ -255,7 +236,7 @@ class Builder:
         before = len(changes.index.settings.channels) if changes.index else 0
         is_needed = before > 1 or self._needs_all(models, scripts, changes)
         try:
-            if is_needed and not (before == 1 and self.keep_channels):
+            if is_needed and not (before == 1 and self.options.keep_channels):
                 channels += map(open_channel, models[1:])
         except (EmbedderError, MissingDependencyError) as exc:
             if languages == "all":
@@ -354,7 +335,7 @@ class Builder:
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
-        return look_at(verify=self.verify, progress=self._progress, book=self.examples)
+        return look_at(verify=self.options.verify, progress=self._progress, book=self._book)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""
@@ -368,7 +349,7 @@ class Builder:
         is_other |= not _keep_ids(settings.roots, self._roots)
         if is_other or any(channel.has_changed() for channel in settings.channels):
             return None
-        fits = self.keep_channels or channels_fit(
+        fits = self.options.keep_channels or channels_fit(
             settings.channels,
             request.languages,
             settings.could_add,

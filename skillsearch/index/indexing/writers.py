@@ -25,10 +25,11 @@ from skillsearch.index.corpus import (
     load_segment,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import FLAT_LIMIT, DenseChannel, DenseWriter, mean_vector
+from skillsearch.index.dense.vectors import DenseChannel, DenseWriter, mean_vector
 from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue
+from skillsearch.index.indexing.options import SegmentLimits
 from skillsearch.index.indexing.representatives import Representatives
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
@@ -38,29 +39,6 @@ from skillsearch.types import Progress, SkillFile
 
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentLimits:
-    """When changes are written as a delta instead of into the corpus, and vectors beside codes.
-
-    A corpus below `least_documents` is rewritten within seconds. At `most_changed` skills since the
-    base segment a delta is written in half a second; `most_at_once` have their terms in memory. A
-    segment of more than `most_flat` is searched by codes of its vectors.
-    """
-
-    least_documents: int = 20_000
-    most_changed: int = 5_000
-    most_at_once: int = 1_000
-    most_flat: int = FLAT_LIMIT
-
-    def allow(self, corpus: Corpus, changes: int) -> bool:
-        """Return whether so many changes of a corpus are better written as a delta."""
-        store = corpus.documents
-        base = store.segments[0].size
-        changed = store.size - base + len(store.deleted) + 2 * changes
-        fits = changes <= self.most_at_once and changed <= self.most_changed
-        return base >= self.least_documents and fits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,30 @@
-"""One search: the request, checked, and the hits that answer it."""
+"""One search: the hits that answer a query, by its options."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import QueryError
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
-from skillsearch.index.scope import from_folders
 from skillsearch.index.search.analysis import channel_votes
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.candidates import Candidates, Judged, Ranked, find_candidates
 from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
-from skillsearch.setting_values import MAX_N, parse_reader
-from skillsearch.text.states import BOUNDS, count_shown
-from skillsearch.types import FACES, SYSTEMS, Face, Hit, Root, SearchResult, Selection, System
+from skillsearch.types import Hit, Root, SearchResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,98 +36,6 @@ if TYPE_CHECKING:
 _LEAST_JUDGED = 10
 
 
-class HowToSearch(TypedDict, total=False):
-    """The keyword arguments of `SkillIndex.search`; it explains them."""
-
-    system: System
-    explain: bool
-    include_hidden: bool
-    exclude: Collection[str]
-    reader: str | None
-    vetted_only: bool
-    selection: Selection
-    folder: str | Path | None
-    face: Face
-
-
-class SearchOptions(HowToSearch, total=False):
-    """All arguments of `SkillIndex.search` beside the query."""
-
-    n: int
-    threshold: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """The arguments of `SkillIndex.search`, which explains them; a QueryError for a bad one."""
-
-    query: str
-    n: int = 5
-    threshold: float | None = None
-    system: System = "hybrid"
-    explain: bool = False
-    include_hidden: bool = True
-    exclude: Collection[str] = ()
-    reader: str | None = None
-    vetted_only: bool = False
-    selection: Selection = ()
-    folder: str | Path | None = None
-    face: Face = "list"
-
-    def __post_init__(self) -> None:
-        if not self.query.strip():
-            raise QueryError("The query is empty; say in words what is to be done.")
-        if len(self.query) > MAX_QUERY_CHARS:
-            raise QueryError(
-                f"The query has {len(self.query):,} characters, more than the "
-                f"{MAX_QUERY_CHARS:,} that can be searched; shorten it to the request itself."
-            )
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
-            raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
-        if not all(isinstance(test, list | tuple) and len(test) > 1 for test in self.selection):
-            raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
-        for name, values in (("system", SYSTEMS), ("face", FACES)):
-            if (value := getattr(self, name)) not in values:
-                raise QueryError(f"{name} is {value!r}; use one of: {', '.join(values)}.")
-        if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
-            raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
-        if self.reader is not None:
-            try:
-                parse_reader(self.reader, Path())
-            except ValueError as exc:
-                raise QueryError(f"reader is {self.reader!r}; it {exc}.") from exc
-
-    @property
-    def selected(self) -> Selection:
-        """The selection, with the folder that the question comes from."""
-        return from_folders(self.selection, [self.folder]) if self.folder else self.selection
-
-    def cut(self, calibration: Calibration) -> float:
-        """Return the threshold in use: that of the request, or the default of the system."""
-        if self.threshold is not None:
-            return float(self.threshold)
-        return calibration.threshold if self.system == "hybrid" else 0.0
-
-    @property
-    def has_states(self) -> bool:
-        """Whether something may fit: only hybrid scores tell, unless a threshold is given."""
-        return self.threshold is None and self.system == "hybrid"
-
-    def count_shown(
-        self, scores: Sequence[float], calibration: Calibration, bound: float | None = None
-    ) -> int:
-        """Return how many hits are shown by a bound, given their scores, best first."""
-        cut, bound = self.cut(calibration), BOUNDS[self.face] if bound is None else bound
-        return min(count_shown(scores, cut, bound if self.has_states else cut)[1], self.n)
-
-    def result(self, calibration: Calibration, hits: Sequence[Hit] = ()) -> SearchResult:
-        """Return what is shown as a result; its seconds are still 0."""
-        cut = self.cut(calibration)
-        fitting = tuple(hit for hit in hits if hit.score >= cut)
-        perhaps = tuple(hits[len(fitting) :])
-        return SearchResult(self.query, cut, fitting, not fitting, 0.0, perhaps)
-
-
 @dataclass(frozen=True, slots=True)
 class Search:
     """The state that the queries of a batch share.
@@ -140,7 +44,7 @@ class Search:
     A SKILL.md may link to a text in any of the `roots`.
     """
 
-    request: SearchRequest
+    options: SearchOptions
     corpus: Corpus
     calibration: Calibration
     reading: Reading = NOT_READ
@@ -152,33 +56,33 @@ class Search:
     ) -> list[tuple[Hit, ...]]:
         """Return what each query is shown, best first, ties by document id."""
         documents = self.corpus.documents
-        named = map(documents.number_of, self.request.exclude)
+        named = map(documents.number_of, self.options.exclude)
         excluded = np.array([number for number in named if number is not None], np.int64)
         excluded = np.concatenate([excluded, left_out])
-        if not self.request.include_hidden:
+        if not self.options.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
-        candidates = find_candidates(self.corpus, forms, self.request.n, excluded)
+        candidates = find_candidates(self.corpus, forms, self.options.n, excluded)
         return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
 
     def _answer(
         self, form: QueryForm, candidates: Candidates, excluded: NDArray[np.int64]
     ) -> tuple[Hit, ...]:
         """Rank the candidates of a query; a family of near-copies gives one hit."""
-        request, calibration = self.request, self.calibration
-        every = rank(self.corpus, candidates, request.system, calibration, self.doubted)
+        options, calibration = self.options, self.calibration
+        every = rank(self.corpus, candidates, options.system, calibration, self.doubted)
         ranked = heads(self.corpus, every)
-        if request.system == "hybrid":
+        if options.system == "hybrid":
             judged = self._judged(form, ranked, self._fitting_alone(form, excluded))
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
         judged, bound = [hit for hit in judged if hit.score > 0], None
-        if form.is_part and request.has_states and request.face != "prompt":
+        if form.is_part and options.has_states and options.face != "prompt":
             # Whatever has a word that begins so may fit, however little that says.
             begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
-            cut = request.cut(calibration)
+            cut = options.cut(calibration)
             judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
-        judged = judged[: request.count_shown([hit.score for hit in judged], calibration, bound)]
+        judged = judged[: options.count_shown([hit.score for hit in judged], calibration, bound)]
         shown = self._shown(ranked.documents[[hit.row for hit in judged]], excluded)
         chunks = self._chunks(form, shown)
         order = every.documents[every.best].tolist()
@@ -200,7 +104,7 @@ class Search:
 
     def _first_rows(self, ranked: Ranked) -> list[int]:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
-        return rows[: max(self.request.n, _LEAST_JUDGED)]
+        return rows[: max(self.options.n, _LEAST_JUDGED)]
 
     def _fitting_alone(self, form: QueryForm, excluded: NDArray[np.int64]) -> dict[int, Evidence]:
         """Return the evidence for what fits without the second channel, by family.
@@ -210,7 +114,7 @@ class Search:
         if form.alone is None:
             return {}
         first, corpus = replace(form, views=(form.alone,), alone=None), self.corpus
-        (candidates,) = find_candidates(corpus, [first], self.request.n, excluded)
+        (candidates,) = find_candidates(corpus, [first], self.options.n, excluded)
         ranked = heads(corpus, rank(corpus, candidates, "hybrid", self.calibration, self.doubted))
         judged = self._judged(first, ranked, {})
         families = corpus.documents.families.leaders_of(ranked.documents)
@@ -245,7 +149,7 @@ class Search:
         """Return the hit that shows a document, judged by the best ranked of its family."""
         corpus, why = self.corpus, None
         document = corpus.documents[number]
-        if self.request.explain:
+        if self.options.explain:
             body = body_of(corpus.documents[int(ranked.documents[judged.row])], self.roots)
             why = explain(corpus, form, ranked, judged, self.calibration, body)
         return Hit(
@@ -277,7 +181,7 @@ class Search:
 
 def vetted_results(
     search: Search,
-    requests: Sequence[SearchRequest],
+    queries: Sequence[str],
     forms: Sequence[QueryForm],
     roots: Sequence[Root],
 ) -> list[SearchResult]:
@@ -290,10 +194,10 @@ def vetted_results(
         store.of_roots([root.alias for root in roots if (root.trust == "vetted") == is_vetted])
         for is_vetted in (True, False)
     )
-    ours = _results(search, requests, search.hits(forms, unvetted))
+    ours = _results(search, queries, search.hits(forms, unvetted))
     if not len(unvetted):
         return ours
-    theirs = _results(search, requests, search.hits(forms, vetted))
+    theirs = _results(search, queries, search.hits(forms, vetted))
     return [
         replace(own, unvetted=_count_new(search, own.hits, other.hits))
         for own, other in zip(ours, theirs, strict=True)
@@ -301,10 +205,11 @@ def vetted_results(
 
 
 def _results(
-    search: Search, requests: Sequence[SearchRequest], hits: Sequence[Sequence[Hit]]
+    search: Search, queries: Sequence[str], hits: Sequence[Sequence[Hit]]
 ) -> list[SearchResult]:
-    pairs = zip(requests, hits, strict=True)
-    return [request.result(search.calibration, some) for request, some in pairs]
+    result = search.options.result
+    pairs = zip(queries, hits, strict=True)
+    return [result(query, search.calibration, some) for query, some in pairs]
 
 
 def _count_new(search: Search, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
@@ -332,28 +237,29 @@ def with_provenance(
 
 
 def answer(
-    requests: Sequence[SearchRequest],
+    queries: Sequence[str],
+    options: SearchOptions,
     opened: OpenedIndex,
     forms: Sequence[QueryForm],
     calibration: Calibration,
     reading: Reading = NOT_READ,
 ) -> list[SearchResult]:
-    """Answer requests that differ only in their query; an index without skills has no forms."""
+    """Answer queries by their options; an index without skills has no forms."""
     if not forms:
-        return [request.result(calibration) for request in requests]
-    first, roots, every = requests[0], opened.settings.roots, opened.corpus.documents
-    corpus = replace(opened.corpus, documents=selected(every, first.selected, roots))
+        return [options.result(query, calibration) for query in queries]
+    roots, every = opened.settings.roots, opened.corpus.documents
+    corpus = replace(opened.corpus, documents=selected(every, options.selected, roots))
     unvetted = [root.alias for root in roots if root.trust != "vetted"]
     # If nobody vouched for any root, none is worse than another.
     doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])
     paths = tuple(root.path for root in roots)
-    search = Search(first, corpus, calibration, reading, doubted, paths)
-    if first.vetted_only:
-        results = vetted_results(search, requests, forms, roots)
+    search = Search(options, corpus, calibration, reading, doubted, paths)
+    if options.vetted_only:
+        results = vetted_results(search, queries, forms, roots)
     else:
-        results = _results(search, requests, search.hits(forms))
+        results = _results(search, queries, search.hits(forms))
     results = [with_provenance(result, every, roots) for result in results]
-    if not first.explain or first.system != "hybrid":
+    if not options.explain or options.system != "hybrid":
         return results
     return [
         replace(result, channels=channel_votes(form, opened))
