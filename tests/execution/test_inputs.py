@@ -26,14 +26,6 @@ from skillsearch.execution.workspace import Workspace
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    """Make a workspace."""
-    made = Workspace.create(tmp_path / "base", "session")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def host(tmp_path):
     """Make a folder that inputs may be read from."""
     folder = tmp_path / "host"
@@ -41,15 +33,6 @@ def host(tmp_path):
     (folder / "data.csv").write_bytes(b"x,y\n")
     (folder / "sub" / "b.txt").write_bytes(b"bb")
     return folder
-
-
-@pytest.fixture
-def secret(tmp_path):
-    """Make a file that no input may be read from."""
-    path = tmp_path / "secret" / "id.txt"
-    path.parent.mkdir()
-    path.write_bytes(b"secret")
-    return path
 
 
 @pytest.fixture
@@ -136,19 +119,14 @@ def test_a_whole_skill_is_copied(stager, workspace, skill):
 
 def test_an_artifact_is_written(stager, workspace, store):
     """The newest version, or the one that is named; its type is the one it was saved with."""
-    store.save("reports/a.bin", b"one", "application/x-one")
-    store.save("reports/a.bin", b"two", "application/x-two")
-    staged, _ = stage(stager, workspace, "artifact://reports/a.bin")
-    source, version = "artifact://reports/a.bin", ArtifactRef("reports/a.bin", 1)
-    assert staged == StagedInput("work/inputs/a.bin", source, 3, "application/x-two", version)
-    assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"two"
-    stage(stager, workspace, "artifact://reports/a.bin@0")
-    assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"one"
-
-
-def test_an_artifact_keeps_its_name(stager, workspace, store):
-    store.save("a/.env  x", b"x", "text/plain")
-    assert stage(stager, workspace, "artifact://a/.env  x")[0].name == "work/inputs/.env  x"
+    store.save("reports/.env  x", b"one", "application/x-one")
+    store.save("reports/.env  x", b"two", "application/x-two")
+    staged, _ = stage(stager, workspace, "artifact://reports/.env  x")
+    source, version = "artifact://reports/.env  x", ArtifactRef("reports/.env  x", 1)
+    assert staged == StagedInput("work/inputs/.env  x", source, 3, "application/x-two", version)
+    assert (workspace.work / "inputs" / ".env  x").read_bytes() == b"two"
+    stage(stager, workspace, f"{source}@0")
+    assert (workspace.work / "inputs" / ".env  x").read_bytes() == b"one"
 
 
 def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, workspace, store):
@@ -205,24 +183,9 @@ def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, place
     assert (workspace.path / place).read_bytes() == b"x,y\n"
 
 
-def test_an_input_can_go_to_the_folder_of_the_run(stager, workspace, host):
-    """The caller says which folder it is."""
-    specs = [InputSpec(f"host://{host}/data.csv", "$RUN_DIR/x")]
-    (staged,), _ = stager.stage(workspace, specs, {**FOLDERS, "RUN_DIR": "runs/run_1"})
-    assert staged.name == "runs/run_1/x"
-
-
-FORBIDDEN = [
-    "skills/x",
-    "skills/tea-timer/SKILL.md",
-    "metadata.json",
-    "x",
-    "out",
-    "work",
-    "other/x",
-]
-FORBIDDEN += ["../x", "work/../../x", "/etc/x", "work\\x", "work/a\0b", "work/a\nb", "$HOME/x"]
-FORBIDDEN += ["work/" + "x" * 1025, "work/\udcff", ".", "C:/x", "$WORKSPACE_DIR/metadata.json"]
+FORBIDDEN = ["skills/tea-timer/SKILL.md", "metadata.json", "out", "work/../../x", "/etc/x"]
+FORBIDDEN += ["work\\x", "work/a\0b", "work/a\nb", "$HOME/x", "work/" + "x" * 1025, "work/\udcff"]
+FORBIDDEN += [".", "C:/x", "$WORKSPACE_DIR/metadata.json"]
 
 
 @pytest.mark.parametrize("to", FORBIDDEN, ids=range(len(FORBIDDEN)))
@@ -234,8 +197,7 @@ def test_other_places_are_refused(stager, workspace, host, to):
     ]
 
 
-SOURCES = ["", "data.csv", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "http://x/y"]
-SOURCES += ["skill://", "skill:///x", "://x", "artifact:a"]
+SOURCES = ["", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "skill:///x", "artifact:a"]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -246,13 +208,8 @@ def test_unknown_sources_are_refused(stager, workspace, source):
 
 
 CLIMBING = ["workspace://../x", "workspace:///etc/passwd", "workspace://", "workspace://a\\b"]
-CLIMBING += ["skill://tea-timer/../x", "skill://tea-timer//etc/passwd", "host:///", "workspace://."]
-CLIMBING += [
-    "host:///tmp/../etc/passwd",
-    "host:////etc/passwd",
-    "workspace://a\0",
-    "artifact://../x",
-]
+CLIMBING += ["skill://tea-timer/../x", "host:///", "host:///tmp/../etc/passwd", "workspace://a\0"]
+CLIMBING += ["artifact://../x"]
 
 
 @pytest.mark.parametrize("source", CLIMBING)
@@ -542,7 +499,7 @@ PIECES = st.sampled_from(
 WILD = st.lists(PIECES | st.text(max_size=4), max_size=6).map("/".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
     source=st.tuples(st.sampled_from(["workspace", "host", "skill", "artifact", ""]), WILD),
     to=WILD | st.just(""),
@@ -570,12 +527,12 @@ SWAPS = 5_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["out/sub/id.txt", "out/sub", "out"])
+@pytest.mark.parametrize("asked", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
-    stager, workspace, secret, asked, is_folder
+    stager, workspace, host, secret, asked, is_folder
 ):
-    inside = workspace.out / "sub"
+    inside = (host if "host" in asked else workspace.out) / "deep"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
@@ -598,7 +555,7 @@ def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
             shutil.rmtree(copy, ignore_errors=True)
             copy.unlink(missing_ok=True)
             try:
-                stage(stager, workspace, f"workspace://{asked}", "work/copy")
+                stage(stager, workspace, asked.format(host), "work/copy")
             except WorkspaceError:
                 continue
             files = [copy] if copy.is_file() else copy.rglob("id.txt")
