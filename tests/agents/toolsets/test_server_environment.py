@@ -76,11 +76,6 @@ def test_start_list_call(server, folder):
     }
 
 
-def test_a_request_loads_what_was_not_loaded(folder):
-    """A host that only asks for tools gets them."""
-    assert described(ServerEnvironment(folder, "work")) == f"{HEAD}- Invoice: Writes invoices."
-
-
 def test_a_host_that_keeps_the_toolset_sees_every_change(server, folder):
     """Skills that come, an environment that is switched, a reload: no new toolset is needed."""
     toolset = server.toolset()
@@ -102,13 +97,6 @@ def test_all_environments_are_listed(server, folder, tmp_path):
     (folder / "alias").symlink_to(folder / "home")
     assert server.list_environments() == ["alias", "empty", "home", "work"]
     assert ServerEnvironment(tmp_path / "none").list_environments() == []
-
-
-def test_switching_uses_the_other_from_now_on(server, folder):
-    server.switch_environment("home")
-    server.reload()
-    assert (server.name, ids(server)) == ("home", ["recipe"])
-    assert server.get_skills_directory() == folder / "home" / "skills"
 
 
 def test_switching_to_what_is_not_there_changes_nothing(server):
@@ -147,13 +135,6 @@ def test_at_most_five_names_are_suggested(tmp_path):
     with pytest.raises(EnvironmentNotFoundError) as caught:
         ServerEnvironment(tmp_path, "e1").switch_environment("e")
     assert len(caught.value.nearest) == 5
-
-
-def test_new_skills_are_seen_without_reloading(server, folder):
-    write_skill(folder, "work", "report")
-    assert ids(server) == ["invoice", "report"]
-    server.reload()
-    assert ids(server) == ["invoice", "report"]
 
 
 def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
@@ -282,13 +263,6 @@ def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
     assert server.skills_loaded
     assert described(server) == BASE
     assert "Failed to read skills directory: " in caplog.text
-
-
-def test_a_broken_skill_stops_no_start(server, folder, caplog):
-    write_skill(folder, "work", "broken").write_text("---\nname: [\n---\n")
-    server.reload()
-    assert ids(server) == ["invoice"]
-    assert "broken" in caplog.text
 
 
 def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch):

