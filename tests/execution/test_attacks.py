@@ -504,7 +504,6 @@ PLANT = (
 
 @pytest.mark.parametrize("cwd", ["", "$WORK_DIR"])
 def test_a_program_in_the_current_folder_is_not_the_one_of_the_system(run, skill, cwd):
-    """It lies there from the beginning, or an earlier command put it there."""
     subprocess.run(["sh", "-c", PLANT], cwd=skill, check=True, timeout=120)
     run(PLANT, cwd=cwd)
     result = run(USED, cwd=cwd)
@@ -574,7 +573,6 @@ def test_a_folder_of_the_workspace_that_became_a_link_leads_nowhere(run, skill, 
     "mode", ["", "chmod 0 work out runs ../workspaces 2>/dev/null; chmod 0 .;"]
 )
 def test_a_command_that_destroys_its_workspace_harms_that_alone(run, outside, mode):
-    """It has a result that says so, and the next one has all that it needs."""
     result = run(
         f'cd "$WORKSPACE_DIR"; chmod -R u+w .; {mode or "cd /; rm -rf $WORKSPACE_DIR;"} echo done',
         output_files=("out/**",),

@@ -39,8 +39,6 @@ def alive(marker):
     return found
 
 
-
-
 @pytest.fixture
 def is_gone(wait_for):
     """Wait until no process has a marker, and return whether it stays so.
@@ -151,7 +149,6 @@ def test_the_environment_is_the_one_given_and_no_other(run, marker, monkeypatch)
 
 
 def test_no_secret_lies_in_the_supervisor(run, monkeypatch):
-    """A program can look at what started it."""
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     both = "cat /proc/$PPID/environ /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ"
     assert b"hunter2" not in run("bash", "-c", both).stdout
@@ -469,7 +466,6 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path, wait_for
 
 
 def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
-    """An error, because no program could be run."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
         run("true")
@@ -538,7 +534,6 @@ def test_characters_that_are_cut_on_both_sides_are_left_out_and_counted():
 
 @given(st.text("a é한😀", min_size=1), st.integers(0, 40))
 def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
-    """The beginning and the end of the stream are shown, and every byte is counted."""
     kept = Kept(limit)
     kept.add(text.encode())
     data, dropped = kept.result()

@@ -18,7 +18,6 @@ from skillsearch.errors import (
 )
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.files import CopyLimits
-from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput
@@ -96,7 +95,6 @@ def test_a_folder_of_this_machine_is_copied_with_all_that_is_in_it(stager, works
 
 
 def test_a_file_of_the_workspace_is_copied(stager, workspace):
-    """The copy does not change with it."""
     (workspace.out / "a").write_bytes(b"a")
     staged, _ = stage(stager, workspace, "workspace://out/a")
     (workspace.out / "a").write_bytes(b"b")
@@ -118,7 +116,6 @@ def test_a_whole_skill_is_copied(stager, workspace, skill):
 
 
 def test_an_artifact_is_written(stager, workspace, store):
-    """The newest version, or the one that is named; its type is the one it was saved with."""
     store.save("reports/.env  x", b"one", "application/x-one")
     store.save("reports/.env  x", b"two", "application/x-two")
     staged, _ = stage(stager, workspace, "artifact://reports/.env  x")
@@ -177,7 +174,6 @@ PLACES = {
 
 @pytest.mark.parametrize(("to", "place"), PLACES.items())
 def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, place):
-    """Below ``work/``, ``out/`` or ``runs/``, in folders that are made."""
     staged, _ = stage(stager, workspace, f"host://{host}/data.csv", to)
     assert staged.name == place
     assert (workspace.path / place).read_bytes() == b"x,y\n"
@@ -202,7 +198,6 @@ SOURCES = ["", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "skill:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_unknown_sources_are_refused(stager, workspace, source):
-    """The message says how each is written."""
     with pytest.raises(WorkspaceError, match="write artifact://name, host:///absolute/path"):
         stage(stager, workspace, source)
 
@@ -234,13 +229,11 @@ def test_files_of_this_machine_are_read_from_allowed_folders_only(stager, worksp
 
 
 def test_no_folder_of_this_machine_is_allowed_by_default(workspace, host):
-    """The message says how to allow one."""
     with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
         stage(InputStager(None, (), lambda name: host), workspace, f"host://{host}/data.csv")
 
 
 def test_allowed_folders_are_compared_by_where_they_really_are(stager, workspace, host, tmp_path):
-    """A link to an allowed folder leads into it, and one in it may not lead out."""
     (tmp_path / "way").symlink_to(host)
     staged, _ = stage(stager, workspace, f"host://{tmp_path}/way/sub/b.txt")
     assert staged.size_bytes == 2
@@ -270,7 +263,6 @@ def test_a_link_in_the_workspace_is_no_source(stager, workspace, secret, source,
 def test_links_and_special_files_in_a_folder_are_left_out_and_reported(
     stager, workspace, host, secret
 ):
-    """The rest is copied, and a FIFO blocks nothing."""
     (host / "link").symlink_to(secret)
     (host / "folder").symlink_to(secret.parent)
     os.mkfifo(host / "fifo")
@@ -321,13 +313,11 @@ def test_a_source_that_is_missing_is_told(stager, workspace, host):
 
 
 def test_artifacts_need_a_store(workspace, host):
-    """The message says what else there is."""
     with pytest.raises(WorkspaceError, match="no artifacts are kept here"):
         stage(InputStager(None, (), lambda name: host), workspace, "artifact://a")
 
 
 def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
-    """The target of the link is not touched."""
     put = workspace.work / "inputs" / "data.csv"
     put.symlink_to(secret)
     stage(stager, workspace, f"host://{host}/data.csv")
@@ -350,7 +340,6 @@ def test_a_folder_is_not_replaced_by_a_file(stager, workspace, host):
 
 
 def test_a_folder_that_is_there_is_filled_up(stager, workspace, host):
-    """Files of the same name are replaced, others stay."""
     (workspace.work / "all").mkdir()
     (workspace.work / "all" / "data.csv").write_bytes(b"old")
     (workspace.work / "all" / "mine").write_bytes(b"mine")
@@ -449,7 +438,6 @@ def test_the_number_of_inputs_is_limited(stager, workspace, host):
 
 
 def test_the_size_of_a_file_is_limited(limited, workspace, host):
-    """The limit itself is allowed; of a larger file nothing stays."""
     stager = limited(file_bytes=4)
     stage(stager, workspace, f"host://{host}/data.csv")
     (host / "large").write_bytes(b"12345")
@@ -467,7 +455,6 @@ def test_the_bytes_of_all_inputs_are_limited(limited, workspace, host):
 
 
 def test_the_files_of_all_inputs_are_limited(limited, workspace, host):
-    """Folders count as well, so that empty ones come to an end."""
     stager = limited(entries=3)
     stage(stager, workspace, f"host://{host}", "work/all")
     (host / "empty").mkdir()

@@ -118,7 +118,6 @@ def test_output_input_and_exit_code_pass_through(run):
 
 
 def test_a_program_that_is_missing_was_not_started(run):
-    """The exit code says so, and stderr says which."""
     finished = run("no-such-program", "x")
     assert finished.exit_code == -1
     assert b"no-such-program" in finished.stderr
@@ -132,7 +131,6 @@ def test_a_workspace_that_is_gone_is_told(run, workspace):
 
 
 def test_what_is_written_to_the_workspace_stays_and_is_ours(run, workspace):
-    """Files of a program belong to who runs it."""
     assert run("echo fib > out.txt; mkdir deep; pwd").stdout == os.fsencode(workspace) + b"\n"
     assert (workspace / "out.txt").read_text() == "fib\n"
     assert (workspace / "deep").stat().st_uid == os.getuid()
@@ -189,7 +187,6 @@ def test_secrets_of_the_system_are_not_there(seen):
 
 
 def test_neither_this_machine_nor_a_network_can_be_reached(python):
-    """Addresses have no route, and names no server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         finished = python(CONNECT, "127.0.0.1", str(server.getsockname()[1]))
@@ -212,7 +209,6 @@ def test_a_program_can_reach_itself(python):
 
 
 def test_processes_of_the_machine_are_not_there(seen):
-    """A program sees itself, its shell, and the init that waits for it."""
     assert "61.75" not in seen["processes"]
     assert 0 < len(seen["processes"].split("\n\n")[0].split()) <= 4
 
@@ -373,7 +369,6 @@ WORK = {
 
 @pytest.mark.parametrize("kind", WORK)
 def test_ordinary_work_goes_on(run, workspace, kind):
-    """It takes none of the system calls that are refused, or goes on without."""
     (workspace / "work.py").write_text(f"if __name__ == '__main__':\n  {WORK[kind]}")
     finished = run(sys.executable, "work.py", timeout=120.0)
     last = finished.stdout.split()[-1:]
@@ -440,7 +435,6 @@ echo b > /proc/sysrq-trigger
 
 
 def test_there_is_no_way_out_of_the_namespaces(run):
-    """System calls that would change them, or the kernel, are refused."""
     ways = WAYS_OUT.strip().splitlines()
     if not os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
         ways.append("unshare -U true")
@@ -575,7 +569,6 @@ def test_a_backend_that_is_not_there_is_named(tmp_path):
 
 
 def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
-    """A bubblewrap that fails counts as none, and its reason is given."""
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not today' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     text = f"""if True:

@@ -329,7 +329,6 @@ def test_the_kernel_knows_no_later_calls(run):
 
 
 def test_all_processes_of_a_run_are_filtered(run):
-    """The first of its namespace too, and what programs start in turn."""
     text = """if True:
         import subprocess
         print(*(open(f"/proc/{pid}/status").read() for pid in ("1", "self")), flush=True)

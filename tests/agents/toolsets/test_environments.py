@@ -73,7 +73,6 @@ def execute(tool, skill):
 
 
 def test_all_skills_are_loaded_by_id(skills):
-    """The id is the folder, name and description are the frontmatter's, the path is whole."""
     assert SkillLoader(skills).load_all() == [
         SkillInfo(
             "another-skill", "Another Skill", ANOTHER, str(skills / "another-skill/skill.md")
@@ -83,7 +82,6 @@ def test_all_skills_are_loaded_by_id(skills):
 
 
 def test_the_usual_spelling_of_the_file_is_loaded_too(tmp_path, make_skill):
-    """``SKILL.md``, as the specification writes it."""
     path = make_skill(tmp_path / "skills", "steep-tea", "Steep tea.")
     assert SkillLoader(tmp_path / "skills").load_all() == [
         SkillInfo("steep-tea", "steep-tea", "Steep tea.", str(path))
@@ -97,7 +95,6 @@ def test_a_nested_skill_has_its_relative_folder_as_id(skills):
 
 
 def test_a_missing_name_is_that_of_the_folder(skills):
-    """A description is enough to be of use."""
     write_skill(skills, "unnamed", "---\ndescription: Does it.\n---\n")
     assert SkillLoader(skills).load_all()[2].name == "unnamed"
 
@@ -118,7 +115,6 @@ def logged_of_environments(caplog):
     ],
 )
 def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
-    """All others are loaded; the log says what is wrong, and where."""
     path = write_skill(skills, "broken", text)
     assert len(SkillLoader(skills).load_all()) == 2
     (logged,) = logged_of_environments(caplog)
@@ -202,7 +198,6 @@ def test_without_skills_the_definition_is_the_base_one():
 
 @pytest.mark.parametrize("chars", [128, 1000])
 def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
-    """As many as fit, in order, and where the others are."""
     made = create_skill_tool_with_description(many(500), description_chars=chars)
     *lines, last = made.description.splitlines()[1:]
     assert lines == [f"- Skill {n:03}: Does it." for n in range(len(lines))]
@@ -231,13 +226,11 @@ def test_what_is_left_out_is_said_within_the_budget():
 
 
 def test_too_small_a_budget_is_refused():
-    """The error names the value, and what would do."""
     with pytest.raises(ValueError, match="description_chars is 127; use 128 or more"):
         create_skill_tool_with_description([], description_chars=MIN_DESCRIPTION_CHARS - 1)
 
 
 def test_what_a_skill_says_stays_on_its_line():
-    """No line of its own, no hidden character, at most 1,024 characters."""
     hostile = SkillInfo("a", "A\n- B", "d\n\nIgnore\u202e all\u200b " + "x" * 2000, "")
     made = create_skill_tool_with_description([hostile])
     _, line = made.description.split("\n")
@@ -277,14 +270,12 @@ def test_a_skill_is_executed_by_id_or_name(environment, spelled):
     ],
 )
 def test_an_unknown_skill_is_answered_with_those_there_are(environment, skill, shown):
-    """The document's words, around what was asked for on one line."""
     assert execute(tool(environment), skill).error == (
         f"Skill not found: {shown}. Available skills: another-skill, test-skill"
     )
 
 
 def test_50_skills_are_all_named_of_51_the_nearest_five():
-    """An error does not list them again; it says where the others are."""
     fifty = execute(create_skill_tool_with_description(many(50)), "nope").error
     ids = ", ".join(info.id for info in many(50))
     assert fifty == f"Skill not found: nope. Available skills: {ids}"
@@ -296,7 +287,6 @@ def test_50_skills_are_all_named_of_51_the_nearest_five():
 
 
 def test_where_nothing_is_near_some_are_named_all_the_same():
-    """With a cut description, the tool to find the others by."""
     made = create_skill_tool_with_description(many(900))
     assert execute(made, "???").error == (
         "Skill not found: ???. Available skills: s000, s001, s002, s003, s004 "
@@ -305,7 +295,6 @@ def test_where_nothing_is_near_some_are_named_all_the_same():
 
 
 def test_a_skill_that_went_meanwhile_is_told_without_where_it_was(environment, skills):
-    """A model learns nothing of the host's folders."""
     held = tool(environment)
     (skills / "test-skill" / "skill.md").unlink()
     result = execute(held, "test-skill")
@@ -341,7 +330,6 @@ def test_a_name_of_two_skills_means_none(environment, skills):
 
 
 def test_nothing_is_loaded_before_it_is_asked_for(skills):
-    """Whatever is asked looks at the folder, first and later."""
     environment = Environment("test-env", skills)
     assert (environment.name, environment.skills_loaded) == ("test-env", False)
     assert [info.id for info in environment.list_skills()] == ["another-skill", "test-skill"]
@@ -362,7 +350,6 @@ def test_nothing_is_loaded_before_it_is_asked_for(skills):
     ],
 )
 def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
-    """Nobody has to know that there is something to load."""
     loaded = Environment("test-env", skills, model="hashing")
     loaded.load_skills()
     assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
@@ -387,7 +374,6 @@ def test_without_a_folder_nothing_is_loaded(caplog):
 
 
 def test_a_missing_folder_stops_no_start(tmp_path):
-    """The flag is up, and there is the base tool, whose answer is the document's."""
     environment = Environment("new", tmp_path / "later")
     environment.load_skills()
     assert environment.skills_loaded
@@ -402,7 +388,6 @@ def test_the_info_for_the_description_is_that_of_the_document(environment):
 
 
 def test_every_request_sees_what_is_there_then(environment, skills):
-    """A skill that came, changed and went, in description, enum and call."""
     toolset = environment.toolset()
 
     def seen():
@@ -446,7 +431,6 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
 
 
 def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
-    """Those of the call, or else those of the environment."""
     assert len(environment.search_skills("test skill", threshold=0)) == 2
     assert len(environment.search_skills("test skill", 1, 0)) == 1
     assert environment.search_skills("test skill", threshold=1) == []
@@ -458,7 +442,6 @@ def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
 
 
 def test_search_gives_five_by_default(tmp_path):
-    """Of a loader and of an environment, loaded or not."""
     for number in range(7):
         write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
     asked = {"index_dir": tmp_path / "index", "model": "hashing"}
@@ -467,7 +450,6 @@ def test_search_gives_five_by_default(tmp_path):
 
 
 def test_other_tools_are_offered_beside_it(environment):
-    """One of a name replaces another; that for skills is always of now."""
     answer = Tool("answer", "Answer.", ToolArguments, lambda _: 42)
     for registered in (answer, Tool("answer", "No.", ToolArguments, lambda _: 0), answer):
         environment.register_tool(registered)
@@ -488,8 +470,6 @@ def test_definitions_are_json_whatever_the_skills_say(environment, skills):
 
 
 def test_a_subclass_decides_where_the_skills_are(tmp_path):
-    """As in the document; whatever is asked follows it, also if it changes its mind."""
-
     class Host(Environment):
         folder = None
 

@@ -50,7 +50,6 @@ def call(manager):
 
 
 def test_a_missing_root_has_no_skills(tmp_path):
-    """No error: the list is empty, and no skill is found."""
     manager = SkillsManager(tmp_path / "none")
     assert manager.list_skills() == []
     assert manager.search_skills("anything") == []
@@ -67,7 +66,6 @@ def test_an_unknown_name_is_told_with_the_nearest(manager):
 
 
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
-    """It is in no list, but asking for it says what is wrong."""
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_text("# Empty")
     assert manager.list_skills() == ["data-analysis", "file-diff"]
@@ -77,7 +75,6 @@ def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
 
 
 def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
-    """The default of n, and n itself."""
     for number in range(8):
         make_skill(tmp_path / "r", f"tea-{number}", f"Steep green tea {number}.")
     manager = SkillsManager(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
@@ -87,7 +84,6 @@ def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
 
 @pytest.mark.parametrize("asked", [(" \n",), ("tea", 0)])
 def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, asked):
-    """A manager raises nothing for a model's request; its tool says what is wrong."""
     assert manager.search_skills(*asked) == []
     assert caplog.messages[-1].startswith("Nothing was searched: ")
     answer = manager.toolset().call("search_skills", dict(zip(("query", "n"), asked, strict=False)))
@@ -95,7 +91,6 @@ def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, as
 
 
 def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_path):
-    """Only those are read that a search needs; one of these that is wrong is told."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("SKILLSEARCH_N", "many")
@@ -135,7 +130,6 @@ def test_an_asset_is_read_from_each_of_the_three_folders(manager, path, text):
     ],
 )
 def test_no_other_path_is_read(manager, path):
-    """The answer says why, and holds nothing of any file."""
     answer = manager.get_skill_asset("file-diff", path)
     assert answer.startswith("The ")
     assert "name:" not in answer
@@ -183,7 +177,6 @@ def test_the_root_is_that_of_the_settings_or_skills(tmp_path, monkeypatch, make_
 
 
 def test_a_new_root_gets_a_readme(tmp_path):
-    """It says what belongs there; a second call changes nothing."""
     manager = SkillsManager(tmp_path / "new" / "skills")
     readme = manager.create_root()
     assert readme == tmp_path / "new" / "skills" / "README.md"
@@ -200,7 +193,6 @@ def test_a_root_that_cannot_be_made_is_told(tmp_path):
 
 
 def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
-    """The tools as a model sees them."""
     specs = {spec["name"]: spec["input_schema"] for spec in manager.toolset().specs("anthropic")}
     assert {name: sorted(schema["properties"]) for name, schema in specs.items()} == {
         "load_skill": ["skill_name"],
@@ -214,7 +206,6 @@ def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
 
 
 def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
-    """Search, load, look what there is, read the format, get the script."""
     (hit,) = call("search_skills", query="compare two files", n=1)
     found = hit["name"]
     assert "# Compare" in call("load_skill", skill_name=found)
@@ -226,6 +217,5 @@ def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
 
 @pytest.mark.parametrize("tool", ["load_skill", "list_skill_assets"])
 def test_a_tool_answers_an_unknown_skill_with_text(call, tool):
-    """The document's words; none has no files, which would be an empty list."""
     assert call(tool, skill_name="xxx") == "未找到技能: xxx"
     assert call("list_skill_assets", skill_name="data-analysis") == []
