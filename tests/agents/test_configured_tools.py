@@ -10,12 +10,7 @@ import pytest
 import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.agents import default_tools
-from skillsearch.agents.default_tools import (
-    SearchSkillsArgs,
-    call,
-    search_skills,
-    tool_specs,
-)
+from skillsearch.agents.default_tools import SearchSkillsArgs, call, search_skills, tool_specs
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
 from skillsearch.library.skill_library import SkillLibrary
 

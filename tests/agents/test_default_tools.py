@@ -168,21 +168,6 @@ def test_a_skill_that_changed_and_is_not_indexed_is_flagged(library, make_skill,
     assert loaded["body"] == "Use 70 C."
 
 
-def test_what_a_skill_needs_is_told(call, drinks, make_skill):
-    make_skill(drinks, "chai", "Cook chai.", **{"requires-skills": ["steep-tea", "milk@>=2"]})
-    assert call("load_skill", name="chai")["requires"] == ["steep-tea", "milk@>=2"]
-
-
-def test_chunks_are_named_and_loaded_one_by_one(call, drinks, make_skill):
-    make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
-    loaded = call("load_skill", name="gongfu")
-    assert loaded["chunks"] == [{"id": "oolong", "description": "For oolong."}]
-    assert loaded["body"].strip() == "Always warm the pot."
-    chunk = call("load_skill", name="gongfu", chunk="oolong")
-    assert chunk["body"] == "Steep it five times."
-    assert "chunks" not in chunk
-
-
 def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
     make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
     hits = call("search_skills", query="steep oolong five times", threshold=0.0)["skills"]

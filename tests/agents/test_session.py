@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skillsearch.agents.session import DocSelection, LoadedEntry, SkillSession
+from skillsearch.agents.session import DocSelection, LoadedEntry, SkillSession, utc_now
 from skillsearch.execution.types import ArtifactRef
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -61,6 +61,13 @@ def test_the_time_of_a_load_is_told_in_utc():
     session.load("demo")
     assert session.state["temp:skill:since:demo"] == "2026-03-01T12:00:00+00:00"
     assert session.loaded()[0].since == NOON
+
+
+def test_the_clock_is_that_of_the_machine_by_default():
+    session = SkillSession()
+    before = utc_now()
+    session.load("demo")
+    assert before <= session.loaded()[0].since <= utc_now()
 
 
 def test_loading_again_keeps_time_documents_and_chunks():
@@ -212,6 +219,16 @@ def test_agents_do_not_see_each_other():
     assert names(coordinator.for_agent("cook")) == ["k/a"]
     cook.begin_turn()
     assert names(coordinator) == ["a"]
+
+
+def test_a_session_for_another_agent_has_the_same_settings():
+    session = SkillSession(lifetime="session", max_loaded=1, clock=lambda: NOON)
+    cook = session.for_agent("cook")
+    cook.load("a")
+    assert cook.load("b").evicted == ("a",)
+    assert cook.begin_turn() == {}
+    assert cook.loaded()[0].since == NOON
+    assert (cook.agent, cook.state) == ("cook", session.state)
 
 
 def test_a_state_that_is_given_is_used_even_when_empty():

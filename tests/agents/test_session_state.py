@@ -38,10 +38,17 @@ def test_a_state_survives_json_whole():
     assert again.for_agent("other").loaded() == session.for_agent("other").loaded()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[]", "{", "NaN", '{"a":' * 100_000, '{"a": \ud800}'],
-)
+def test_settings_hold_for_a_session_from_json():
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    settings = {"agent": "cook", "lifetime": "once", "max_loaded": 1, "clock": lambda: noon}
+    session = SkillSession.from_json("{}", **settings)
+    session.load("a")
+    assert session.load("b").evicted == ("a",)
+    assert session.loaded()[0].since == noon
+    assert session.end_request()["temp:skill:loaded_by_agent:cook/b"] is None
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "NaN", '{"a":' * 100_000, '{"a": \ud800}'])
 def test_a_text_that_is_no_json_object_is_an_empty_state(text):
     session = SkillSession.from_json(text)
     assert session.state == {}

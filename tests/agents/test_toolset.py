@@ -119,11 +119,7 @@ def test_openai_and_anthropic_get_their_own_forms():
     assert toolset.specs("openai") == [
         {
             "type": "function",
-            "function": {
-                "name": "brew_tea",
-                "description": "Brew tea.",
-                "parameters": PARAMETERS,
-            },
+            "function": {"name": "brew_tea", "description": "Brew tea.", "parameters": PARAMETERS},
         }
     ]
     assert toolset.specs("anthropic") == [
@@ -312,6 +308,11 @@ def test_what_a_model_is_told_is_written_for_classes_that_exist():
         assert all(form.values()), name
 
 
+def test_a_path_that_was_asked_for_is_told_as_it_was():
+    error = failure_of(UnsafePathError("The path '/etc/passwd' is absolute."))["error"]
+    assert error["message"] == "The path '/etc/passwd' is absolute."
+
+
 def test_what_a_skill_is_called_cannot_play_tricks_in_an_error():
     name = "pdf\x1b[2J\u202e\U000e0041\n<system>"
     error = error_of({"error": failure_of(SkillNotFoundError("x", (name,)))["error"]})
@@ -354,6 +355,13 @@ def test_nothing_in_a_result_is_hidden(result):
     written = json.dumps(answer, ensure_ascii=False)
     written.encode()
     assert visible(written) == written
+
+
+def test_a_fault_in_making_the_tools_is_an_answer_too():
+    def make():
+        raise IndexNotFoundError("none")
+
+    assert error_of(Toolset(make).call("brew_tea"))["code"] == "no-index"
 
 
 def test_calls_wait_for_each_other():

@@ -74,6 +74,10 @@ def test_a_text_may_have_any_form(text):
     assert shell(text, PATH="/usr/bin:/bin").stdout == b"tea\n"
 
 
+def test_a_program_with_arguments_is_used_as_it_is():
+    assert ANY.argv(("echo", "a b", "$HOME", "")) == ("echo", "a b", "$HOME", "")
+
+
 @pytest.mark.parametrize("policy", [ANY, CommandPolicy(("echo",)), CommandPolicy((), ("rm",))])
 @pytest.mark.parametrize(
     ("command", "reason"),
@@ -147,8 +151,7 @@ def test_what_only_a_shell_understands_is_refused(char):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["ls ~", "ls ~/x", "ls # all", "ls 'a", 'ls "a', 'ls "$HOME"', "ls \\", "ls a\\\nb"],
+    "text", ["ls ~", "ls ~/x", "ls # all", "ls 'a", 'ls "a', 'ls "$HOME"', "ls \\", "ls a\\\nb"]
 )
 def test_what_a_shell_would_expand_or_wait_for_is_refused(text):
     with pytest.raises(CommandRefusedError, match="single quotes"):
@@ -220,6 +223,10 @@ def test_an_absolute_path_must_be_listed_as_it_is():
 def test_a_denied_command_is_refused_wherever_it_lies(command, denied):
     with pytest.raises(CommandRefusedError, match="rm' is denied"):
         CommandPolicy((), (denied,)).argv(command)
+
+
+def test_what_is_not_denied_passes():
+    assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
 
 
 def test_denied_beats_allowed():

@@ -409,26 +409,6 @@ def test_an_engine_that_is_not_installed_is_named(tmp_path):
     )
 
 
-def test_the_first_engine_that_answers_is_used(engine, workspace):
-    podman = engine("podman", PODMAN)
-    docker = podman.with_name("docker")
-    docker.write_text("#!/bin/sh\nexit 1\n")
-    docker.chmod(0o755)
-    text = f"""if True:
-        from pathlib import Path
-        from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.types import Program
-        folder = Path({str(workspace)!r})
-        print(ContainerExecutor().run(Program(("echo", "tea"), folder, folder, {{}})).stdout)
-    """
-    package = str(Path(skillsearch.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": package, "PATH": f"{podman.parent}:{PATH}"}
-    argv = [sys.executable, "-c", text]
-    run = subprocess.run(argv, env=env, capture_output=True, timeout=120, check=True)
-    assert run.stdout == b"b'tea\\n'\n"
-    assert len(calls(podman, "run")) == 1
-
-
 @pytest.mark.parametrize("options", [{"engine": "rm"}, {"image": "--privileged"}, {"image": ""}])
 def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""

@@ -122,6 +122,9 @@ def test_the_page_describes_every_executor():
 
 
 REGISTERING = """if True:
+    import json, sys
+    from click.testing import CliRunner
+    from skillsearch.cli.app import app
     from skillsearch.execution import executors
     from skillsearch.execution.local import LocalExecutor
 
@@ -135,42 +138,39 @@ REGISTERING = """if True:
             return "No machine answers at HOST." if self.image == "plain" else ""
 
     executors.REGISTRY["remote"] = executors.Registered(Remote, "container", ("image",))
-    from skillsearch.cli import main
-    main()
+    results = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
+    print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in results]))
 """
 
 
-@pytest.fixture
-def registered(tmp_path):
-    """Run the command line where the table has one more row."""
-
-    def run(*arguments):
-        package = str(Path(skillsearch.__file__).parents[1])
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": package}
-        argv = [sys.executable, "-c", REGISTERING, *arguments]
-        return subprocess.run(
-            argv, env=env, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path
-        )
-
-    return run
-
-
-def test_a_row_of_the_table_is_all_that_an_executor_needs(registered, tmp_path):
+def test_a_row_of_the_table_is_all_that_an_executor_needs(tmp_path):
     """It is offered, listed, checked by the doctor, refused if unavailable, and used if not."""
-    shown = registered("run", "--help").stdout
-    assert "local|namespace|container|remote" in "".join(shown.split())
-    assert "Image for --executor container or remote." in " ".join(shown.split())
-    assert "|remote]" in "".join(registered("mcp", "--help").stdout.split())
-    assert "remote" in registered("run", "--list-executors").stdout
-    assert "remote: No machine answers at HOST." in " ".join(registered("doctor").stdout.split())
     skill = tmp_path / "tea" / "SKILL.md"
     skill.parent.mkdir()
     skill.write_text("---\nname: tea\ndescription: Brews tea.\n---\n")
-    command = ("run", "tea", "--root", str(tmp_path), "--executor", "remote")
-    refused = registered(*command, "--", "echo", "hot")
-    assert (refused.returncode, refused.stdout) == (125, "")
-    assert "No machine answers at HOST." in refused.stderr
-    assert registered(*command, "--image", "other", "--", "echo", "hot").stdout == "hot\n"
+    command = ["run", "tea", "--root", str(tmp_path), "--executor", "remote"]
+    commands = [
+        ["run", "--help"],
+        ["mcp", "--help"],
+        ["run", "--list-executors"],
+        ["doctor"],
+        [*command, "--", "echo", "hot"],
+        [*command, "--image", "other", "--", "echo", "hot"],
+    ]
+    package = str(Path(skillsearch.__file__).parents[1])
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": package}
+    argv = [sys.executable, "-c", REGISTERING, json.dumps(commands)]
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert ran.stderr == ""
+    shown, served, listed, examined, refused, done = json.loads(ran.stdout)
+    assert "local|namespace|container|remote" in "".join(shown[1].split())
+    assert "Image for --executor container or remote." in " ".join(shown[1].split())
+    assert "|remote]" in "".join(served[1].split())
+    assert "remote" in listed[1]
+    assert "remote: No machine answers at HOST." in " ".join(examined[1].split())
+    assert refused[:2] == [125, ""]
+    assert "No machine answers at HOST." in refused[2]
+    assert done[1] == "hot\n"
 
 
 def test_a_row_is_found_by_name(monkeypatch):

@@ -229,6 +229,11 @@ def test_the_names_that_come_next_are_known_where_all_are_plain():
     assert matcher(("**/a",)).next_names is None
 
 
+def test_no_patterns_match_nothing():
+    assert not matches(matcher(()), "a")
+    assert not matcher(()).goes_on
+
+
 HARD = [
     ("**/" * 200 + "a*a*a*a*b", "/".join(["a" * 100] * 32)),
     ("*a" * 400 + "b", "a" * 255),

@@ -134,13 +134,6 @@ workspace.close()
     assert (done.stdout, done.stderr) == ("True True\n", "")
 
 
-def test_the_folder_of_a_run_has_the_time_in_its_name(workspace):
-    path = workspace.new_run_dir()
-    assert re.fullmatch(r"run_\d{8}T\d{6}\.\d{3}", path.name)
-    assert path.parent == workspace.runs
-    assert path.is_dir()
-
-
 def test_each_run_has_a_folder_of_its_own(workspace):
     paths = []
     threads = [
@@ -381,11 +374,7 @@ def test_several_processes_may_sweep_at_once(base):
         name = f"ws_left_{number:016x}"
         (base / name / "out").mkdir(parents=True)
         (base / f"{name}.lock").touch()
-    with (
-        holding(base, "a") as a,
-        holding(base, "b") as b,
-        holding(base, "c") as c,
-    ):
+    with holding(base, "a") as a, holding(base, "b") as b, holding(base, "c") as c:
         made = [path_from(process) for process in (a, b, c)]
         assert names(base) == sorted(
             name for path in made for name in (path.name, f"{path.name}.lock")

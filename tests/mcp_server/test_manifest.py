@@ -137,6 +137,17 @@ def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
     assert read_published(place, "SKILL.md")[0] == data
 
 
+def test_a_skill_md_may_be_a_link_into_another_root(tmp_path):
+    store, skills = tmp_path / "store", tmp_path / "skills"
+    store.mkdir()
+    (store / "tea.md").write_text("---\nname: tea\ndescription: Brew tea.\n---\nWarm the cup.\n")
+    (skills / "tea").mkdir(parents=True)
+    (skills / "tea" / "SKILL.md").symlink_to(store / "tea.md")
+    published = publisher(SkillLibrary.from_roots([skills, store], model="hashing"))
+    (manifest,), _ = published.page(None, 5)
+    assert published.read(manifest.uri) == (store / "tea.md").read_bytes()
+
+
 def test_the_largest_number_of_files_is_published(place, folder):
     (folder / "many").mkdir()
     for number in range(MAX_FILES - 1 - len(FILES)):

@@ -175,7 +175,7 @@ def test_of_many_names_the_first_are_told(complete, make_skill, tmp_path, monkey
     for name in ("a-tea", "tea", "tea-time"):
         make_skill(tmp_path / "teas", name)
     assert complete(USE, "name", "tea", tmp_path / "teas") == (["tea", "tea-time"], True)
-    paths = ["teas/a-tea/SKILL.md", "teas/tea/SKILL.md"]
+    paths = ["teas/a-tea/SKILL.md", "teas/tea-time/SKILL.md"]
     assert complete(FILES, "path", "teas/", tmp_path / "teas") == (paths, True)
     assert complete(FILES, "path", "teas/a", tmp_path / "teas") == (paths[:1], False)
 

@@ -1,7 +1,6 @@
 """Tests of what the server answers, with the official client in this process."""
 
 import asyncio
-import shutil
 import threading
 
 import jsonschema
@@ -18,7 +17,6 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import ERROR_KEY, Patience, Teller
 from skillsearch.mcp_server.server import SkillServer
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
-from skillsearch.text.states import NO_HIT
 from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]
@@ -73,22 +71,6 @@ def test_a_search_has_the_hits_as_structured_content(make_server, talk, drinks, 
     assert result.structured_content == expected
     assert expected["skills"][0]["name"] == "steep-tea"
     assert not result.is_error
-
-
-def test_copies_in_a_later_root_change_no_answer(make_server, talk, drinks, oracle, tmp_path):
-    copies = tmp_path / "a-copies"
-    shutil.copytree(drinks, copies)
-    with (copies / "steep-tea" / "SKILL.md").open("a") as file:
-        file.write(f"{QUERY}\n" * 20)
-    result = talk(make_server(drinks, copies), call("search_skills", query=QUERY))
-    found = result.structured_content
-    assert found == oracle.call("search_skills", {"query": QUERY})["result"]
-
-
-def test_a_search_without_a_hit_says_to_go_on(make_server, talk, drinks):
-    result = talk(make_server(drinks), call("search_skills", query="zebra", threshold=1.0))
-    assert result.structured_content == {"skills": [], "perhaps": [], "note": NO_HIT}
-    assert (result.is_error, text_of(result)) == (False, NO_HIT)
 
 
 def test_a_loaded_body_stands_in_an_element_of_its_own(make_server, talk, drinks, make_skill):
@@ -420,18 +402,6 @@ def test_too_many_calls_at_once_are_refused(make_server, talk, drinks):
         assert sorted(talk(server, say, "legacy")) == ["busy", "ok", "ok"]
     finally:
         release.set()
-
-
-def test_the_files_of_skills_are_resources(make_server, talk, drinks):
-    async def say(client):
-        listed = (await client.list_resources()).resources
-        uris = {resource.name: resource.uri for resource in listed}
-        read = await client.read_resource(uris["steep-tea"])
-        return client.server_capabilities.extensions, read.contents[0].text
-
-    extensions, text = talk(make_server(drinks, toolset="manager"), say)
-    assert extensions == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
-    assert text == (drinks / "steep-tea" / "SKILL.md").read_text(encoding="utf-8")
 
 
 def test_without_an_index_a_resource_says_how_to_make_one(make_server, talk, index_dir):

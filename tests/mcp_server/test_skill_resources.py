@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from pydantic import ConfigDict
 
-from skillsearch.mcp_server.skill_resources import INDEX_URI, next_cursor, read_cursor
+from skillsearch.mcp_server.skill_resources import IDENTIFIER, INDEX_URI, next_cursor, read_cursor
 
 TEA = "skill://root/steep-tea"
 CUP = "skill://root/cups/warm-cup"
@@ -197,6 +197,15 @@ def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
         data = data_of(read(file["uri"]))
         assert file["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
         assert HIDDEN.encode() in data or file["uri"].endswith("SKILL.md")
+
+
+def test_the_extension_is_declared_with_directories(server, talk):
+    async def say(client):
+        return client.server_capabilities
+
+    capabilities = talk(server, say)
+    assert capabilities.extensions == {IDENTIFIER: {"directoryRead": True}}
+    assert capabilities.resources is not None
 
 
 def test_each_skill_is_listed_with_its_frontmatter_and_files(ask, root):
@@ -400,6 +409,21 @@ def test_a_list_goes_on_where_skills_came_and_went(many, talk, tmp_path, make_sk
     assert uris == [f"skill://many/skill-{number:03}/SKILL.md" for number in range(101, 205)]
 
 
+def test_a_large_directory_comes_in_pages(server, talk, root):
+    folder = root / "cups" / "warm-cup" / "many"
+    folder.mkdir()
+    names = [f"{start}{number:03}" for start in ("a", "é", "Z ") for number in range(70)]
+    for name in names:
+        (folder / name).touch()
+
+    async def say(client):
+        return await pages(client, "resources/directory/read", "resources", uri=f"{CUP}/many")
+
+    found = talk(server, say)
+    assert [len(page) for page in found] == [100, 100, 10]
+    assert sorted(child["name"] for page in found for child in page) == sorted(names)
+
+
 CURSORS = ["x", "c2tpbGw6Ly8é", "c2tpbGw6Ly9h" * 2_000]
 
 
@@ -437,19 +461,6 @@ def test_any_text_is_a_cursor_or_refused(text):
 def test_the_last_page_has_no_cursor():
     assert next_cursor(None) == {}
     assert read_cursor(None) is None
-
-
-def test_new_skills_are_served_once_the_library_knows_them(server, talk, root, make_skill):
-    async def say(client):
-        await send(client, "skills/list")
-        make_skill(root, "a-new-one", "New.")
-        await server.thread.run(server.served.refresh)
-        return await send(client, "skills/get", uri="skill://root/a-new-one/SKILL.md")
-
-    assert talk(server, say)["skill"]["frontmatter"] == {
-        "name": "a-new-one",
-        "description": "New.",
-    }
 
 
 def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):

@@ -18,6 +18,7 @@ from skillsearch.errors import (
     ParseError,
     QueryError,
     SkillNotFoundError,
+    SkillSearchError,
 )
 
 ANALYZER = """\
@@ -181,6 +182,13 @@ def test_deactivating_lists_a_chunk_again(manager, variables):
     assert variables["skill_docs"] == PROMPT
     manager.deactivate_chunk("data-analyzer", "cleaning")
     assert variables["skill_docs"] == PROMPT
+
+
+def test_deactivating_one_chunk_leaves_the_others(manager):
+    manager.activate_chunk("data-analyzer", "cleaning")
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.deactivate_chunk("data-analyzer", "cleaning")
+    assert manager.skills["data-analyzer"].active_chunks == {"charts"}
 
 
 def test_a_reset_lists_all_chunks_again(manager, variables):
@@ -495,6 +503,16 @@ def test_the_sections_of_a_prompt_can_be_told_apart(lines):
     assert "[Available Chunks]" not in [line.strip() for line in head.splitlines()]
 
 
+def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, skills, tmp_path):
+    assert not (tmp_path / "index").exists()
+    manager.search("tea")
+    assert (tmp_path / "index").is_dir()
+    other = SkillManager(model="no-such-model")
+    other.load_from_directory(skills)
+    with pytest.raises(SkillSearchError, match="no-such-model"):
+        other.search("tea")
+
+
 def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
     assert len(manager.search("boil strawberry jam")) == 0
     for number in range(8):
@@ -532,10 +550,7 @@ def test_executing_the_tool_returns_the_content(manager, variables):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"skill_name": "tea", "chunk_id": False}, "tea"],
-)
+@pytest.mark.parametrize("arguments", [{"skill_name": "tea", "chunk_id": False}, "tea"])
 def test_other_arguments_are_refused(manager, arguments):
     told = LoadSkillChunkTool(manager).execute(arguments).splitlines()
     assert told[0] == "load_skill_chunk cannot use these arguments."

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shutil
 from pathlib import Path
 
@@ -81,13 +80,6 @@ def test_all_skills_are_loaded_by_id(skills):
     ]
 
 
-def test_the_usual_spelling_of_the_file_is_loaded_too(tmp_path, make_skill):
-    path = make_skill(tmp_path / "skills", "steep-tea", "Steep tea.")
-    assert SkillLoader(tmp_path / "skills").load_all() == [
-        SkillInfo("steep-tea", "steep-tea", "Steep tea.", str(path))
-    ]
-
-
 def test_a_nested_skill_has_its_relative_folder_as_id(skills):
     write_skill(skills, "office/test-skill")
     ids = [info.id for info in SkillLoader(skills).load_all()]
@@ -119,13 +111,6 @@ def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
     assert len(SkillLoader(skills).load_all()) == 2
     (logged,) = logged_of_environments(caplog)
     assert logged.startswith(message.format(path=path))
-
-
-def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
-    (skills / "pipe").mkdir()
-    os.mkfifo(skills / "pipe" / "skill.md")
-    assert len(SkillLoader(skills).load_all()) == 2
-    assert "This is not a regular file" in caplog.text
 
 
 def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog):
@@ -165,15 +150,6 @@ def test_without_an_environment_nothing_is_executed():
     assert result == ToolResult(success=False, output="", error="Environment not available")
 
 
-def test_the_argument_has_an_enum_of_the_ids(environment):
-    schema = arguments_schema(tool(environment).arguments)["properties"]["skill"]
-    assert schema == {
-        "type": "string",
-        "description": "The skill ID to execute",
-        "enum": ["another-skill", "test-skill"],
-    }
-
-
 @pytest.mark.parametrize(("count", "has_enum"), [(1, True), (256, True), (257, False)])
 def test_an_enum_has_1_to_256_ids(count, has_enum):
     """Vendors of models take no longer ones."""
@@ -188,12 +164,6 @@ def test_an_enum_has_the_budget_of_the_description(chars, has_enum):
         [SkillInfo("x" * 200, "X", "Does it.", "")], description_chars=chars
     )
     assert (enum(made) is not None) is has_enum
-
-
-def test_without_skills_the_definition_is_the_base_one():
-    made = create_skill_tool_with_description([])
-    assert made.description == "Execute a skill."
-    assert made.arguments is base_skill_tool.arguments
 
 
 @pytest.mark.parametrize("chars", [128, 1000])
@@ -239,11 +209,6 @@ def test_what_a_skill_says_stays_on_its_line():
     assert len(SkillInfo("a", "N" * 300, "", "").shown()["name"]) == 200
 
 
-def test_the_body_is_given_trimmed(environment):
-    result = execute(tool(environment), "test-skill")
-    assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
-
-
 def test_a_result_has_an_error_only_where_there_is_one(environment):
     toolset = environment.toolset()
     assert toolset.call("skill", {"skill": "test-skill"}) == {
@@ -262,12 +227,7 @@ def test_a_skill_is_executed_by_id_or_name(environment, spelled):
 
 
 @pytest.mark.parametrize(
-    ("skill", "shown"),
-    [
-        ("a\nb\u202e\0", "a b"),
-        ("\ud800", "\ufffd"),
-        ("x" * 100_000, "x" * 200),
-    ],
+    ("skill", "shown"), [("a\nb\u202e\0", "a b"), ("\ud800", "\ufffd"), ("x" * 100_000, "x" * 200)]
 )
 def test_an_unknown_skill_is_answered_with_those_there_are(environment, skill, shown):
     assert execute(tool(environment), skill).error == (
@@ -380,11 +340,6 @@ def test_a_missing_folder_stops_no_start(tmp_path):
     (only,) = environment.list_tools()
     assert (only.description, enum(only)) == ("Execute a skill.", None)
     assert execute(only, "x").error == "Skill not found: x. Available skills: "
-
-
-def test_the_info_for_the_description_is_that_of_the_document(environment):
-    assert environment.get_skills_info_for_tool_description() == INFO
-    assert Environment("bare").get_skills_info_for_tool_description() == ""
 
 
 def test_every_request_sees_what_is_there_then(environment, skills):

@@ -61,10 +61,6 @@ def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root):
     assert manager.get_skill_content("FILE-DIFF") == text
 
 
-def test_an_unknown_name_is_told_with_the_nearest(manager):
-    assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
-
-
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_text("# Empty")
@@ -135,11 +131,6 @@ def test_no_other_path_is_read(manager, path):
     assert "name:" not in answer
     assert "private" not in answer.replace(path, "")
     assert "root:" not in answer
-
-
-def test_a_missing_asset_is_told_with_the_nearest(manager):
-    answer = manager.get_skill_asset("file-diff", "references/SPECS.md")
-    assert "references/SPEC.md" in answer
 
 
 def test_a_binary_asset_is_told(manager):

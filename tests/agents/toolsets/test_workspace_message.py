@@ -155,9 +155,7 @@ def test_what_is_loaded_is_read_from_disk(library, tea):
     for name in ("a.md", "b.txt"):
         (tea / name).write_text(f"about {name}")
     assert read_loaded(library, entry("b.txt", "c.md", "a.md")) == LoadedPrompt(
-        "steep-tea",
-        "# Tea\n\nUse 80 C.",
-        (("b.txt", "about b.txt"), ("a.md", "about a.md")),
+        "steep-tea", "# Tea\n\nUse 80 C.", (("b.txt", "about b.txt"), ("a.md", "about a.md"))
     )
 
 
