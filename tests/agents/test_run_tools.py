@@ -201,6 +201,17 @@ def test_inputs_have_the_sources_of_the_seed(tool, source, mode):
     assert [staged["original_name"] for staged in result["staged_inputs"]] == [source]
 
 
+def test_a_pinned_input_keeps_its_version(tool, artifacts):
+    inputs = [
+        {"from": "artifact://seed.txt", "to": "work/pinned", "pin": True},
+        {"from": "artifact://seed.txt", "to": "work/newest"},
+    ]
+    run(tool, inputs=inputs)
+    artifacts.save("seed.txt", b"reaped", "text/plain")
+    result = run(tool, "cat work/pinned work/newest", inputs=inputs)
+    assert result["stdout"] == "sownreaped"
+
+
 def test_output_files_come_back_with_content_and_type(tool):
     result = run(tool, "echo 55 > out/fib.txt; echo {} > out/a.json", output_files=["out/*.txt"])
     assert result["output_files"] == [
@@ -269,6 +280,15 @@ def test_declared_outputs_obey_their_limits(tool, is_go, limits, contents):
     result = run(tool, command, outputs=outputs)
     assert files(result) == contents
     assert bool(result.get("warnings")) == (len(limits) == 1 and "inline" not in limits)
+
+
+@pytest.mark.parametrize("is_go", [False, True])
+def test_declared_outputs_are_saved_under_their_template(tool, artifacts, is_go):
+    spec = {"globs": ["out/*"], "save": True, "name_template": "pref/"}
+    outputs = {GO[name]: value for name, value in spec.items()} if is_go else spec
+    (ref,) = run(tool, "printf x > out/a.txt", outputs=outputs)["artifact_files"]
+    assert ref["name"].startswith("pref/")
+    assert artifacts.load(ref["name"], ref["version"]).data == b"x"
 
 
 @pytest.mark.parametrize(

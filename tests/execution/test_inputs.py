@@ -18,6 +18,7 @@ from skillsearch.errors import (
 )
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.files import CopyLimits
+from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput

@@ -61,6 +61,10 @@ def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root):
     assert manager.get_skill_content("FILE-DIFF") == text
 
 
+def test_an_unknown_name_is_told_with_the_nearest(manager):
+    assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
+
+
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_text("# Empty")
@@ -68,6 +72,13 @@ def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     answer = manager.get_skill_content("Broken")
     assert answer.startswith("broken/SKILL.md cannot be read as a skill: The file does not start")
     assert str(root) not in answer
+
+
+def test_search_gives_names_and_descriptions_alone(manager):
+    assert manager.search_skills("compare two files")[0] == {
+        "name": "file-diff",
+        "description": "Compare two files line by line.",
+    }
 
 
 def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
