@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Toolset
+from skillsearch.agents.toolsets import workspace as module
 from skillsearch.agents.toolsets.workspace import (
     GUIDANCE,
     MAX_DOCS,
-    MAX_NAMED,
     RUN_GUIDANCE,
     WorkspaceToolset,
 )
@@ -385,16 +385,14 @@ def test_a_skill_that_is_not_offered_can_be_loaded_by_name(workspace, root, make
     assert "[Loaded] secret\n\nShh." in workspace.system_prompt()
 
 
-def test_more_than_256_skills_are_not_all_named(tmp_path, make_skill):
-    for number in range(MAX_NAMED):
-        make_skill(tmp_path / "many", f"skill-{number:03}", "Water the plants.", body="x")
-    library = SkillLibrary.from_roots(tmp_path / "many", index_dir=tmp_path / "i", model="hashing")
+def test_too_many_skills_are_not_all_named(library, root, make_skill, monkeypatch):
+    monkeypatch.setattr(module, "MAX_NAMED", 3)
     events = []
     workspace = WorkspaceToolset(library, on_event=events.append)
     assert enums(workspace) == [[document.name for document in library.list()]] * 4
     assert list(specs(workspace)) == ALL
     assert "search_skills" not in specs(workspace)["skill_load"][0]
-    make_skill(tmp_path / "many", "one-more", "Water the plants.", body="x")
+    make_skill(root, "one-more", "Water the plants.", body="x")
     assert enums(workspace) == [None] * 4
     assert list(specs(workspace)) == [*ALL, "search_skills"]
     assert "search_skills" in specs(workspace)["skill_load"][0]
