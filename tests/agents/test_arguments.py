@@ -62,7 +62,6 @@ def liberties(value):
 
 @given(st.data())
 def test_what_can_mean_one_thing_means_it(data):
-    """Whatever is added, left empty or written otherwise, in any tool."""
     model, arguments = data.draw(st.sampled_from(CALLS))
     required = {name for name, field in model.model_fields.items() if field.is_required()}
     plain, sent = dict(arguments), {}
@@ -80,8 +79,6 @@ def test_what_can_mean_one_thing_means_it(data):
 
 @pytest.mark.parametrize("name", ["skillName", "Skill-Name", "SKILL_NAME", "skill name"])
 def test_a_name_in_another_spelling_is_that_argument(name):
-    """It has one meaning, as long as the right spelling is not there too."""
-
     class Args(ToolArguments):
         skill_name: str
         note: str = ""
@@ -105,7 +102,6 @@ def test_a_name_in_another_spelling_is_that_argument(name):
     ],
 )
 def test_what_can_mean_two_things_or_none_is_refused(sent, named):
-    """Told by its name, also a misspelt one that would be missed."""
     with pytest.raises(ValidationError) as caught:
         checked(SearchSkillsArgs, sent)
     assert [problem["loc"][0] for problem in caught.value.errors()] == [named]
@@ -127,7 +123,6 @@ def test_what_the_caller_gave_stays_as_it_was():
 
 
 def test_arguments_without_end_are_refused_at_once():
-    """What is unknown is told, not looked at one by one."""
     with pytest.raises(ValidationError):
         checked(SearchSkillsArgs, {f"x{number}": number for number in range(10_000)})
 

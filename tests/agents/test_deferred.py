@@ -31,7 +31,6 @@ def test_a_call_does_the_slow_part_and_finishes(toolset_of):
 
 
 def test_what_begins_can_be_finished_elsewhere(toolset_of):
-    """By a host that has a thread for what is slow."""
     toolset = toolset_of()
     work = toolset.begin("slow").outcome
     assert isinstance(work, Deferred)

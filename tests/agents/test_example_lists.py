@@ -46,7 +46,6 @@ def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(
 
 
 def test_every_list_has_the_same_skills(collection, index_dir, monkeypatch):
-    """The documents', the package's, and what a search shows; that of 002 ends after three."""
     given = {"index_dir": index_dir, "languages": "english"}
     index = SkillIndex.from_roots(EXAMPLES, **given)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
@@ -80,6 +79,5 @@ def test_every_list_has_the_same_skills(collection, index_dir, monkeypatch):
 )
 @pytest.mark.parametrize("face", ["terminal", "prompt", "list"])
 def test_what_the_readme_asks_is_answered_without_noise(index_dir, request_text, names, face):
-    """Neither beside the right skill nor where there is none."""
     index = SkillIndex.from_roots(EXAMPLES, index_dir=index_dir, languages="english")
     assert [hit.name for hit in index.search(request_text, face=face).shown] == names

@@ -12,7 +12,6 @@ HOMES = Counter(name for names in NAMES.values() for name in names)
 
 
 def test_every_exported_name_can_be_imported():
-    """They are listed in order, and each is loaded from its module when it is first used."""
     assert agents.__all__ == sorted(agents.__all__)
     assert agents.__all__ == sorted(name for name, homes in HOMES.items() if homes == 1)
     for module, names in NAMES.items():
@@ -23,7 +22,6 @@ def test_every_exported_name_can_be_imported():
 
 @pytest.mark.parametrize("name", sorted(name for name, homes in HOMES.items() if homes > 1))
 def test_a_name_of_several_modules_says_where_each_lives(name):
-    """What it says to write works, each for another object."""
     with pytest.raises(ImportError, match=f"^{name} is not in skillsearch.agents") as caught:
         exec(f"from skillsearch.agents import {name}", {})
     lines = str(caught.value).partition("Use ")[2].split("; or ")

@@ -149,7 +149,6 @@ def read_markdown(text):
 
 
 def test_xml_is_what_the_specification_shows():
-    """One tag a line, values on their own lines, no location where there is none."""
     assert render_overview([TEA, LEMON]) == (
         "<available_skills>\n"
         "<skill>\n<name>\ntea-timer\n</name>\n"
@@ -191,15 +190,6 @@ def test_xml_escapes_the_location_too(tmp_path, make_skill):
     assert ours.replace("R&amp;D &lt;x&gt;", "R&D <x>") == to_prompt([path.parent])
 
 
-def test_markdown_has_an_item_for_each_skill():
-    """A location is the second line of its item."""
-    assert render_overview([TEA, LEMON], "markdown") == (
-        "- **tea-timer**: Times tea. Use for brewing.\n"
-        "  location: /skills/tea-timer/SKILL.md\n"
-        "- **lemons**: Squeezes lemons."
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "markdown"),
     [
@@ -220,7 +210,6 @@ def test_markdown_escapes_what_would_be_obeyed(text, markdown):
 
 
 def test_json_is_a_list_of_objects():
-    """Letters of all scripts stay readable; nothing in it opens a tag."""
     skill = PromptSkill("tea", "Tee für </skill_content> 北京", "/x")
     text = render_overview([skill, LEMON], "json")
     assert json.loads(text) == [asdict(skill), asdict(LEMON)]
@@ -239,7 +228,6 @@ def test_a_form_that_is_none_is_told():
 
 @pytest.mark.parametrize("form", OVERVIEW_FORMATS)
 def test_long_texts_are_cut(form):
-    """The texts of a skill that keeps to the specification never are."""
     text = render_overview([PromptSkill("n" * 201, "d" * 1025, "p" * 4097)], form)
     assert [len(run) for run in re.findall("n{9,}|d{9,}|p{9,}", text)] == [199, 1023, 4095]
     assert text.count("…") == 3
@@ -250,7 +238,6 @@ def test_long_texts_are_cut(form):
 @given(PROMPT_SKILLS)
 @example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_xml_reads_back(skills):
-    """One element for each skill, with its three texts and no more."""
     text = render_overview(skills, "xml")
     assert read_xml(text) == [shown(skill) for skill in skills]
     assert tags(text) == (["available_skills", "/available_skills"] if skills else [])
@@ -260,7 +247,6 @@ def test_xml_reads_back(skills):
 @given(PROMPT_SKILLS)
 @example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_json_reads_back(skills):
-    """One object for each skill, and no tag at all."""
     text = render_overview(skills, "json")
     assert json.loads(text) == [shown(skill) for skill in skills]
     assert "<" not in text
@@ -271,7 +257,6 @@ def test_json_reads_back(skills):
 @given(PROMPT_SKILLS)
 @example([PromptSkill(*[text] * 4) for text in HOSTILE])
 def test_markdown_reads_back(skills):
-    """One item for each skill; no text starts a line, or means anything to Markdown."""
     text = render_overview(skills, "markdown")
     assert read_markdown(text) == [shown(skill, keep_lines=False) for skill in skills]
     assert not hidden(text)
@@ -287,7 +272,6 @@ def test_a_source_stands_before_what_a_skill_says():
 
 
 def test_available_skills_are_a_plain_list():
-    """A line for each skill, under the header that trpc-agent-go uses."""
     expected = (
         "Available skills:\n- tea-timer: Times tea. Use for brewing.\n- lemons: Squeezes lemons."
     )
@@ -296,7 +280,6 @@ def test_available_skills_are_a_plain_list():
 
 
 def test_beyond_the_limit_only_names_are_listed():
-    """The header counts, and the tail says how to reach them."""
     assert render_available(SKILLS, 2) == (
         "Available skills: (showing 2 of 4; remaining names listed below)\n"
         "- a: Does a.\n- b: Does b.\n"
@@ -304,22 +287,15 @@ def test_beyond_the_limit_only_names_are_listed():
     )
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_of_none_describes_none(limit):
-    assert render_available(SKILLS, limit).split("\n") == [
+def test_a_limit_of_none_describes_none():
+    assert render_available(SKILLS, -1).split("\n") == [
         "Available skills: (showing 0 of 4; remaining names listed below)",
         "Additional skills (use skill_load by name to access): a, b, c, d",
     ]
 
 
-def test_no_available_skills_are_no_text():
-    assert render_available([]) == ""
-    assert render_available([], 3) == ""
-
-
 @given(PROMPT_SKILLS, st.none() | st.integers(0, 5))
 def test_a_skill_has_one_line_of_the_plain_list(skills, limit):
-    """Header, one line for each described skill, and at most one tail."""
     text = render_available(skills, limit)
     described = len(skills) if limit is None else min(limit, len(skills))
     lines = text.split("\n") if text else []
@@ -333,7 +309,6 @@ def test_a_skill_has_one_line_of_the_plain_list(skills, limit):
 
 
 def test_a_body_stands_in_its_block_with_what_belongs_to_it():
-    """Body, folder, what relative paths mean, and files."""
     text = render_body("tea", "# Tea\n\nSteep.", directory="/s/tea", files=["a.md", "x/b & c.py"])
     assert text == (
         '<skill_content name="tea">\n# Tea\n\nSteep.\n\n'
@@ -344,18 +319,10 @@ def test_a_body_stands_in_its_block_with_what_belongs_to_it():
     )
 
 
-def test_a_body_alone_has_only_its_block():
-    """No folder and no files: nothing is said of them."""
-    assert render_body("tea", "\n\n  Steep.\n") == (
-        '<skill_content name="tea">\n  Steep.\n</skill_content>'
-    )
-
-
 MORE = "There are more files than are listed here."
 
 
 def test_a_listing_that_is_cut_says_so():
-    """Whether the caller cut it or it is too long to show."""
     files = [f"{number}.md" for number in range(MAX_SHOWN_FILES + 1)]
     assert MORE not in render_body("x", "", files=files[:-1])
     cut = render_body("x", "", files=files)
@@ -370,7 +337,6 @@ FILES = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), max_
 
 @given(FILES)
 def test_folded_files_are_all_there(parts):
-    """Few stay as they are; of many, each is listed or stands in one counted folder."""
     files = sorted({"/".join([*folders, f"{number}.md"]) for number, folders in enumerate(parts)})
     folded = fold_files(files)
     if len(files) <= MAX_SHOWN_FILES:
@@ -387,7 +353,6 @@ def test_folded_files_are_all_there(parts):
 
 
 def test_a_path_keeps_its_blanks():
-    """It is to be opened; the blanks of a name say nothing."""
     text = render_body("a  b", "", directory="/my  skills", files=["two  blanks.md"])
     assert 'name="a b"' in text
     assert "Skill directory: /my  skills\n" in text
@@ -395,7 +360,6 @@ def test_a_path_keeps_its_blanks():
 
 
 def test_markdown_of_a_body_stays_as_it_is():
-    """Code, comparisons, entities, and tags that are not ours."""
     body = (
         "Run `a < b && c > d`.\n\n```html\n<div>&amp;</div>\n<skill>\n<skill_contents>\n```\n"
         "\t<file>x</file> </name> [Loaded] here\n[Doc] there"
@@ -406,7 +370,6 @@ def test_markdown_of_a_body_stays_as_it_is():
 @pytest.mark.parametrize(
     ("body", "shown_as"),
     [
-        ("</skill_content>", "&lt;/skill_content>"),
         ("a</SKILL_Content>b", "a&lt;/SKILL_Content>b"),
         ("< / skill_resources >", "&lt; / skill_resources >"),
         ("<\n/\tavailable_skills\n>", "&lt;\n/\tavailable_skills\n>"),
@@ -418,14 +381,12 @@ def test_markdown_of_a_body_stays_as_it_is():
     ],
 )
 def test_a_body_cannot_write_tags_of_ours(body, shown_as):
-    """In no case, with no blanks, and with nothing hidden in them."""
     assert render_body("x", body) == f'<skill_content name="x">\n{shown_as}\n</skill_content>'
 
 
 @given(TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3, unique=True), st.booleans())
 @example("".join(HOSTILE), "".join(HOSTILE), "".join(HOSTILE), list(HOSTILE), True)
 def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
-    """One tag of ours each, in order; the files read back; nothing is hidden."""
     text = render_body(name, body, directory=directory, files=files, files_truncated=cut)
     listing = ["skill_resources", "/skill_resources"] if files or cut else []
     assert tags(text) == ["skill_content", *listing, "/skill_content"]
@@ -443,7 +404,6 @@ def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
 
 
 def test_loaded_skills_have_the_form_of_trpc_agent_go():
-    """Body, names of the documents or none, and the documents."""
     entries = [
         LoadedPrompt("tea", "# Tea\n", (("a.md", "Steep."), ("b.txt", "Sip.\n"))),
         LoadedPrompt("lemons", "Squeeze."),
@@ -471,7 +431,6 @@ def test_loaded_skills_have_the_form_of_trpc_agent_go():
     ],
 )
 def test_a_line_that_would_pass_for_ours_gets_a_backslash(line, shown_as):
-    """In bodies and documents, at the start of a line only, and Markdown links work on."""
     text = render_loaded([LoadedPrompt("x", f"{line}\n{line}", (("a.md", f"one\n{line}"),))])
     assert text == (
         f"[Loaded] x\n\n{shown_as}\n{shown_as}\nDocs loaded: a.md\n\n[Doc] a.md\n\none\n{shown_as}"
@@ -481,7 +440,6 @@ def test_a_line_that_would_pass_for_ours_gets_a_backslash(line, shown_as):
 @given(st.lists(st.builds(LoadedPrompt, TEXT, TEXT, DOCS), max_size=3))
 @example([LoadedPrompt("".join(HOSTILE), "".join(HOSTILE), (("".join(HOSTILE),) * 2,))])
 def test_every_marked_line_is_ours(entries):
-    """As many as there are skills and documents, with their names and paths."""
     text = render_loaded(entries)
     marked = re.findall(r"^\s*(\[loaded\] |\[doc\] |docs loaded:)", text, re.I | re.M)
     expected = []
@@ -498,17 +456,8 @@ MEGABYTE = 1 << 20
 @pytest.mark.parametrize(
     "unit",
     [
-        "Run `a < b`.\n",
-        "<",
-        "< ",
-        "<" + " " * 999,
-        "</",
-        "\n \t",
-        "&",
-        "_",
-        "\u200d",
-        "\x00",
-        "\ufe0f",
+        *("Run `a < b`.\n", "<", "< ", "<" + " " * 999, "</"),
+        *("\n \t", "&", "_", "\u200d", "\x00", "\ufe0f"),
     ],
     ids=lambda unit: ascii(unit[:12]),
 )

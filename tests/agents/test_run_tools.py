@@ -94,7 +94,6 @@ def files(result):
 
 
 def test_the_definition_names_types_and_defaults(tool):
-    """As a model is told; only the skill and the command are required."""
     (spec,) = tool.specs("anthropic")
     schema = spec["input_schema"]
     found = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
@@ -117,22 +116,10 @@ def test_the_definition_names_types_and_defaults(tool):
 
 
 def test_the_definition_is_short_and_plain(tool):
-    """Four thousand characters, no reference and nothing that only programmers read."""
     (spec,) = tool.specs("openai")
     text = json.dumps(spec)
     assert len(text) < 4000
     assert not [word for word in ("$ref", "propertyNames", "``", "`") if word in text]
-
-
-def test_names_become_an_enum(make_tool, make_skill, tmp_path):
-    make_skill(tmp_path / "skills", "music")
-    (spec,) = make_tool().specs("anthropic")
-    assert spec["input_schema"]["properties"]["skill"]["enum"] == ["maths", "music"]
-
-
-def test_the_tool_changes_something(tool):
-    """Hosts may want to ask the user before."""
-    assert [each.read_only for each in tool.tools()] == [False]
 
 
 @pytest.mark.parametrize(
@@ -179,45 +166,34 @@ def test_arguments_beyond_their_bounds_are_refused(tool, tmp_path, arguments):
 @pytest.mark.parametrize(
     ("command", "arguments", "stdout"),
     [
-        ("echo a | tr a b", {}, "b\n"),
-        ("python3 scripts/double.py 21", {}, "42\n"),
-        ("basename $PWD", {}, "maths\n"),
-        ("basename $PWD", {"cwd": "scripts"}, "scripts\n"),
-        ("echo $GREETING", {"env": {"GREETING": "hello there"}}, "hello there\n"),
-        ("cat", {"stdin": "grün\n"}, "grün\n"),
+        ("python3 double.py 21 | tr 4 5", {"cwd": "scripts"}, "52\n"),
+        ("echo $A; cat", {"env": {"A": "tea"}, "stdin": "grün\n", "timeout": 0}, "tea\ngrün\n"),
         ("$EDITOR work/note && cat work/note", {"editor_text": "seen"}, "seen"),
     ],
 )
 def test_an_argument_reaches_the_command(tool, command, arguments, stdout):
+    """A timeout of zero is the default: models fill one in for what they do not mean."""
     result = run(tool, command, **arguments)
     assert (result["stdout"], result["exit_code"]) == (stdout, 0)
 
 
-@pytest.mark.parametrize(
-    ("to", "path"),
-    [({}, "work/inputs/data.csv"), ({"to": "work/there.csv"}, "work/there.csv")],
-)
-def test_a_file_of_the_host_is_put_where_it_is_wanted(tool, host, to, path):
-    """From a folder that the host allows; by default below the inputs."""
-    result = run(tool, f"cat {path}", inputs=[{"from": f"host://{host}/data.csv", **to}])
+def test_a_file_of_the_host_is_put_where_it_is_wanted(tool, host):
+    inputs = [{"from": f"host://{host}/data.csv", "to": "work/there.csv"}]
+    result = run(tool, "cat work/there.csv", inputs=inputs)
     assert result["stdout"] == "1,2\n"
     (staged,) = result["staged_inputs"]
-    assert (staged["name"], staged["size_bytes"]) == (path, 4)
+    assert (staged["name"], staged["size_bytes"]) == ("work/there.csv", 4)
 
 
 @pytest.mark.parametrize(
     ("source", "mode"),
     [
-        ("artifact://seed.txt", "copy"),
         ("artifact://seed.txt@0", "copy"),
-        ("skill://maths/scripts/double.py", "copy"),
         ("skill://maths/scripts/double.py", "link"),
         ("workspace://work/made.txt", "copy"),
-        ("workspace://work/made.txt", "link"),
     ],
 )
 def test_inputs_have_the_sources_of_the_seed(tool, source, mode):
-    """Each under its own name below the inputs; a later call finds what an earlier one made."""
     run(tool, "echo made > work/made.txt")
     result = run(tool, "cat inputs/*", inputs=[{"from": source, "mode": mode}])
     texts = {"artifact": "sown", "skill": "import sys\n", "workspace": "made\n"}
@@ -226,7 +202,6 @@ def test_inputs_have_the_sources_of_the_seed(tool, source, mode):
 
 
 def test_a_pinned_input_keeps_its_version(tool, artifacts):
-    """The one that came first; without a pin the newest comes."""
     inputs = [
         {"from": "artifact://seed.txt", "to": "work/pinned", "pin": True},
         {"from": "artifact://seed.txt", "to": "work/newest"},
@@ -238,7 +213,6 @@ def test_a_pinned_input_keeps_its_version(tool, artifacts):
 
 
 def test_output_files_come_back_with_content_and_type(tool):
-    """The older way to collect; patterns may begin with the variable of the folder."""
     result = run(tool, "echo 55 > out/fib.txt; echo {} > out/a.json", output_files=["out/*.txt"])
     assert result["output_files"] == [
         {
@@ -254,7 +228,6 @@ def test_output_files_come_back_with_content_and_type(tool):
 
 
 def test_saved_files_are_named_as_artifacts(make_tool, artifacts):
-    """With the prefix, a new version each time; the host is told."""
     saved = []
     tool = make_tool(on_delta=lambda d: saved.append(json.loads(d[ARTIFACTS_KEY])["artifacts"]))
     arguments = {
@@ -290,7 +263,6 @@ GO = {
 @pytest.mark.parametrize(
     ("limits", "contents"),
     [
-        ({}, {"out/a.txt": "aaaa", "out/b/c.txt": "cccc"}),
         ({"max_files": 1}, {"out/a.txt": "aaaa"}),
         ({"max_file_bytes": 3}, {"out/a.txt": "aaa", "out/b/c.txt": "ccc"}),
         ({"max_total_bytes": 4}, {"out/a.txt": "aaaa"}),
@@ -302,7 +274,6 @@ GO = {
     ],
 )
 def test_declared_outputs_obey_their_limits(tool, is_go, limits, contents):
-    """By the names of the seed in snake case, and by those of Go; 0 is the default."""
     spec = {"globs": ["$OUTPUT_DIR/**"], "inline": True, **limits}
     outputs = {GO[name]: value for name, value in spec.items()} if is_go else spec
     command = "mkdir out/b; printf aaaa > out/a.txt; printf cccc > out/b/c.txt"
@@ -320,83 +291,19 @@ def test_declared_outputs_are_saved_under_their_template(tool, artifacts, is_go)
     assert artifacts.load(ref["name"], ref["version"]).data == b"x"
 
 
-@pytest.mark.slow
-def test_the_time_of_a_command_is_bounded(tool):
-    """The output written before the timeout is returned."""
-    result = run(tool, "echo begun; sleep 3600", timeout=3)
-    assert (result["timed_out"], result["stdout"]) == (True, "begun\n")
-    assert result["duration_ms"] >= 3000
-
-
-def test_no_time_is_the_default_time(tool):
-    """Models fill in a zero for what they do not mean."""
-    assert run(tool, "sleep 0.05", timeout=0)["timed_out"] is False
-
-
-def test_a_command_that_fails_is_a_result(tool):
-    result = run(tool, "echo oops >&2; exit 3")
-    assert (result["exit_code"], result["stderr"], result["stdout"]) == (3, "oops\n", "")
-    assert result["executor"] == "local"
-
-
-def test_a_session_has_to_load_a_skill_first(make_tool, tmp_path):
-    """Told in the seed's words, with the next step; nothing is made."""
-    tool = make_tool(loaded=())
-    told = error(tool)
-    assert told["code"] == "skill-not-loaded"
-    assert told["message"] == 'skill_run requires skill_load first for "maths"'
-    assert told["next_step"].startswith("Call skill_load")
-    assert list((tmp_path / "workspaces").glob("ws_*")) == []
-
-
-def test_a_loaded_skill_is_asked_for_by_its_own_name(tool):
-    answer = tool.call("skill_run", {"skill": "MATHS", "command": "echo $SKILL_NAME"})
-    assert answer["result"]["stdout"] == "maths\n"
-
-
-def test_an_unknown_skill_is_told_with_the_nearest(tool):
-    answer = tool.call("skill_run", {"skill": "math", "command": "true"})
-    assert answer["error"]["code"] == "skill-not-found"
-    assert answer["error"]["nearest"] == ["maths"]
-
-
-def test_sessions_have_workspaces_of_their_own(make_tool):
-    """Calls of one session find what earlier ones left."""
-    one, same, other = (make_tool(run_session=session) for session in ("a", "a", "b"))
-    run(one, "echo mine > work/x")
-    assert run(same, "cat work/x")["stdout"] == "mine\n"
-    assert run(other, "ls work/x")["exit_code"] != 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"inputs": [{"from": "artifact://none"}]}, "artifact-not-found"),
         ({"inputs": [{"from": "artifact://seed.txt@7"}]}, "artifact-not-found"),
         ({"inputs": [{"from": "host:///etc/passwd"}]}, "workspace"),
-        ({"inputs": [{"from": "host:///etc/../etc/passwd"}]}, "workspace"),
         ({"inputs": [{"from": "workspace://../x"}]}, "workspace"),
-        ({"inputs": [{"from": "workspace://none"}]}, "workspace"),
-        ({"inputs": [{"from": "skill://maths/none"}]}, "workspace"),
-        ({"inputs": [{"from": "ftp://x/y"}]}, "workspace"),
         ({"inputs": [{"from": "artifact://seed.txt", "to": "../x"}]}, "workspace"),
         ({"output_files": ["../*"]}, "workspace"),
         ({"outputs": {"globs": ["/etc/*"]}}, "workspace"),
+        ({"env": {"LD_PRELOAD": "/tmp/x.so"}}, "workspace"),
     ],
 )
 def test_what_cannot_be_had_is_told_without_places_on_the_host(tool, tmp_path, arguments, code):
-    """A code, a reason and a next step."""
     told = error(tool, **arguments)
     assert told["code"] == code
     assert str(tmp_path) not in json.dumps(told)
-
-
-def test_a_result_names_what_was_saved_by_reference(make_tool):
-    """The reference is one that an input takes."""
-    saved = []
-    tool = make_tool(on_delta=lambda d: saved.extend(json.loads(d[ARTIFACTS_KEY])["artifacts"]))
-    spec = {"globs": ["out/*"], "save": True}
-    run(tool, "printf again > out/a.txt", outputs=spec)
-    (ref,) = saved
-    result = run(tool, "cat work/b", inputs=[{"from": ref["ref"], "to": "work/b"}])
-    assert result["stdout"] == "again"

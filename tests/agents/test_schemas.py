@@ -61,7 +61,6 @@ POINT = {
 
 
 def test_a_schema_is_plain_and_written_in_one_piece():
-    """No titles but the properties of that name, no definitions, no docstring of the class."""
     assert arguments_schema(Drawing) == {
         "type": "object",
         "properties": {
@@ -107,15 +106,7 @@ def test_only_what_contains_itself_stays_a_definition():
     "model", [Drawing, Tree, SearchSkillsArgs, LoadSkillArgs, ReadSkillFileArgs, ListSkillsArgs]
 )
 def test_every_schema_is_valid(model):
-    """By the meta-schema of the draft that both vendors name."""
     Draft202012Validator.check_schema(arguments_schema(model))
-
-
-@pytest.mark.parametrize("arguments", [{"query": "x"}, {"query": "x", "threshold": None, "n": 3}])
-def test_what_the_schema_of_a_search_allows_is_accepted(arguments):
-    """An optional argument may be left out or null."""
-    assert Draft202012Validator(arguments_schema(SearchSkillsArgs)).is_valid(arguments)
-    assert SearchSkillsArgs(**arguments).threshold is None
 
 
 VALUES = st.none() | st.booleans() | st.integers(-5, 2000) | st.floats() | st.text(max_size=3)
@@ -127,7 +118,6 @@ VALUES = st.none() | st.booleans() | st.integers(-5, 2000) | st.floats() | st.te
     )
 )
 def test_schema_and_check_agree(arguments):
-    """Whatever the schema allows is accepted; beyond it, only values of convertible types."""
     if Draft202012Validator(arguments_schema(SearchSkillsArgs)).is_valid(arguments):
         if arguments.get("threshold") == arguments.get("threshold"):  # NaN is no JSON
             SearchSkillsArgs.model_validate(arguments)

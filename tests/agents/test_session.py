@@ -45,7 +45,6 @@ def test_a_load_for_an_agent_writes_the_keys_of_that_agent():
 
 
 def test_what_is_loaded_is_told_in_full(session):
-    """Name, time, documents and chunks of each skill, oldest touch first."""
     session.load("b", docs=["x.md", "y.md", "x.md"])
     session.load("a", include_all_docs=True)
     session.activate_chunk("a", "setup")
@@ -65,7 +64,6 @@ def test_the_time_of_a_load_is_told_in_utc():
 
 
 def test_the_clock_is_that_of_the_machine_by_default():
-    """A load lies between the moments before and after it."""
     session = SkillSession()
     before = utc_now()
     session.load("demo")
@@ -73,7 +71,6 @@ def test_the_clock_is_that_of_the_machine_by_default():
 
 
 def test_loading_again_keeps_time_documents_and_chunks():
-    """It has been loaded since the first load; a load without documents selects none anew."""
     times = iter([NOON, NOON + timedelta(hours=1)])
     session = SkillSession(clock=lambda: next(times))
     session.load("a", docs=["x.md"])
@@ -91,7 +88,6 @@ def test_loading_again_with_documents_replaces_the_selection(session):
 
 
 def test_unload_forgets_everything_about_a_skill(session):
-    """The keys are gone from the state, and the delta says so."""
     session.load("a", docs=["x.md"])
     session.activate_chunk("a", "setup")
     delta = session.unload("a")
@@ -106,43 +102,27 @@ def test_unload_forgets_everything_about_a_skill(session):
 @pytest.mark.parametrize(
     ("before", "docs", "include_all", "mode", "names", "all_docs", "said"),
     [
-        (None, ["x"], False, "replace", ("x",), False, "replace"),
-        (None, ["x"], False, "add", ("x",), False, "add"),
         (None, ["x", "x"], False, "replace", ("x",), False, "replace"),
         (None, None, False, "replace", (), False, "replace"),
         (None, None, True, "add", (), True, "add"),
         (["x", "y"], ["z", "x"], False, "add", ("x", "y", "z"), False, "add"),
         (["x", "y"], ["z", "x"], False, "replace", ("z", "x"), False, "replace"),
         (["x", "y"], ["z"], False, "clear", (), False, "clear"),
-        (["x", "y"], ["z"], True, "clear", (), False, "clear"),
         (["x", "y"], ["z"], True, "replace", (), True, "replace"),
         (["x"], ["z"], False, "ADD ", ("x", "z"), False, "add"),
-        (["x"], ["z"], False, "", ("z",), False, "replace"),
         (["x"], ["z"], False, "merge", ("z",), False, "replace"),
         ("*", ["z"], False, "add", (), True, "add"),
         ("*", ["z"], False, "replace", (), True, "replace"),
-        ("*", ["z"], False, "merge", (), True, "replace"),
         ("*", ["z"], False, "clear", (), False, "clear"),
     ],
 )
 def test_a_selection_changes_by_its_mode(
     session, before, docs, include_all, mode, names, all_docs, said
 ):
-    """As skill_select_docs of trpc-agent-go; a selection of all is narrowed by clear only."""
     session.load("a", docs=None if before == "*" else before, include_all_docs=before == "*")
     selection = session.select_docs("a", docs, include_all, mode)
     assert selection == DocSelection(names, all_docs, said)
     assert session.selection("a") == DocSelection(names, all_docs)
-
-
-@pytest.mark.parametrize(
-    ("docs", "include_all", "value"),
-    [([], False, "[]"), (['a"b.md'], False, '["a\\"b.md"]'), (["x"], True, "*")],
-)
-def test_a_selection_is_a_star_or_a_json_array(session, docs, include_all, value):
-    """An empty one is an empty array, not a missing key."""
-    selection = session.select_docs("a", docs, include_all)
-    assert selection.delta["temp:skill:docs:a"] == value == session.state["temp:skill:docs:a"]
 
 
 def test_a_selection_does_not_load(session):
@@ -170,7 +150,6 @@ def test_chunks_are_kept_in_the_order_of_their_activation(session):
     ],
 )
 def test_each_use_of_a_skill_touches_it(session, touch):
-    """Loading, selecting and activating put a skill last in the order."""
     for name in "abc":
         session.load(name)
     assert touch(session)["temp:skill:loaded_order:"] == '["b","c","a"]'
@@ -192,7 +171,6 @@ def test_the_least_recently_touched_skill_makes_room():
 
 
 def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
-    """The opening says who had to go."""
     state = SkillSession()
     for name in "cabd":
         state.load(name)
@@ -207,7 +185,6 @@ def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
     [("turn", True, False), ("once", False, True), ("session", True, True)],
 )
 def test_a_skill_stays_as_long_as_its_lifetime_says(lifetime, after_request, after_turn):
-    """A turn begins without those of the turn before, a request without those of the last."""
     for event, stays in (("end_request", after_request), ("begin_turn", after_turn)):
         session = SkillSession(lifetime=lifetime)
         session.load("a", docs=["x.md"])
@@ -220,7 +197,6 @@ def test_a_skill_stays_as_long_as_its_lifetime_says(lifetime, after_request, aft
 
 
 def test_a_skill_keeps_the_lifetime_it_was_loaded_with():
-    """Sessions of several lifetimes may share a state."""
     short = SkillSession(lifetime="turn")
     long = SkillSession(short.state, lifetime="session")
     short.load("a")
@@ -233,7 +209,6 @@ def test_a_skill_keeps_the_lifetime_it_was_loaded_with():
 
 
 def test_agents_do_not_see_each_other():
-    """One state, three owners, one of them without a name."""
     coordinator = SkillSession()
     cook = coordinator.for_agent("cook")
     other = coordinator.for_agent("coo")
@@ -247,7 +222,6 @@ def test_agents_do_not_see_each_other():
 
 
 def test_a_session_for_another_agent_has_the_same_settings():
-    """State, lifetime, bound and clock are shared."""
     session = SkillSession(lifetime="session", max_loaded=1, clock=lambda: NOON)
     cook = session.for_agent("cook")
     cook.load("a")
@@ -258,7 +232,6 @@ def test_a_session_for_another_agent_has_the_same_settings():
 
 
 def test_a_state_that_is_given_is_used_even_when_empty():
-    """An empty dictionary of a host is not replaced by one of ours."""
     state = {}
     SkillSession(state).load("a")
     assert state["temp:skill:loaded:a"] == "1"
@@ -272,7 +245,6 @@ def test_a_state_that_is_given_is_used_even_when_empty():
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(options, message):
-    """The message names the value and what can be used."""
     with pytest.raises(ValueError, match=message):
         SkillSession(**options)
 
@@ -281,7 +253,6 @@ ARTIFACTS = "temp:skill:artifacts"
 
 
 def test_what_a_call_saved_is_recorded_as_in_the_seed(session):
-    """Id of the call; name, version and reference of each artifact."""
     delta = session.record_artifacts([ArtifactRef("图/a.txt", 0), ArtifactRef("b", 12)], "call-1")
     assert delta == session.state
     assert delta == {
@@ -292,7 +263,6 @@ def test_what_a_call_saved_is_recorded_as_in_the_seed(session):
 
 
 def test_the_record_of_artifacts_is_that_of_the_last_call():
-    """Whichever agent made it; saving the same again changes nothing."""
     session = SkillSession(agent="cook")
     session.record_artifacts([ArtifactRef("a", 0)], "1")
     other = session.for_agent("baker")

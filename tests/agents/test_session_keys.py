@@ -14,13 +14,7 @@ RECORDS = st.builds(SkillKey, st.sampled_from(KINDS), TEXTS, TEXTS)
 KEYS = [
     ("loaded", "", "demo", "temp:skill:loaded:demo"),
     ("docs", "", "demo", "temp:skill:docs:demo"),
-    ("chunks", "", "demo", "temp:skill:chunks:demo"),
-    ("since", "", "demo", "temp:skill:since:demo"),
-    ("lifetime", "", "demo", "temp:skill:lifetime:demo"),
-    ("loaded", "cook", "demo", "temp:skill:loaded_by_agent:cook/demo"),
-    ("docs", "cook", "demo", "temp:skill:docs_by_agent:cook/demo"),
     ("chunks", "cook", "demo", "temp:skill:chunks_by_agent:cook/demo"),
-    ("since", "cook", "demo", "temp:skill:since_by_agent:cook/demo"),
     ("lifetime", "cook", "demo", "temp:skill:lifetime_by_agent:cook/demo"),
     ("loaded", "team/cook", "demo", "temp:skill:loaded_by_agent:team%2Fcook/demo"),
     ("loaded", "a/b c:d@é&=+$~!", "x", "temp:skill:loaded_by_agent:a%2Fb%20c:d@%C3%A9&=+$~%21/x"),
@@ -65,34 +59,23 @@ def test_every_record_can_be_read_back_from_its_key(record):
 
 @given(TEXTS, TEXTS)
 def test_agents_share_no_order(one, other):
-    """Two orders have one key only where they are one."""
     assert (state_key("loaded_order", one) == state_key("loaded_order", other)) == (one == other)
-
-
-@given(RECORDS, TEXTS)
-def test_no_order_has_the_key_of_a_record(record, agent):
-    """An order cannot be mistaken for a record, nor overwrite one."""
-    assert state_key("loaded_order", agent) != state_key(*record)
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        "",
         "host",
         "temp:skill:",
         "temp:skill:loaded",
-        "temp:skill:loaded_by_agent:",
         "temp:skill:loaded_by_agent:cook",
         "temp:skill:loaded_by_agent:/demo",
         "temp:skill:eaten:demo",
-        "temp:skill:eaten_by_agent:cook/demo",
         "temp:skill:artifacts",
         "temp:skill:loaded_by_agent:%63ook/demo",
         "temp:skill:loaded_by_agent:a%2fb/demo",
         "temp:skill:loaded_by_agent:a%FF%2Fb/demo",
         "TEMP:SKILL:LOADED:demo",
-        " temp:skill:loaded:demo",
     ],
 )
 def test_a_key_that_is_never_written_is_nobodys(key):
@@ -104,7 +87,6 @@ def test_a_key_that_is_never_written_is_nobodys(key):
 @example("loaded:x")
 @example("docs_by_agent:a%2Fb/x")
 def test_a_key_that_is_read_is_the_key_that_is_written(rest):
-    """Reading and writing are inverse for all keys that can be read."""
     key = f"temp:skill:{rest}"
     record = parse_key(key)
     assert record is None or state_key(*record) == key

@@ -27,7 +27,6 @@ def names(session):
 
 
 def test_a_state_survives_json_whole():
-    """With what it holds of all agents, and with lifetimes."""
     session = SkillSession({"host": "ours"}, agent="cook", lifetime="session")
     session.load("周报", docs=["x.md"])
     session.activate_chunk("周报", "setup")
@@ -49,10 +48,7 @@ def test_settings_hold_for_a_session_from_json():
     assert session.end_request()["temp:skill:loaded_by_agent:cook/b"] is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "null", "[]", '"x"', "1", "{", "NaN", "[" * 100_000, '{"a":' * 100_000, '{"a": \ud800}'],
-)
+@pytest.mark.parametrize("text", ["[]", "{", "NaN", '{"a":' * 100_000, '{"a": \ud800}'])
 def test_a_text_that_is_no_json_object_is_an_empty_state(text):
     session = SkillSession.from_json(text)
     assert session.state == {}
@@ -79,9 +75,8 @@ def test_lone_surrogates_survive_json():
     assert SkillSession.from_json(text).loaded() == session.loaded()
 
 
-@pytest.mark.parametrize("value", ["", "0", "true", '"1"', " 1", "*", None, 1, True, b"1"])
+@pytest.mark.parametrize("value", ["", "true", None, 1])
 def test_only_a_one_means_loaded(value):
-    """Any other value reads as not loaded; loading puts it right."""
     session = SkillSession({"temp:skill:loaded:a": value})
     assert session.loaded() == ()
     assert not session.is_loaded("a")
@@ -93,9 +88,6 @@ def test_only_a_one_means_loaded(value):
     ("value", "names"),
     [
         ("", ()),
-        ("null", ()),
-        ("x.md", ()),
-        ('"x.md"', ()),
         ('{"x.md": 1}', ()),
         ('["x.md"', ()),
         ("[" * 100_000, ()),
@@ -106,7 +98,6 @@ def test_only_a_one_means_loaded(value):
     ],
 )
 def test_a_selection_is_read_as_far_as_it_can_be(value, names):
-    """Texts in an array count, each once; so for chunks."""
     session = SkillSession({"temp:skill:docs:a": value, "temp:skill:chunks:a": value})
     assert session.selection("a") == DocSelection(names)
     assert session.active_chunks("a") == names
@@ -116,26 +107,21 @@ def test_a_selection_is_read_as_far_as_it_can_be(value, names):
 @pytest.mark.parametrize(
     ("value", "since"),
     [
-        ("2026-03-01T12:00:00+00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
-        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
         ("2026-03-01T21:00:00+09:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
         ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
         ("yesterday", None),
-        ("2026-13-01", None),
         ("0001-01-01T00:00:00+14:00", None),
         (1772366400, None),
         (None, None),
     ],
 )
 def test_a_time_that_cannot_be_read_is_unknown(value, since):
-    """A time without a zone is taken for UTC."""
     session = SkillSession({"temp:skill:loaded:a": "1", "temp:skill:since:a": value})
     assert session.loaded()[0].since == since
 
 
 @pytest.mark.parametrize("value", ["", "forever", "TURN", None, 1])
 def test_a_lifetime_that_cannot_be_read_is_that_of_the_reader(value):
-    """So a skill of another host is not kept for ever, nor lost."""
     for lifetime, left in (("turn", []), ("session", ["a"])):
         state = {"temp:skill:loaded:a": "1", "temp:skill:lifetime:a": value}
         session = SkillSession(state, lifetime=lifetime)
@@ -154,7 +140,6 @@ def test_a_lifetime_that_cannot_be_read_is_that_of_the_reader(value):
     ],
 )
 def test_an_order_is_read_as_far_as_it_can_be(order, expected):
-    """Skills without a place come last, by name; names that are not loaded do not count."""
     state = {f"temp:skill:loaded:{name}": "1" for name in "bca"}
     state["temp:skill:loaded_order:"] = order
     assert names(SkillSession(state)) == expected
@@ -180,7 +165,6 @@ def test_what_the_host_keeps_beside_is_left_alone():
 @given(st.dictionaries(KEYS, VALUES), AGENTS, st.sampled_from(["turn", "once", "session"]))
 @example({"temp:skill:loaded:x": "1", "temp:skill:docs:x": "[" * 100_000}, "cook", "turn")
 def test_no_state_breaks_a_session(state, agent, lifetime):
-    """Each call works on it, tells its changes, and leaves a state that JSON can hold."""
     ours = dict(state)
     session = SkillSession(ours, agent=agent, lifetime=lifetime, max_loaded=2)
     deltas = [
@@ -208,7 +192,6 @@ def test_no_state_breaks_a_session(state, agent, lifetime):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_keys_are_only_many():
-    """Each call looks at them once, and a bound holds."""
     state = {f"temp:skill:loaded_by_agent:cook/s{n:04}": "1" for n in range(10_000)}
     state |= {f"temp:skill:docs_by_agent:other/{n}": "[" for n in range(90_000)}
     session = SkillSession(state, agent="cook", max_loaded=3)
@@ -218,7 +201,6 @@ def test_a_hundred_thousand_keys_are_only_many():
 
 
 def test_an_agent_adopts_what_an_older_host_wrote():
-    """Loads and selections move to its keys, and the order comes along."""
     state = {
         "temp:skill:loaded:b": "1",
         "temp:skill:loaded:a": "1",
@@ -242,7 +224,6 @@ def test_an_agent_adopts_what_an_older_host_wrote():
 
 
 def test_what_an_agent_has_wins_over_what_it_adopts():
-    """The old key goes all the same; adopted skills count as touched before its own."""
     state = {
         "temp:skill:loaded:a": "1",
         "temp:skill:loaded:z": "1",
@@ -259,7 +240,6 @@ def test_what_an_agent_has_wins_over_what_it_adopts():
 
 
 def test_adopted_skills_are_bound_like_all_others():
-    """The opening tells both, the adoption and the eviction."""
     state = {f"temp:skill:loaded:{name}": "1" for name in "abc"}
     session = SkillSession(state, agent="cook", max_loaded=1)
     assert session.opening.evicted == ("a", "b")
@@ -272,7 +252,6 @@ def test_adopted_skills_are_bound_like_all_others():
 
 
 def test_no_agent_adopts_from_a_session_without_one():
-    """Loads, selections and chunks of such a session stay; an older load beside them moves."""
     bare = SkillSession()
     bare.load("a")
     bare.select_docs("b", ["x.md"])
@@ -289,22 +268,3 @@ def test_a_record_that_the_host_emptied_keeps_nothing(value):
     """Some hosts empty a key where we say that it is gone."""
     state = {"temp:skill:lifetime:a": value, "temp:skill:loaded:a": "1"}
     assert names(SkillSession(state, agent="cook")) == ["a"]
-
-
-def test_a_session_without_an_agent_reads_what_an_older_host_wrote():
-    state = {"temp:skill:loaded:a": "1", "temp:skill:docs:a": "*"}
-    session = SkillSession(state)
-    assert session.opening == {}
-    assert session.loaded()[0].include_all_docs
-    assert names(session) == ["a"]
-
-
-def test_an_agent_has_no_records_of_others():
-    """Neither agents see the host's records, nor the host theirs."""
-    state = {}
-    owners = {"cook": "brew-tea", "waiter": "set-table", "": "fill-pdf"}
-    sessions = {agent: SkillSession(state, agent=agent) for agent in owners}
-    for agent, name in owners.items():
-        sessions[agent].load(name)
-    for agent, name in owners.items():
-        assert names(sessions[agent]) == [name]

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from skillsearch import SkillIndex, SkillLibrary
+from skillsearch import SkillLibrary
 from skillsearch.agents import LoadSkillChunkTool, SkillManager, SkillsLoader, WorkspaceToolset
 from skillsearch.agents.toolsets import context, environments, skills_manager
 from skillsearch.errors import SelectionError
-from skillsearch.types import STRICT
 
 GOOD = "---\nname: steep-tea\ndescription: Steep green tea.\n---\nUse 80 C.\n"
 BROKEN = {
@@ -65,7 +64,6 @@ FACES = ["library", "skills_manager", "context", "chunks", "workspace", "environ
 
 @pytest.mark.parametrize("face", FACES)
 def test_every_face_skips_and_warns(face, root, tmp_path, caplog):
-    """By one argument; without it, all are offered. Ids of environments leave the name free."""
     assert len(names_of(face, root, tmp_path, strict=False)) == 1 + len(BROKEN) + len(UNNAMED)
     assert "Skipped" not in caplog.text
     free = {"upper", "other", "a--b", "long"} if face == "environments" else set()
@@ -76,7 +74,6 @@ def test_every_face_skips_and_warns(face, root, tmp_path, caplog):
 
 @pytest.mark.parametrize("name", [*BROKEN, *UNNAMED])
 def test_what_is_skipped_is_diagnosed_with_the_reason(name, root):
-    """By the codes of the diagnostics that it had already."""
     library = SkillLibrary.from_roots(root, strict=True)
     _, code = (BROKEN | UNNAMED)[name]
     path = root / name / "SKILL.md"
@@ -94,7 +91,6 @@ def test_what_is_skipped_is_diagnosed_with_the_reason(name, root):
 
 
 def test_a_folder_without_a_sound_skill_is_empty(root, tmp_path):
-    """No error: there is nothing to offer, and the answer for one of them is a text."""
     (root / "steep-tea" / "SKILL.md").unlink()
     manager = skills_manager.SkillsManager(
         root, strict=True, model="hashing", index_dir=tmp_path / "i"
@@ -108,7 +104,6 @@ def test_a_folder_without_a_sound_skill_is_empty(root, tmp_path):
 
 
 def test_a_skipped_skill_shadows_none(tmp_path):
-    """The sound one of its name, in a later root, is offered."""
     for root, text in (
         ("first", "---\nname: tea\n---\nTea.\n"),
         ("second", GOOD.replace("steep-tea", "tea")),
@@ -121,7 +116,6 @@ def test_a_skipped_skill_shadows_none(tmp_path):
 
 
 def test_many_that_are_skipped_are_counted(root, caplog):
-    """Ten are named; a log is no list. A second look says nothing new."""
     for number in range(30):
         (root / f"n{number}").mkdir()
         (root / f"n{number}" / "SKILL.md").write_text("---\ndescription: Tea.\n---\n")
@@ -131,44 +125,18 @@ def test_many_that_are_skipped_are_counted(root, caplog):
     assert caplog.messages[-1] == "Skipped 30 more, as strict asks."
 
 
-def test_a_search_of_an_index_ranks_only_what_is_sound(root, tmp_path):
-    index = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
-    strict = (("strict", STRICT),)
-    found = index.search("steep green tea", 20, 0.0, selection=strict)
-    assert [hit.name for hit in found] == ["steep-tea"]
-    assert [document.name for document in index.documents(strict)] == ["steep-tea"]
-
-
-@pytest.mark.parametrize("how", ["flag", "variable", "project", "user", "profile"])
-def test_the_command_line_takes_it_from_everywhere(how, root, cli, tmp_path, monkeypatch):
-    """A flag, a variable, a file of settings or a profile in one."""
-    from skillsearch import config
-
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_the_command_line_takes_it_as_a_flag_and_from_the_settings(
+    how, root, cli, tmp_path, monkeypatch
+):
     place = ["--index-dir", tmp_path / "index"]
     assert cli("index", root, "--model", "hashing", *place).exit_code == 0
     assert len(cli("list", *place).stdout.splitlines()) > 9
-    flags, file = [], config.user_file()
-    file.parent.mkdir(parents=True)
-    if how == "flag":
-        flags = ["--strict"]
-    elif how == "variable":
+    flags = ["--strict"] if how == "flag" else []
+    if how == "variable":
         monkeypatch.setenv("SKILLSEARCH_STRICT", "1")
-    elif how == "user":
-        file.write_text("strict = true\n")
-    elif how == "project":
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "skillsearch.toml").write_text("strict = true\n")
-    else:
-        file.write_text("profile = 'sound'\n[profiles.sound]\nstrict = true\n")
     listed = cli("list", "--json", *flags, *place)
     assert [skill["name"] for skill in json.loads(listed.stdout)["skills"]] == ["steep-tea"]
     assert f"Skipped {root / 'no-name' / 'SKILL.md'}: " in listed.stderr
     query = cli("query", "steep green tea", "--threshold", "0", *flags, *place)
     assert [line.split("\t")[2] for line in query.stdout.splitlines()] == ["steep-tea"]
-
-
-def test_a_host_is_configured_for_it(cli, root, tmp_path):
-    """The server that it starts gets the flag."""
-    cli("index", root, "--model", "hashing", "--index-dir", tmp_path / "index")
-    printed = cli("mcp-config", "claude-code", "--strict", "--index-dir", tmp_path / "index").stdout
-    assert "--strict" in printed

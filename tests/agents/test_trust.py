@@ -26,7 +26,6 @@ def library(drinks, tmp_path):
 
 
 def test_the_default_tools_tell_trust_in_records(library):
-    """Those of a vetted skill do not; the body is untouched."""
     tools = Toolset(library_tools(library))
     for name, arguments in (("search_skills", {"query": QUERY}), ("list_skills", {})):
         rows = tools.call(name, arguments)["result"]["skills"]

@@ -1,12 +1,14 @@
 """Tests of artifacts."""
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import threading
 import unicodedata
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -35,7 +37,6 @@ def test_what_is_saved_is_loaded(store):
 
 
 def test_versions_are_counted_from_zero_for_each_name(store):
-    """The newest is loaded where none is named, and the older ones stay."""
     for number in range(12):
         assert store.save("a", b"%d" % number, "text/plain").version == number
     assert store.save("b", b"", "text/plain").version == 0
@@ -72,7 +73,6 @@ NAMES = [
 
 
 def test_names_that_a_file_system_may_take_for_one_are_kept_apart(store, tmp_path):
-    """Case, accents, blanks, dots and names that Windows reserves."""
     for name in NAMES:
         assert store.save(name, name.encode(), "text/plain") == ArtifactRef(name, 0)
     assert [store.load(name).data.decode() for name in NAMES] == NAMES
@@ -81,7 +81,6 @@ def test_names_that_a_file_system_may_take_for_one_are_kept_apart(store, tmp_pat
 
 
 def test_a_name_is_kept_in_plain_form(store):
-    """Empty parts and ``.`` name nothing."""
     assert store.save("./a//b/", b"x", "text/plain").name == "a/b"
     assert store.load("a/./b").data == b"x"
 
@@ -102,18 +101,17 @@ def test_hostile_names_are_refused(store, tmp_path, name):
 
 
 @given(st.text(max_size=30))
-def test_any_name_is_kept_or_refused(tmp_path_factory, name):
-    """Nothing is written outside the folder, and a name that is kept is found."""
-    base = tmp_path_factory.mktemp("base")
-    store = FolderArtifacts(base / "artifacts")
-    try:
-        ref = store.save(name, b"x", "text/plain")
-    except WorkspaceError:
-        assert list(base.iterdir()) == []
-        return
-    assert list(base.iterdir()) == [base / "artifacts"]
-    assert store.list() == (ref.name,)
-    assert parse_ref(ref.ref) == (ref.name, 0)
+def test_any_name_is_kept_or_refused(name):
+    with TemporaryDirectory() as folder, patch.object(os, "fsync"):
+        store = FolderArtifacts(Path(folder, "artifacts"))
+        try:
+            ref = store.save(name, b"x", "text/plain")
+        except WorkspaceError:
+            assert not any(Path(folder).iterdir())
+        else:
+            assert [path.name for path in Path(folder).iterdir()] == ["artifacts"]
+            assert store.list() == (ref.name,)
+            assert parse_ref(ref.ref) == (ref.name, 0)
 
 
 REFS = {
@@ -121,8 +119,6 @@ REFS = {
     "artifact://a@0": ("a", 0),
     "artifact://a/b.txt@12": ("a/b.txt", 12),
     "artifact://a@2@0": ("a@2", 0),
-    "artifact://a@": ("a@", None),
-    "artifact://me@example.org": ("me@example.org", None),
     "artifact://a@007": ("a@007", None),
     "artifact://a@-1": ("a@-1", None),
     "artifact://a@²": ("a@²", None),
@@ -134,13 +130,11 @@ REFS = {
 
 @pytest.mark.parametrize(("ref", "expected"), REFS.items())
 def test_references_are_taken_apart(ref, expected):
-    """The last @ with a number after it counts, and nothing is decoded."""
     assert parse_ref(ref) == expected
 
 
 @pytest.mark.parametrize("ref", ["", "a@1", "artifact:a", "workspace://a", "Artifact://a"])
 def test_what_is_no_reference_is_refused(ref):
-    """The message says how one is written."""
     with pytest.raises(WorkspaceError, match="write artifact://name@version"):
         parse_ref(ref)
 
@@ -181,72 +175,36 @@ def test_the_size_of_an_artifact_is_limited(tmp_path):
         FolderArtifacts(tmp_path, max_bytes=9).load("a")
 
 
-def change_data(folder):
-    """Change one byte."""
-    (folder / "data").write_bytes(b"onf")
-
-
-def cut_data(folder):
-    """Leave a part of it."""
-    (folder / "data").write_bytes(b"on")
-
-
-def remove_data(folder):
-    """Leave none of it."""
-    (folder / "data").unlink()
-
-
-def link_data(folder):
-    """Put a link to the same bytes in its place."""
+def replace_data(folder, put):
+    """Put something else in the place of the bytes."""
     (folder / "data").rename(folder / "other")
-    (folder / "data").symlink_to("other")
+    put(folder / "data")
 
 
-def link_folder(folder):
-    """Put a link to the same folder in the place of all of it."""
-    folder.rename(folder.with_name("moved"))
-    folder.symlink_to("moved")
+def write_about(folder, data):
+    """Change what is said about a version."""
+    (folder / "about.json").write_bytes(data)
 
 
-def make_fifo(folder):
-    """Put a FIFO in its place."""
-    (folder / "data").unlink()
-    os.mkfifo(folder / "data")
+DAMAGES = {
+    "another byte": lambda folder: (folder / "data").write_bytes(b"onf"),
+    "cut": lambda folder: (folder / "data").write_bytes(b"on"),
+    "no bytes": lambda folder: (folder / "data").unlink(),
+    "linked": lambda folder: replace_data(folder, lambda path: path.symlink_to("other")),
+    "FIFO": lambda folder: replace_data(folder, os.mkfifo),
+    "linked folder": lambda folder: folder.symlink_to(folder.rename(folder.with_name("moved"))),
+    "no JSON": lambda folder: write_about(folder, b"{"),
+    "nested": lambda folder: write_about(folder, b"[" * 60_000),
+    "JSON of another kind": lambda folder: write_about(folder, b'{"name": ["a"]}'),
+    "too large": lambda folder: write_about(folder, b" " * (1 << 20)),
+    "of another name": lambda folder: write_about(
+        folder, (folder / "about.json").read_bytes().replace(b'"a"', b'"b"')
+    ),
+}
 
 
-def rename_about(folder):
-    """Let it be about another name."""
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    (folder / "about.json").write_text(json.dumps({**about, "name": "b"}), encoding="utf-8")
-
-
-def break_about(folder):
-    """Let it be no JSON."""
-    (folder / "about.json").write_bytes(b"{")
-
-
-def nest_about(folder):
-    """Let it be nested too deeply."""
-    (folder / "about.json").write_bytes(b"[" * 60_000)
-
-
-def list_about(folder):
-    """Let it be JSON of another kind."""
-    (folder / "about.json").write_bytes(b'{"name": ["a"]}')
-
-
-def bloat_about(folder):
-    """Let it be too large."""
-    (folder / "about.json").write_bytes(b" " * (1 << 20))
-
-
-DAMAGES = [change_data, cut_data, remove_data, link_data, link_folder, make_fifo]
-DAMAGES += [rename_about, break_about, nest_about, list_about, bloat_about]
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_version_is_told_and_never_served(store, tmp_path, damage):
-    """The other versions can be loaded, and new ones be saved."""
     store.save("a", b"one", "text/plain")
     store.save("a", b"two", "text/plain")
     damage(folder_of(tmp_path, "a") / "0")

@@ -8,9 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -41,20 +39,13 @@ def alive(marker):
     return found
 
 
-def until(condition, seconds=120):
-    """Wait for a condition, and return whether it was met at any time."""
-    deadline = time.monotonic() + seconds
-    while not (is_met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return is_met
-
-
-def is_gone(marker):
+@pytest.fixture
+def is_gone(wait_for):
     """Wait until no process has a marker, and return whether it stays so.
 
     A process that is just becoming another program has no environment to read.
     """
-    return until(lambda: alive(marker) == []) and alive(marker) == []
+    return lambda marker: wait_for(lambda: alive(marker) == []) and alive(marker) == []
 
 
 @pytest.fixture
@@ -86,20 +77,16 @@ def python(text):
     return (sys.executable, "-I", "-S", "-c", text)
 
 
-def test_a_program_that_ends_well(run):
-    found = run("echo", "tea")
-    assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", 0)
+@pytest.mark.parametrize("code", [0, 255])
+def test_a_program_that_ends(run, code):
+    found = run("sh", "-c", f"echo tea; exit {code}")
+    assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", code)
     assert (found.timed_out, found.problems) == (False, ())
     assert (found.stdout_dropped, found.stderr_dropped) == (0, 0)
     assert 0 <= found.duration_ms < 10_000
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 77, 127, 255])
-def test_exit_codes_are_those_of_the_program(run, code):
-    assert run("sh", "-c", f"exit {code}").exit_code == code
-
-
-@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "ABRT", "PIPE", "XFSZ", "HUP"])
+@pytest.mark.parametrize("name", ["KILL", "PIPE"])
 def test_a_signal_is_told_as_a_shell_tells_it(run, name):
     expected = 128 + signal.Signals[f"SIG{name}"]
     assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
@@ -109,8 +96,6 @@ def test_a_signal_is_told_as_a_shell_tells_it(run, name):
     ("argv", "reason"),
     [
         (("no-such-program",), "No such file or directory"),
-        (("./no-such-program",), "No such file or directory"),
-        (("/",), "Permission denied"),
         (("./plain.txt",), "Permission denied"),
         (("./no-format",), "Exec format error"),
         ((), "it has no name"),
@@ -130,7 +115,7 @@ def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
     assert found.stderr.startswith(b"The program ")
 
 
-@pytest.mark.parametrize("name", ["", "A=B", "A\0"])
+@pytest.mark.parametrize("name", ["A=B", "A\0"])
 def test_a_variable_that_no_program_can_have(run, name):
     assert run("true", env={name: "1"}).exit_code == -1
 
@@ -164,13 +149,12 @@ def test_the_environment_is_the_one_given_and_no_other(run, marker, monkeypatch)
 
 
 def test_no_secret_lies_in_the_supervisor(run, monkeypatch):
-    """A program can look at what started it."""
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     both = "cat /proc/$PPID/environ /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ"
     assert b"hunter2" not in run("bash", "-c", both).stdout
 
 
-def test_no_program_can_look_into_its_supervisors():
+def test_no_program_can_look_into_its_supervisors(open_package):
     """They belong to root although they run as somebody else, who can neither read nor trace them.
 
     Root can, so as root this runs a copy of the package as nobody.
@@ -184,27 +168,19 @@ def test_no_program_can_look_into_its_supervisors():
         program = Program(argv, Path("/"), Path("/"), {"PATH": sys.argv[2]})
         print(run_supervised(argv, program).stdout.decode(), end="")
     """
-    package, owner = Path(skillsearch.__file__).parent, os.getuid() or 65534
+    owner = os.getuid() or 65534
     system = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     nobody = {"user": owner, "group": owner, "extra_groups": []} if os.getuid() == 0 else {}
     files = f"stat -c %u /proc/self/environ /proc/$PPID/environ /proc/{OUTER}/environ"
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
-        Path(name).chmod(0o755)
-        for file in (
-            f for kind in ("*.py", "*/*.py", "*/*.txt", "*/*.toml") for f in package.glob(kind)
-        ):
-            copy = Path(name, "skillsearch", file.relative_to(package))
-            copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
-        ran = subprocess.run(
-            [system, "-B", "-c", text, files, PATH],
-            cwd=name,
-            env={"PATH": PATH},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            **nobody,
-        )
+    ran = subprocess.run(
+        [system, "-B", "-c", text, files, PATH],
+        cwd=open_package,
+        env={"PATH": PATH},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **nobody,
+    )
     if "SyntaxError" in ran.stderr or "ImportError" in ran.stderr:
         pytest.skip("the Python of the system is too old")
     assert (ran.stdout, ran.stderr) == (f"{owner}\n0\n0\n", "")
@@ -249,20 +225,9 @@ def test_a_program_reads_its_input(run):
     assert found.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
 
 
-def test_without_input_a_program_reads_nothing(run):
-    assert run("cat").stdout == b""
-
-
 def test_input_that_nobody_reads_is_no_obstacle(run):
     found = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
     assert (found.stdout, found.exit_code) == (b"done\n", 0)
-    assert run("true", stdin=bytes(10 << 20)).exit_code == 0
-
-
-def test_output_is_kept_byte_by_byte(run):
-    text = "import os; os.write(1, bytes(range(256))); os.write(2, bytes(range(255, -1, -1)))"
-    found = run(*python(text))
-    assert (found.stdout, found.stderr) == (bytes(range(256)), bytes(range(255, -1, -1)))
 
 
 def test_of_much_output_beginning_and_end_are_kept(run):
@@ -352,17 +317,6 @@ def test_time_is_over(run, marker):
     assert alive(marker) == []
 
 
-def test_a_short_time_is_kept(run):
-    found = run("sleep", "3600", timeout=0.2)
-    assert found.timed_out
-    assert found.duration_ms >= 200
-
-
-def test_a_program_that_ignores_signals_is_ended(run, marker):
-    found = run("bash", "-c", "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout=0.3)
-    assert (found.timed_out, alive(marker)) == (True, [])
-
-
 def test_what_a_program_leaves_running_is_ended(run, marker):
     found = run("bash", "-c", "setsid sleep 3600 & " + DAEMON + "echo tea; exit 3")
     assert (found.stdout, found.exit_code, found.timed_out) == (b"tea\n", 3, False)
@@ -430,7 +384,9 @@ OUTER = "$(cut -d' ' -f4 /proc/$PPID/stat)"
         (f"kill -STOP {OUTER}; exit", None),
     ],
 )
-def test_a_program_does_not_outlive_its_supervisor(run, marker, monkeypatch, attack, problem):
+def test_a_program_does_not_outlive_its_supervisor(
+    run, marker, is_gone, monkeypatch, attack, problem
+):
     monkeypatch.setattr(capture, "LATE", 1.0)
     found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived")
     assert b"survived" not in found.stdout
@@ -440,7 +396,7 @@ def test_a_program_does_not_outlive_its_supervisor(run, marker, monkeypatch, att
     assert is_gone(marker)
 
 
-def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
+def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker, is_gone):
     """Its children may live on: without isolation nobody can prevent that.
 
     The second may notice that the first is gone before it is killed too.
@@ -452,15 +408,14 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
     assert is_gone(marker)
 
 
-def test_supervisors_that_were_both_stopped_are_woken(run, marker, monkeypatch):
+def test_supervisors_that_were_both_stopped_are_woken(run, marker, is_gone, monkeypatch):
     monkeypatch.setattr(capture, "LATE", 1.0)
     found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1)
     assert found.problems
     assert is_gone(marker)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_the_caller(tmp_path, marker, number):
+def test_nothing_outlives_the_caller(tmp_path, marker, is_gone, wait_for):
     text = f"""
 from pathlib import Path
 from skillsearch.execution.capture import run_supervised
@@ -472,18 +427,17 @@ run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER":
     env = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
     caller = subprocess.Popen([sys.executable, "-c", text], env=env)
     try:
-        assert until((tmp_path / "started").exists)
-        assert until(lambda: len(alive(marker)) >= 4)
+        assert wait_for((tmp_path / "started").exists)
+        assert wait_for(lambda: len(alive(marker)) >= 4)
     finally:
-        caller.send_signal(number)
+        caller.kill()
         caller.wait(120)
     assert is_gone(marker)
 
 
-def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
-
+def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path, wait_for):
     def interrupt():
-        until((tmp_path / "started").exists)
+        wait_for((tmp_path / "started").exists)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     hand = threading.Thread(target=interrupt)
@@ -501,15 +455,13 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
 
 
 def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
-    """An error, because no program could be run."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
         run("true")
 
 
-@pytest.mark.parametrize("python", ["/bin/false", "/bin/cat"])
-def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch, python):
-    monkeypatch.setattr(sys, "executable", python)
+def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     found = run("true", env={"FILL": "x" * 100_000})
     assert found.exit_code == 137
     assert found.problems == (capture._REASONS["lost"],)
@@ -558,11 +510,8 @@ def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
 # Text.
 
 
-def test_a_short_stream_is_its_text():
-    assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
-
-
 def test_of_a_long_stream_the_middle_says_what_is_missing():
+    assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
     assert stream_text(b"abcdef", 1234) == "abc\n[... 1,234 bytes left out ...]\ndef"
 
 
@@ -574,7 +523,6 @@ def test_characters_that_are_cut_on_both_sides_are_left_out_and_counted():
 
 @given(st.text("a é한😀", min_size=1), st.integers(0, 40))
 def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
-    """The beginning and the end of the stream are shown, and every byte is counted."""
     kept = Kept(limit)
     kept.add(text.encode())
     data, dropped = kept.result()
@@ -588,12 +536,8 @@ def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
     assert len((head + tail).encode()) + int(count) == len(text.encode())
 
 
-def test_bytes_that_are_no_text_are_replaced():
-    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
-
-
 def test_a_stream_cannot_move_a_cursor_or_hide_text():
-    """Escapes, carriage returns and marks of direction do nothing to who reads them."""
+    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
     assert stream_text("50%\r100%\x1b[2J\u202eevil\0".encode(), 0) == "50%\n100%[2Jevil"
 
 

@@ -132,24 +132,19 @@ def command_lines():
             yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
 
 
-def wait_for(condition, seconds=120):
-    """Wait for a condition, and return whether it was met at any time."""
-    deadline = time.monotonic() + seconds
-    while not (is_met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return is_met
-
-
-def test_output_input_and_exit_code_pass_through(engine, program):
-    made = program("cat; echo oops >&2; exit 3", stdin=b"tea\n")
-    finished = ContainerExecutor(str(engine())).run(made)
-    assert (finished.stdout, finished.stderr, finished.exit_code) == (b"tea\n", b"oops\n", 3)
-
-
 def test_the_container_is_confined(engine, program):
     limits = {"memory_bytes": 64 << 20, "file_bytes": 5000, "processes": 7, "open_files": 33}
-    call = call_of(fake := engine(), program(**limits))
+    script = "cat; echo oops --privileged >&2; exit 125"
+    executor = ContainerExecutor(str(fake := engine()))
+    finished = executor.run(program(script, stdin=b"tea\n", **limits))
+    assert (finished.stdout, finished.stderr) == (b"tea\n", b"oops --privileged\n")
+    assert finished.exit_code == 125  # which may be that of the engine as well
+    executor.run(program())
+    assert len({values(call, "--name")[0] for call in calls(fake, "run")}) == 2
+    assert calls(fake, "rm") == []
+    call = calls(fake, "run")[0]
     assert calls(fake, "info")
+    assert call["argv"][-3:] == [IMAGE, "-c", script]
     assert {"--rm", "--interactive", "--init", "--read-only"} <= set(call["argv"])
     expected = {
         "--network": ["none"],
@@ -194,11 +189,6 @@ def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, nam
     assert (f"that limit {lacking}." in told.not_isolated[-1]) == bool(lacking)
 
 
-def test_the_command_follows_the_image(engine, program):
-    call = call_of(engine(), program("true --privileged"))
-    assert call["argv"][-3:] == [IMAGE, "-c", "true --privileged"]
-
-
 def test_the_workspace_is_mounted_below_no_folder_of_the_image(engine, program, workspace):
     """Such as ``/root``, which nobody but root may enter; what names it names the new place."""
     (workspace / "work").mkdir()
@@ -228,7 +218,6 @@ def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
 
 @pytest.mark.parametrize("given", ["argument", "variable"])
 def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, monkeypatch, given):
-    """``SKILLS_ROOT``, if no folder is given; that variable names its place inside."""
     skills = tmp_path / "skills"
     skills.mkdir()
     monkeypatch.setenv("SKILLS_ROOT", str(tmp_path if given == "argument" else skills))
@@ -238,7 +227,7 @@ def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, mo
     assert call["variables"] == "SKILLS_ROOT=/skill-root\n"
 
 
-@pytest.mark.parametrize("root", ["/no/such/folder", "https://example.org/skills.zip", ""])
+@pytest.mark.parametrize("root", ["https://example.org/skills.zip", ""])
 def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch, root):
     monkeypatch.setenv("SKILLS_ROOT", root)
     assert len(values(call_of(engine(), program()), "--mount")) == 1
@@ -248,22 +237,17 @@ def test_variables_reach_the_program_alone(engine, program, monkeypatch):
     monkeypatch.setenv("API_KEY", "of the host")
     monkeypatch.setenv("DOCKER_HOST", "unix:///run/of-the-host.sock")
     env = {"TOKEN": 'hunter2 "=# ', "DOCKER_HOST": "tcp://elsewhere", "LD_PRELOAD": "evil.so"}
-    call = call_of(engine(), program("test ${#TOKEN} -eq 12", env=env))
+    made = program("test ${#TOKEN} -eq 12", env={**env, "PATH": "/of/this/machine"})
+    call = call_of(engine(), made)
     assert set(call["variables"].splitlines()) == {f"{name}={env[name]}" for name in env}
+    assert call["env"]["PATH"] == os.environ["PATH"]  # inside it is that of the image
     assert call["env"]["DOCKER_HOST"] == "unix:///run/of-the-host.sock"
     assert not {"TOKEN", "LD_PRELOAD", "API_KEY"} & set(call["env"])
     assert "hunter2" not in " ".join(call["argv"])
 
 
-def test_the_path_is_that_of_the_image(engine, program):
-    """Folders of this machine are not inside."""
-    call = call_of(engine(), program(env={"PATH": "/of/this/machine", "HOME": "/w"}))
-    assert call["variables"] == "HOME=/w\n"
-    assert call["env"]["PATH"] == os.environ["PATH"]
-
-
 @pytest.mark.parametrize(
-    ("name", "value"), [("A", "a\nB=b"), ("A", "a\r"), ("A B", "a"), ("#A", "a"), ("A\nB", "a")]
+    ("name", "value"), [("A", "a\nB=b"), ("A", "a\r"), ("A B", "a"), ("#A", "a")]
 )
 def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, name, value):
     """The file has a line for each, and nothing is escaped in it."""
@@ -308,7 +292,6 @@ def test_a_workspace_of_root_is_handed_over_and_nothing_behind_links(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
 def test_a_very_deep_workspace_is_handed_over_as_far_as_it_matters(engine, program, workspace):
-    """A program can nest folders without an end."""
     here = Path.cwd()
     try:
         os.chdir(workspace)
@@ -323,12 +306,6 @@ def test_a_very_deep_workspace_is_handed_over_as_far_as_it_matters(engine, progr
         subprocess.run(["rm", "-rf", workspace / "deep"], check=True, timeout=120)
 
 
-def test_a_run_that_ended_needs_no_removal(engine, program):
-    ContainerExecutor(str(fake := engine())).run(program())
-    time.sleep(0.2)
-    assert calls(fake, "rm") == []
-
-
 def test_a_run_out_of_time_is_removed_by_name(engine, program):
     """The client is ended, which ends no container; so the engine is asked, twice."""
     finished = ContainerExecutor(str(fake := engine())).run(program("sleep 3600", timeout=5.0))
@@ -339,14 +316,7 @@ def test_a_run_out_of_time_is_removed_by_name(engine, program):
     assert removals == [["rm", "--force", "--volumes", name]] * 2
 
 
-def test_two_containers_never_have_the_same_name(engine, program):
-    executor = ContainerExecutor(str(fake := engine()))
-    for _ in range(2):
-        executor.run(program())
-    assert len({values(call, "--name")[0] for call in calls(fake, "run")}) == 2
-
-
-def test_the_container_goes_where_this_process_is_killed(engine, workspace):
+def test_the_container_goes_where_this_process_is_killed(engine, workspace, wait_for):
     fake = engine()
     text = f"""if True:
         from pathlib import Path
@@ -359,7 +329,7 @@ def test_the_container_goes_where_this_process_is_killed(engine, workspace):
     env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
     with subprocess.Popen([sys.executable, "-c", text], env=env) as process:
         try:
-            assert wait_for((workspace / "started").exists, 120)
+            assert wait_for((workspace / "started").exists)
         finally:
             process.send_signal(signal.SIGKILL)
     assert wait_for(lambda: len(calls(fake, "rm")) == 2)
@@ -397,7 +367,6 @@ def test_an_image_that_vanishes_is_named_too(engine, program):
 
 
 def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, request):
-    """The image may have been made for the second; the first is named if neither has it."""
     docker, podman = engine("docker"), engine("podman", PODMAN)
     docker.write_text(docker.read_text().replace(f"words[-1] == '{IMAGE}'", "False"))
     monkeypatch.setenv("PATH", f"{docker.parent}:{podman.parent}:{PATH}")
@@ -407,15 +376,10 @@ def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, r
     assert "run `docker pull none`" in ContainerExecutor(image="none").reason()
 
 
-def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
-    assert ContainerExecutor(str(engine())).run(program("exit 125")).exit_code == 125
-
-
 @pytest.mark.parametrize(
     ("said", "code"), [("[FATAL tini (7)] exec x failed", 127), ("ERROR (catatonit:2): failed", 1)]
 )
 def test_a_program_that_is_missing_was_not_started(engine, program, said, code):
-    """The init of the container says so."""
     failing = f"sys.stderr.write('{said}\\n'); sys.exit({code})"
     assert ContainerExecutor(str(engine(run=failing))).run(program()).exit_code == -1
 
@@ -445,29 +409,7 @@ def test_an_engine_that_is_not_installed_is_named(tmp_path):
     )
 
 
-def test_the_first_engine_that_answers_is_used(engine, workspace):
-    podman = engine("podman", PODMAN)
-    docker = podman.with_name("docker")
-    docker.write_text("#!/bin/sh\nexit 1\n")
-    docker.chmod(0o755)
-    text = f"""if True:
-        from pathlib import Path
-        from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.types import Program
-        folder = Path({str(workspace)!r})
-        print(ContainerExecutor().run(Program(("echo", "tea"), folder, folder, {{}})).stdout)
-    """
-    package = str(Path(skillsearch.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": package, "PATH": f"{podman.parent}:{PATH}"}
-    argv = [sys.executable, "-c", text]
-    run = subprocess.run(argv, env=env, capture_output=True, timeout=120, check=True)
-    assert run.stdout == b"b'tea\\n'\n"
-    assert len(calls(podman, "run")) == 1
-
-
-@pytest.mark.parametrize(
-    "options", [{"engine": "rm"}, {"image": "--privileged"}, {"image": ""}, {"image": "a b"}]
-)
+@pytest.mark.parametrize("options", [{"engine": "rm"}, {"image": "--privileged"}, {"image": ""}])
 def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""
     with pytest.raises(ExecutorError, match=r"is not one of|is not an image"):

@@ -109,7 +109,6 @@ def test_programs_of_the_system_are_found(environment):
 
 @pytest.mark.parametrize("executable", ["", "python3", "/a:b/python3", "/nowhere/python3"])
 def test_a_python_elsewhere_is_left_out(environment, monkeypatch, executable):
-    """No relative folder and no missing one gets into PATH."""
     monkeypatch.setattr(sys, "executable", executable)
     assert environment()["PATH"].startswith("/usr/local/bin:/usr/bin:/bin")
 
@@ -154,7 +153,6 @@ def test_any_variable_is_passed_on_as_it_is_or_refused(environment, name, value)
     st.sampled_from(["LD_", "DYLD_", "BASH_FUNC_", "PYTHON", "GIT_"]), st.text("ABC_", min_size=1)
 )
 def test_whole_families_of_variables_are_refused(environment, prefix, rest):
-    """Names that nobody has thought of yet included."""
     with pytest.raises(WorkspaceError, match="can make programs"):
         environment({prefix + rest: "x"})
 
@@ -166,7 +164,6 @@ def test_a_value_that_no_variable_can_hold_is_refused(environment, value):
 
 
 def test_a_hundred_variables_are_taken_and_no_more(environment):
-    """The message says how many there are."""
     variables = {f"A{number}": "" for number in range(100)}
     assert environment(variables).keys() >= variables.keys()
     with pytest.raises(WorkspaceError, match="The 101 variables"):

@@ -1,5 +1,6 @@
 """Which executor is chosen, and what is said where it does not work."""
 
+import json
 import logging
 import re
 import subprocess
@@ -21,26 +22,50 @@ from skillsearch.execution.namespace import NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
 
 WITHOUT = """if True:
-    import logging, sys
+    import json, logging, sys
     from skillsearch.errors import SkillSearchError
     from skillsearch.execution.executors import select_executor, executor_statuses
     logging.basicConfig(level=logging.WARNING)
     sys.executable = "/bin/false"  # what would enclose
+
+    def chosen(name, **options):
+        try:
+            return select_executor(name, **options).name
+        except SkillSearchError as exc:
+            return type(exc).__name__
+
+    names = ("auto", "namespace", "container", "local")
+    print(json.dumps({
+        "chosen": [chosen(name) for name in names],
+        "isolating": [chosen(name, require_isolation=True) for name in names],
+        "available": [(each.name, each.available) for each in executor_statuses()],
+    }))
 """
 
 
-@pytest.fixture
-def where_nothing_works(tmp_path):
-    """Run Python text where neither namespaces nor containers can be had."""
+@pytest.fixture(scope="module")
+def nothing_works(tmp_path_factory):
+    """Return what can be chosen where neither namespaces nor containers can be had."""
+    package = str(Path(skillsearch.__file__).parents[1])
+    env = {"PATH": str(tmp_path_factory.mktemp("empty")), "PYTHONPATH": package}
+    argv = [sys.executable, "-c", WITHOUT]
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=True)
+    return {"log": ran.stderr, **json.loads(ran.stdout)}
 
-    def run(text):
-        env = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-        argv = [sys.executable, "-c", f"{WITHOUT}\n    {text}"]
-        return subprocess.run(
-            argv, env=env, capture_output=True, text=True, timeout=120, check=False
-        )
 
-    return run
+def test_auto_is_local_elsewhere_and_says_so(nothing_works):
+    """An executor that is named is never replaced by another."""
+    expected = ["local", "ExecutorError", "ExecutorError", "local"]
+    assert nothing_works["chosen"] == expected
+    assert "Programs run without isolation, by the executor 'local'." in nothing_works["log"]
+    assert "bwrap: not installed" in nothing_works["log"]
+
+
+def test_required_isolation_fails_closed(nothing_works):
+    """No executor is chosen rather than one that does not isolate."""
+    assert nothing_works["isolating"] == ["IsolationError"] * 4
+    with pytest.raises(IsolationError, match="choose 'namespace' or 'container'"):
+        select_executor("local", require_isolation=True)
 
 
 def test_auto_is_namespace_where_that_works():
@@ -50,38 +75,10 @@ def test_auto_is_namespace_where_that_works():
     assert select_executor("auto", require_isolation=True).name == "namespace"
 
 
-def test_auto_is_local_elsewhere_and_says_so(where_nothing_works):
-    ran = where_nothing_works("print(select_executor().name)")
-    assert ran.stdout == "local\n"
-    assert "Programs run without isolation, by the executor 'local'." in ran.stderr
-    assert "bwrap: not installed" in ran.stderr
-
-
-@pytest.mark.parametrize("name", ["auto", "namespace", "container", "local"])
-def test_required_isolation_fails_closed(where_nothing_works, name):
-    """No executor is chosen rather than one that does not isolate."""
-    text = f"""try: print(select_executor({name!r}, require_isolation=True).name)
-    except SkillSearchError as exc: print(type(exc).__name__)"""
-    assert where_nothing_works(text).stdout == "IsolationError\n"
-
-
-@pytest.mark.parametrize("name", ["namespace", "container"])
-def test_a_named_executor_is_never_replaced(where_nothing_works, name):
-    text = f"""try: print(select_executor({name!r}).name)
-    except SkillSearchError as exc: print(type(exc).__name__)"""
-    assert where_nothing_works(text).stdout == "ExecutorError\n"
-
-
 def test_local_is_local(caplog):
-    """It was asked for by name, so nothing is logged."""
     with caplog.at_level(logging.WARNING):
         assert select_executor("local").name == "local"
     assert caplog.text == ""
-
-
-def test_local_isolates_nothing():
-    with pytest.raises(IsolationError, match="choose 'namespace' or 'container'"):
-        select_executor("local", require_isolation=True)
 
 
 def test_an_image_is_handed_on():
@@ -96,7 +93,7 @@ def test_an_unknown_name_is_answered_with_those_there_are(name):
     assert str(caught.value).endswith("there are: auto, local, namespace, container.")
 
 
-def test_all_executors_are_described(where_nothing_works):
+def test_all_executors_are_described(nothing_works):
     described = {found.name: found for found in executor_statuses()}
     assert list(described) == list(REGISTRY)
     for name, row in REGISTRY.items():
@@ -104,10 +101,8 @@ def test_all_executors_are_described(where_nothing_works):
         assert row.make().name == name
         assert isolates(name) == (name != "local")
     assert all(found.available == (not found.reason) for found in described.values())
-    ran = where_nothing_works(
-        "print([(found.name, found.available) for found in executor_statuses()])"
-    )
-    assert ran.stdout == f"{[('local', True), ('namespace', False), ('container', False)]}\n"
+    available = [["local", True], ["namespace", False], ["container", False]]
+    assert nothing_works["available"] == available
 
 
 def test_what_is_described_as_working_can_be_chosen():
@@ -127,6 +122,9 @@ def test_the_page_describes_every_executor():
 
 
 REGISTERING = """if True:
+    import json, sys
+    from click.testing import CliRunner
+    from skillsearch.cli.app import app
     from skillsearch.execution import executors
     from skillsearch.execution.local import LocalExecutor
 
@@ -140,42 +138,39 @@ REGISTERING = """if True:
             return "No machine answers at HOST." if self.image == "plain" else ""
 
     executors.REGISTRY["remote"] = executors.Registered(Remote, "container", ("image",))
-    from skillsearch.cli import main
-    main()
+    results = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
+    print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in results]))
 """
 
 
-@pytest.fixture
-def registered(tmp_path):
-    """Run the command line where the table has one more row."""
-
-    def run(*arguments):
-        package = str(Path(skillsearch.__file__).parents[1])
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": package}
-        argv = [sys.executable, "-c", REGISTERING, *arguments]
-        return subprocess.run(
-            argv, env=env, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path
-        )
-
-    return run
-
-
-def test_a_row_of_the_table_is_all_that_an_executor_needs(registered, tmp_path):
+def test_a_row_of_the_table_is_all_that_an_executor_needs(tmp_path):
     """It is offered, listed, checked by the doctor, refused if unavailable, and used if not."""
-    shown = registered("run", "--help").stdout
-    assert "local|namespace|container|remote" in "".join(shown.split())
-    assert "Image for --executor container or remote." in " ".join(shown.split())
-    assert "|remote]" in "".join(registered("mcp", "--help").stdout.split())
-    assert "remote" in registered("run", "--list-executors").stdout
-    assert "remote: No machine answers at HOST." in " ".join(registered("doctor").stdout.split())
     skill = tmp_path / "tea" / "SKILL.md"
     skill.parent.mkdir()
     skill.write_text("---\nname: tea\ndescription: Brews tea.\n---\n")
-    command = ("run", "tea", "--root", str(tmp_path), "--executor", "remote")
-    refused = registered(*command, "--", "echo", "hot")
-    assert (refused.returncode, refused.stdout) == (125, "")
-    assert "No machine answers at HOST." in refused.stderr
-    assert registered(*command, "--image", "other", "--", "echo", "hot").stdout == "hot\n"
+    command = ["run", "tea", "--root", str(tmp_path), "--executor", "remote"]
+    commands = [
+        ["run", "--help"],
+        ["mcp", "--help"],
+        ["run", "--list-executors"],
+        ["doctor"],
+        [*command, "--", "echo", "hot"],
+        [*command, "--image", "other", "--", "echo", "hot"],
+    ]
+    package = str(Path(skillsearch.__file__).parents[1])
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": package}
+    argv = [sys.executable, "-c", REGISTERING, json.dumps(commands)]
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert ran.stderr == ""
+    shown, served, listed, examined, refused, done = json.loads(ran.stdout)
+    assert "local|namespace|container|remote" in "".join(shown[1].split())
+    assert "Image for --executor container or remote." in " ".join(shown[1].split())
+    assert "|remote]" in "".join(served[1].split())
+    assert "remote" in listed[1]
+    assert "remote: No machine answers at HOST." in " ".join(examined[1].split())
+    assert refused[:2] == [125, ""]
+    assert "No machine answers at HOST." in refused[2]
+    assert done[1] == "hot\n"
 
 
 def test_a_row_is_found_by_name(monkeypatch):

@@ -90,7 +90,6 @@ def test_what_is_not_there_is_removed_already(parent):
 
 
 def test_a_folder_goes_with_all_that_is_in_it(parent, top):
-    """Files, folders, a FIFO, a socket, links, and names that are not UTF-8."""
     (top / "a" / "b" / "c").mkdir(parents=True)
     (top / "empty").mkdir()
     (top / "a" / "file").write_text("x", encoding="utf-8")
@@ -132,7 +131,6 @@ def test_a_link_in_the_place_of_the_folder_leads_nowhere(parent, top, tmp_path):
 
 @pytest.mark.slow
 def test_depth_beyond_any_path_is_no_obstacle(parent, top):
-    """3,000 folders deep, with a file in each, in fewer open files than that."""
     fd = open_folder(top)
     for _ in range(3_000):
         os.mkdir("x" * 100, dir_fd=fd)

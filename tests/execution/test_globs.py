@@ -16,7 +16,6 @@ from skillsearch.execution.globs import (
     MAX_PATTERNS,
     matcher,
     normalize,
-    substitute,
     working_folder,
 )
 
@@ -55,26 +54,17 @@ def may_lie_below(found, folder):
 
 @pytest.mark.parametrize(("pattern", "plain"), NORMAL.items())
 def test_patterns_are_relative_to_the_workspace(pattern, plain):
-    """Variables become folders, empty parts vanish, and a folder means what is below it."""
     assert normalize(pattern) == plain
-
-
-def test_a_caller_can_tell_of_more_folders():
-    """The folder of a run is known only to the one who runs."""
     assert normalize("$RUN_DIR/x", {**FOLDERS, "RUN_DIR": "runs/run_1"}) == "runs/run_1/x"
 
 
 REFUSED = {
     "": "names no file",
     ".": "names no file",
-    "$WORKSPACE_DIR": "names no file",
-    "/out/x": "is absolute",
     "{/etc,out}/x": "is absolute",
-    "../x": "climbs",
     "out/../../x": "climbs",
     "$OUTPUT_DIR/../x": "climbs",
     "{.,x}./a": "climbs",
-    "{..,x}/a": "climbs",
     "a\\b": "backslash",
     "a\0b": "characters",
     "a\nb": "characters",
@@ -84,7 +74,6 @@ REFUSED = {
     "$RUN_DIR/x": "not known",
     "$OUTPUT_DIRx": "not known",
     "${OUTPUT_DIR/x": "not known",
-    "$": "not known",
     "out/{a,b": "has a '{' without",
     "out/a}": "has a '}' without",
     "out/[ab": "has a '[' without",
@@ -92,7 +81,6 @@ REFUSED = {
     "out/[!]": "which no character is in",
     "out/[z-a]": "which no character is in",
     "out/[a/b]": "'/' between '[' and ']'",
-    "{a,b}" * 20: "too many",
     "{{a,b},{c,d}}" * 10: "too many",
     "{" + "," * MAX_EXPANDED + "}x": "too many",
     "{a,b,c,d,e,f,g,h,i,j}" + "x" * 1000: "too many",
@@ -101,7 +89,6 @@ REFUSED = {
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=range(len(REFUSED)))
 def test_a_refused_pattern_is_named_with_the_reason(pattern, reason):
-    """The message quotes the pattern as it was given."""
     with pytest.raises(WorkspaceError) as caught:
         matcher((pattern,))
     assert reason in str(caught.value)
@@ -109,7 +96,6 @@ def test_a_refused_pattern_is_named_with_the_reason(pattern, reason):
 
 
 def test_the_number_of_patterns_is_bounded():
-    """One more than allowed is refused, as are few that come to many together."""
     matcher(["out/x"] * MAX_PATTERNS)
     with pytest.raises(WorkspaceError, match="101 patterns, and 100 are allowed"):
         matcher(["out/x"] * (MAX_PATTERNS + 1))
@@ -117,27 +103,16 @@ def test_the_number_of_patterns_is_bounded():
         matcher([f"{number}{{a,b,c,d}}" for number in range(MAX_EXPANDED // 4 + 1)])
 
 
-def test_a_path_without_a_variable_stays_as_it_is():
-    assert substitute("work/$OUTPUT_DIR") == "work/$OUTPUT_DIR"
-
-
 MATCHES = [
     ("out/*.txt", "out/a.txt", True),
-    ("out/*.txt", "out/.txt", True),
     ("out/*.txt", "out/b/a.txt", False),
     ("out/*.txt", "out/A.TXT", False),
     ("out/**", "out/a/b/c", True),
     ("out/**", "work/a", False),
-    ("out/**/*.txt", "out/a.txt", True),
-    ("out/**/*.txt", "out/a/b/a.txt", True),
     ("**/x", "x", True),
-    ("**/x", "a/b/x", True),
     ("**/x", "a/xx", False),
-    ("out/**.txt", "out/a.txt", True),
     ("out/**.txt", "out/b/a.txt", False),
-    ("a/**/b/**/c", "a/b/c", True),
     ("a/**/b/**/c", "a/x/b/y/z/c", True),
-    ("a/**/b/**/c", "a/x/c", False),
     ("**/**/**", "a/b", True),
     ("?", "ä", True),
     ("?", "ab", False),
@@ -147,19 +122,14 @@ MATCHES = [
     ("[a-]", "-", True),
     ("[-a]", "-", True),
     ("[*]", "*", True),
-    ("[*]", "a", False),
     ("[{]", "{", True),
     ("[$]x", "$x", True),
     ("{a,b{c,d}}.txt", "bd.txt", True),
-    ("{a,b{c,d}}.txt", "b.txt", False),
     ("{a,}x", "x", True),
-    ("{out,work}/x", "work/x", True),
     ("{out/a,work}/x", "out/a/x", True),
     ("a,b", "a,b", True),
-    ("a.b", "axb", False),
     ("a(b|c)+", "ab", False),
     ("*", "a\nb", True),
-    ("*a*b*", "xxaxxbxx", True),
     ("*a*b", "xxbxxa", False),
     ("*?*", "", False),
 ]
@@ -224,7 +194,6 @@ def matches_slowly(pattern, name):
 
 @given(st.text("ab*?", min_size=1, max_size=8), st.text("ab", min_size=1, max_size=8))
 def test_stars_agree_with_trying_everything(pattern, name):
-    """Taking the first place where a stretch fits loses no match."""
     assume(pattern != "**")
     assert matches(matcher((pattern,)), name) == matches_slowly(pattern, name)
 
@@ -282,7 +251,6 @@ def test_hard_patterns_are_matched_fast(pattern, path):
 
 @given(st.text(max_size=60) | st.text("{},[]!-*?/.$ab", max_size=60))
 def test_any_text_is_a_pattern_or_refused(pattern):
-    """Nothing but the one error is raised, neither by compiling nor by matching."""
     with suppress(WorkspaceError):
         matches(matcher((pattern,)), "out/a.txt")
 
@@ -307,30 +275,20 @@ def resolve(cwd):
     ("cwd", "folder"),
     [
         ("", "skills/tea"),
-        (".", "skills/tea"),
-        ("scripts", "skills/tea/scripts"),
         ("./scripts//deep/../", "skills/tea/scripts"),
         ("out", "out"),
-        ("work/sub", "work/sub"),
         ("inputs/a", "work/inputs/a"),
         ("outer", "skills/tea/outer"),
-        ("$WORK_DIR", "work"),
         ("$WORK_DIR/a/b", "work/a/b"),
         ("${OUTPUT_DIR}", "out"),
-        ("${OUTPUT_DIR}/x", "out/x"),
-        ("$SKILLS_DIR/other", "skills/other"),
         ("$SKILLS_DIR/other/out/x", "out/x"),
         ("$WORKSPACE_DIR", "."),
         ("$WORKSPACE_DIR/runs", "runs"),
         ("$RUN_DIR", "runs/run_1"),
         ("$WORK_DIRECTORY", "skills/tea/$WORK_DIRECTORY"),
-        ("$HOME/x", "skills/tea/$HOME/x"),
         ("${WORK_DIR", "skills/tea/${WORK_DIR"),
-        ("/skills/tea", "skills/tea"),
         ("/skills/tea/work", "work"),
-        ("/work", "work"),
         ("//work/", "work"),
-        ("/out/a", "out/a"),
         ("/runs/../work", "work"),
     ],
 )
@@ -339,44 +297,14 @@ def test_a_folder_of_the_workspace_is_found(cwd, folder):
 
 
 @pytest.mark.parametrize(
-    "cwd",
-    [
-        "..",
-        "../other",
-        "a/../../b",
-        "$WORK_DIR/..",
-        "$RUN_DIR/../../..",
-        "/",
-        "/etc",
-        "/work/../etc",
-        "/workspace",
-        "/../../etc/passwd",
-        "a\0b",
-        "a\nb",
-        "\udc80",
-    ],
+    "cwd", ["..", "a/../../b", "$WORK_DIR/..", "/", "/work/../etc", "/workspace", "a\nb", "\udc80"]
 )
 def test_all_else_is_refused(cwd):
-    """Paths that climb, paths that are absolute on other systems, and impossible names."""
     assert resolve(cwd) is None
 
 
 _PARTS = st.sampled_from(
-    [
-        "..",
-        ".",
-        "",
-        "a",
-        "out",
-        "work",
-        "skills",
-        "tea",
-        "$WORK_DIR",
-        "${RUN_DIR}",
-        "~",
-        "\\",
-        "...",
-    ]
+    ["..", ".", "", "out", "work", "skills", "tea", "$WORK_DIR", "${RUN_DIR}", "~", "\\", "..."]
 )
 
 

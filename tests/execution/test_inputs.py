@@ -22,15 +22,6 @@ from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput
-from skillsearch.execution.workspace import Workspace
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    """Make a workspace."""
-    made = Workspace.create(tmp_path / "base", "session")
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -41,15 +32,6 @@ def host(tmp_path):
     (folder / "data.csv").write_bytes(b"x,y\n")
     (folder / "sub" / "b.txt").write_bytes(b"bb")
     return folder
-
-
-@pytest.fixture
-def secret(tmp_path):
-    """Make a file that no input may be read from."""
-    path = tmp_path / "secret" / "id.txt"
-    path.parent.mkdir()
-    path.write_bytes(b"secret")
-    return path
 
 
 @pytest.fixture
@@ -113,18 +95,11 @@ def test_a_folder_of_this_machine_is_copied_with_all_that_is_in_it(stager, works
 
 
 def test_a_file_of_the_workspace_is_copied(stager, workspace):
-    """The copy does not change with it."""
     (workspace.out / "a").write_bytes(b"a")
     staged, _ = stage(stager, workspace, "workspace://out/a")
     (workspace.out / "a").write_bytes(b"b")
     assert staged == StagedInput("work/inputs/a", "workspace://out/a", 1, "text/plain")
     assert (workspace.work / "inputs" / "a").read_bytes() == b"a"
-
-
-def test_a_file_of_a_skill_is_copied(stager, workspace):
-    source = "skill://tea-timer/references/guide.md"
-    staged, _ = stage(stager, workspace, source)
-    assert staged == StagedInput("work/inputs/guide.md", source, 8, "text/markdown")
 
 
 def test_a_whole_skill_is_copied(stager, workspace, skill):
@@ -135,20 +110,14 @@ def test_a_whole_skill_is_copied(stager, workspace, skill):
 
 
 def test_an_artifact_is_written(stager, workspace, store):
-    """The newest version, or the one that is named; its type is the one it was saved with."""
-    store.save("reports/a.bin", b"one", "application/x-one")
-    store.save("reports/a.bin", b"two", "application/x-two")
-    staged, _ = stage(stager, workspace, "artifact://reports/a.bin")
-    source, version = "artifact://reports/a.bin", ArtifactRef("reports/a.bin", 1)
-    assert staged == StagedInput("work/inputs/a.bin", source, 3, "application/x-two", version)
-    assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"two"
-    stage(stager, workspace, "artifact://reports/a.bin@0")
-    assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"one"
-
-
-def test_an_artifact_keeps_its_name(stager, workspace, store):
-    store.save("a/.env  x", b"x", "text/plain")
-    assert stage(stager, workspace, "artifact://a/.env  x")[0].name == "work/inputs/.env  x"
+    store.save("reports/.env  x", b"one", "application/x-one")
+    store.save("reports/.env  x", b"two", "application/x-two")
+    staged, _ = stage(stager, workspace, "artifact://reports/.env  x")
+    source, version = "artifact://reports/.env  x", ArtifactRef("reports/.env  x", 1)
+    assert staged == StagedInput("work/inputs/.env  x", source, 3, "application/x-two", version)
+    assert (workspace.work / "inputs" / ".env  x").read_bytes() == b"two"
+    stage(stager, workspace, f"{source}@0")
+    assert (workspace.work / "inputs" / ".env  x").read_bytes() == b"one"
 
 
 def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, workspace, store):
@@ -171,18 +140,6 @@ def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, wo
     assert put.read_bytes() == b"b"
 
 
-def test_another_workspace_has_pins_of_its_own(stager, workspace, store, tmp_path):
-    store.save("a", b"one", "text/plain")
-    stage(stager, workspace, "artifact://a", pin=True)
-    store.save("a", b"two", "text/plain")
-    other = Workspace.create(tmp_path / "base", "other")
-    try:
-        stage(stager, other, "artifact://a", pin=True)
-        assert (other.work / "inputs" / "a").read_bytes() == b"two"
-    finally:
-        other.close()
-
-
 PLACES = {
     "": "work/inputs/data.csv",
     "inputs/x": "work/inputs/x",
@@ -199,30 +156,20 @@ PLACES = {
 
 @pytest.mark.parametrize(("to", "place"), PLACES.items())
 def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, place):
-    """Below ``work/``, ``out/`` or ``runs/``, in folders that are made."""
     staged, _ = stage(stager, workspace, f"host://{host}/data.csv", to)
     assert staged.name == place
     assert (workspace.path / place).read_bytes() == b"x,y\n"
 
 
 def test_an_input_can_go_to_the_folder_of_the_run(stager, workspace, host):
-    """The caller says which folder it is."""
     specs = [InputSpec(f"host://{host}/data.csv", "$RUN_DIR/x")]
     (staged,), _ = stager.stage(workspace, specs, {**FOLDERS, "RUN_DIR": "runs/run_1"})
     assert staged.name == "runs/run_1/x"
 
 
-FORBIDDEN = [
-    "skills/x",
-    "skills/tea-timer/SKILL.md",
-    "metadata.json",
-    "x",
-    "out",
-    "work",
-    "other/x",
-]
-FORBIDDEN += ["../x", "work/../../x", "/etc/x", "work\\x", "work/a\0b", "work/a\nb", "$HOME/x"]
-FORBIDDEN += ["work/" + "x" * 1025, "work/\udcff", ".", "C:/x", "$WORKSPACE_DIR/metadata.json"]
+FORBIDDEN = ["skills/tea-timer/SKILL.md", "metadata.json", "out", "work/../../x", "/etc/x"]
+FORBIDDEN += ["work\\x", "work/a\0b", "work/a\nb", "$HOME/x", "work/" + "x" * 1025, "work/\udcff"]
+FORBIDDEN += [".", "C:/x", "$WORKSPACE_DIR/metadata.json"]
 
 
 @pytest.mark.parametrize("to", FORBIDDEN, ids=range(len(FORBIDDEN)))
@@ -234,25 +181,18 @@ def test_other_places_are_refused(stager, workspace, host, to):
     ]
 
 
-SOURCES = ["", "data.csv", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "http://x/y"]
-SOURCES += ["skill://", "skill:///x", "://x", "artifact:a"]
+SOURCES = ["", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "skill:///x", "artifact:a"]
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_unknown_sources_are_refused(stager, workspace, source):
-    """The message says how each is written."""
     with pytest.raises(WorkspaceError, match="write artifact://name, host:///absolute/path"):
         stage(stager, workspace, source)
 
 
 CLIMBING = ["workspace://../x", "workspace:///etc/passwd", "workspace://", "workspace://a\\b"]
-CLIMBING += ["skill://tea-timer/../x", "skill://tea-timer//etc/passwd", "host:///", "workspace://."]
-CLIMBING += [
-    "host:///tmp/../etc/passwd",
-    "host:////etc/passwd",
-    "workspace://a\0",
-    "artifact://../x",
-]
+CLIMBING += ["skill://tea-timer/../x", "host:///", "host:///tmp/../etc/passwd", "workspace://a\0"]
+CLIMBING += ["artifact://../x"]
 
 
 @pytest.mark.parametrize("source", CLIMBING)
@@ -276,14 +216,7 @@ def test_files_of_this_machine_are_read_from_allowed_folders_only(stager, worksp
             stage(stager, workspace, f"host://{path}")
 
 
-def test_no_folder_of_this_machine_is_allowed_by_default(workspace, host):
-    """The message says how to allow one."""
-    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
-        stage(InputStager(None, (), lambda name: host), workspace, f"host://{host}/data.csv")
-
-
 def test_allowed_folders_are_compared_by_where_they_really_are(stager, workspace, host, tmp_path):
-    """A link to an allowed folder leads into it, and one in it may not lead out."""
     (tmp_path / "way").symlink_to(host)
     staged, _ = stage(stager, workspace, f"host://{tmp_path}/way/sub/b.txt")
     assert staged.size_bytes == 2
@@ -313,7 +246,6 @@ def test_a_link_in_the_workspace_is_no_source(stager, workspace, secret, source,
 def test_links_and_special_files_in_a_folder_are_left_out_and_reported(
     stager, workspace, host, secret
 ):
-    """The rest is copied, and a FIFO blocks nothing."""
     (host / "link").symlink_to(secret)
     (host / "folder").symlink_to(secret.parent)
     os.mkfifo(host / "fifo")
@@ -363,14 +295,15 @@ def test_a_source_that_is_missing_is_told(stager, workspace, host):
         stage(stager, workspace, "skill://none/x")
 
 
-def test_artifacts_need_a_store(workspace, host):
-    """The message says what else there is."""
+def test_artifacts_need_a_store_and_host_files_a_folder(workspace, host):
+    bare = InputStager(None, (), lambda name: host)
     with pytest.raises(WorkspaceError, match="no artifacts are kept here"):
-        stage(InputStager(None, (), lambda name: host), workspace, "artifact://a")
+        stage(bare, workspace, "artifact://a")
+    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
+        stage(bare, workspace, f"host://{host}/data.csv")
 
 
 def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
-    """The target of the link is not touched."""
     put = workspace.work / "inputs" / "data.csv"
     put.symlink_to(secret)
     stage(stager, workspace, f"host://{host}/data.csv")
@@ -393,7 +326,6 @@ def test_a_folder_is_not_replaced_by_a_file(stager, workspace, host):
 
 
 def test_a_folder_that_is_there_is_filled_up(stager, workspace, host):
-    """Files of the same name are replaced, others stay."""
     (workspace.work / "all").mkdir()
     (workspace.work / "all" / "data.csv").write_bytes(b"old")
     (workspace.work / "all" / "mine").write_bytes(b"mine")
@@ -470,16 +402,6 @@ def test_two_inputs_for_one_place_are_refused(stager, workspace, host):
     assert os.listdir(workspace.work / "inputs") == []  # noqa: PTH208
 
 
-def test_inputs_are_told_in_the_order_they_were_asked_for(stager, workspace, host):
-    specs = [
-        InputSpec(f"host://{host}/data.csv", "work/z"),
-        InputSpec("workspace://work/z", "work/a"),
-    ]
-    staged, _ = stager.stage(workspace, specs)
-    assert [item.name for item in staged] == ["work/z", "work/a"]
-    assert (workspace.work / "a").read_bytes() == b"x,y\n"
-
-
 def test_an_unknown_mode_is_refused(stager, workspace, host):
     with pytest.raises(WorkspaceError, match="'move'; use 'copy' or 'link'"):
         stage(stager, workspace, f"host://{host}/data.csv", mode="move")
@@ -492,7 +414,6 @@ def test_the_number_of_inputs_is_limited(stager, workspace, host):
 
 
 def test_the_size_of_a_file_is_limited(limited, workspace, host):
-    """The limit itself is allowed; of a larger file nothing stays."""
     stager = limited(file_bytes=4)
     stage(stager, workspace, f"host://{host}/data.csv")
     (host / "large").write_bytes(b"12345")
@@ -510,7 +431,6 @@ def test_the_bytes_of_all_inputs_are_limited(limited, workspace, host):
 
 
 def test_the_files_of_all_inputs_are_limited(limited, workspace, host):
-    """Folders count as well, so that empty ones come to an end."""
     stager = limited(entries=3)
     stage(stager, workspace, f"host://{host}", "work/all")
     (host / "empty").mkdir()
@@ -542,7 +462,7 @@ PIECES = st.sampled_from(
 WILD = st.lists(PIECES | st.text(max_size=4), max_size=6).map("/".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
     source=st.tuples(st.sampled_from(["workspace", "host", "skill", "artifact", ""]), WILD),
     to=WILD | st.just(""),
@@ -570,12 +490,12 @@ SWAPS = 5_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["out/sub/id.txt", "out/sub", "out"])
+@pytest.mark.parametrize("asked", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
-    stager, workspace, secret, asked, is_folder
+    stager, workspace, host, secret, asked, is_folder
 ):
-    inside = workspace.out / "sub"
+    inside = (host if "host" in asked else workspace.out) / "deep"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
@@ -598,7 +518,7 @@ def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
             shutil.rmtree(copy, ignore_errors=True)
             copy.unlink(missing_ok=True)
             try:
-                stage(stager, workspace, f"workspace://{asked}", "work/copy")
+                stage(stager, workspace, asked.format(host), "work/copy")
             except WorkspaceError:
                 continue
             files = [copy] if copy.is_file() else copy.rglob("id.txt")

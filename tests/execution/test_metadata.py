@@ -8,7 +8,7 @@ import pytest
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import StagedSkill, Tree
-from skillsearch.execution.workspace import MAX_RECORDS, Workspace
+from skillsearch.execution.workspace import MAX_RECORDS
 
 INPUT = {
     "from": "artifact://a.txt",
@@ -29,14 +29,6 @@ def staged(workspace, name, digest="0f"):
     """Return a skill that was staged."""
     path, tree = workspace.skills / name, Tree("", 0)
     return StagedSkill(path, f"skills/{name}", digest, tree, tree, (), is_new=True)
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    """Make a workspace."""
-    made = Workspace.create(tmp_path / "base", "s")
-    yield made
-    made.close()
 
 
 def written(workspace):
@@ -99,7 +91,6 @@ def test_a_record_changes_the_time_of_the_update_and_use_does_not(workspace):
 
 
 def test_a_skill_has_one_record(workspace):
-    """The latest, which is also the last."""
     for name, digest in (("tea", "0f"), ("a", "01"), ("tea", "02")):
         workspace.record_skill(name, staged(workspace, name, digest))
     skills = written(workspace)["skills"]
@@ -140,13 +131,13 @@ def make_huge(path):
         lambda path: None,
         lambda path: path.write_text("{", encoding="utf-8"),
         lambda path: path.symlink_to("out/victim"),
+        lambda path: path.hardlink_to(path.with_name("out") / "victim"),
         os.mkfifo,
         make_folder,
         make_huge,
     ],
 )
 def test_whatever_a_command_put_there_is_replaced(workspace, put):
-    """Nothing is read of it, and no link is followed."""
     workspace.record("inputs", INPUT)
     victim = workspace.out / "victim"
     victim.write_text("kept", encoding="utf-8")
@@ -159,7 +150,6 @@ def test_whatever_a_command_put_there_is_replaced(workspace, put):
 
 
 def test_what_a_command_wrote_into_it_is_not_believed(workspace):
-    """The next record is added to what this process remembers."""
     (workspace.path / "metadata.json").write_text('{"skills": {"evil": {}}}', encoding="utf-8")
     workspace.record_skill("tea", staged(workspace, "tea"))
     assert list(written(workspace)["skills"]) == ["tea"]

@@ -1,13 +1,12 @@
 """Programs in namespaces, made by bubblewrap and by our own script: what they can and cannot."""
 
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(scope="module", params=BACKENDS)
 def executor(request):
     """Return an executor for each backend that works here."""
     found = NamespaceExecutor(backend=request.param)
@@ -55,44 +54,51 @@ def run(executor, workspace):
     return run
 
 
-@pytest.fixture
-def refused(run):
-    """Return whether an enclosed shell, which ran to its end, could not do something."""
+LOOKS = {
+    "root": "ls -A /",
+    "etc": "cd /etc; ls -A . ssl",
+    "devices": "ls -A /dev",
+    "mounts": "cat /proc/mounts",
+    "status": "cat /proc/self/status",
+    "processes": "cat /proc/[0-9]*/comm; echo; cat /proc/[0-9]*/cmdline",
+    "files": "ls -l /proc/[0-9]*/fd",
+    "of init": "cat /proc/1/environ",
+    "name": "uname -n",
+    "user": "id -u",
+}
 
-    def refused(command):
-        finished = run(f"({command}) 2>&1; echo code=$?")
-        before, told, code = finished.stdout.rpartition(b"code=")
-        assert told, finished
-        assert b"hunter2" not in before
-        return int(code) != 0
 
-    return refused
+@pytest.fixture(scope="module")
+def seen(executor, tmp_path_factory):
+    """Return what one program saw inside while a file and a process were open outside."""
+    folder = tmp_path_factory.mktemp("seen")
+    text = "\n".join(f"({look}) 2>/dev/null; printf '=next='" for look in LOOKS.values())
+    (folder / "look.sh").write_text(text)
+    program = Program(("sh", "look.sh"), folder, folder, {"PATH": PATH})
+    with (
+        (folder.parent / "secret").open("w") as file,
+        subprocess.Popen(["sleep", "61.75"]) as other,
+    ):
+        os.set_inheritable(file.fileno(), True)
+        try:
+            answers = executor.run(program).stdout.decode().split("=next=")
+        finally:
+            other.kill()
+    return dict(zip(LOOKS, answers, strict=False))
+
+
+def allowed(run, commands):
+    """Return which of some commands an enclosed shell, which runs them all, may do."""
+    lines = [f"({each}) >/dev/null 2>&1 && echo {shlex.quote(each)}" for each in commands]
+    *done, last = run("\n".join([*lines, "echo end"])).stdout.decode().splitlines()
+    assert last == "end"
+    return done
 
 
 @pytest.fixture
 def python(run):
     """Run Python text enclosed, by the interpreter that runs us."""
     return lambda text, *words, **options: run(sys.executable, "-c", text, *words, **options)
-
-
-def processes(mark):
-    """Return the processes of this machine with a mark on their command line."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def gone(mark, seconds=120):
-    """Wait until no process has the mark, and return whether that happened."""
-    deadline = time.monotonic() + seconds
-    while processes(mark) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not processes(mark)
 
 
 def test_where_a_user_can_make_namespaces_our_own_backend_works():
@@ -106,17 +112,12 @@ def test_where_a_user_can_make_namespaces_our_own_backend_works():
 
 
 def test_output_input_and_exit_code_pass_through(run):
-    """A program does not notice that it is enclosed."""
-    finished = run("cat; echo oops >&2; exit 3", stdin=b"tea\n")
-    assert (finished.stdout, finished.stderr, finished.exit_code) == (b"tea\n", b"oops\n", 3)
-
-
-def test_a_signal_is_told_as_a_shell_tells_it(run):
-    assert run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
+    finished = run("cat; echo oops >&2; kill -SEGV $$", stdin=b"tea\n")
+    assert (finished.stdout, finished.stderr) == (b"tea\n", b"oops\n")
+    assert finished.exit_code == 128 + signal.SIGSEGV
 
 
 def test_a_program_that_is_missing_was_not_started(run):
-    """The exit code says so, and stderr says which."""
     finished = run("no-such-program", "x")
     assert finished.exit_code == -1
     assert b"no-such-program" in finished.stderr
@@ -130,7 +131,6 @@ def test_a_workspace_that_is_gone_is_told(run, workspace):
 
 
 def test_what_is_written_to_the_workspace_stays_and_is_ours(run, workspace):
-    """Files of a program belong to who runs it."""
     assert run("echo fib > out.txt; mkdir deep; pwd").stdout == os.fsencode(workspace) + b"\n"
     assert (workspace / "out.txt").read_text() == "fib\n"
     assert (workspace / "deep").stat().st_uid == os.getuid()
@@ -147,74 +147,52 @@ def test_a_workspace_may_have_any_name(executor, tmp_path, name):
     assert (folder / "file").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/usr/planted", "/etc/planted", "/planted", "/dev/planted", "/opt/planted", "/etc/passwd"],
-)
-def test_the_system_cannot_be_written_to(refused, path):
-    assert refused(f"echo x >> {path}")
-    assert path == "/etc/passwd" or not Path(path).exists()
+def test_the_system_cannot_be_written_to(run):
+    folders = ("/usr", "/etc", "/", "/dev", "/opt")
+    paths = [f"{folder}/planted" for folder in folders]
+    assert allowed(run, [f"echo x >> {path}" for path in (*paths, "/etc/passwd")]) == []
+    assert not any(Path(path).exists() for path in paths)
 
 
-@pytest.mark.parametrize("where", ["home", "above", "tmp"])
-def test_nothing_outside_the_workspace_changes(run, workspace, home, where):
+def test_nothing_outside_the_workspace_changes(run, workspace, home):
     """Files that a program makes there vanish with it."""
-    folder = {"home": home, "above": workspace.parent, "tmp": Path("/tmp")}[where]
-    name = f"planted-{os.getpid()}"
-    done = run(f"mkdir -p {folder}; echo x > {folder}/{name}; rm -rf {workspace}/../*; echo done")
-    assert done.stdout == b"done\n"
-    assert not (folder / name).exists()
+    folders, name = (home, workspace.parent, "/tmp"), f"planted-{os.getpid()}"
+    plant = "".join(f"mkdir -p {folder}; echo x > {folder}/{name}; " for folder in folders)
+    assert run(f"{plant}rm -rf {workspace}/../*; echo done").stdout == b"done\n"
+    assert not any(Path(folder, name).exists() for folder in folders)
     assert workspace.exists()
 
 
-@pytest.mark.parametrize("where", ["home", "beside", "link"])
-def test_a_secret_of_the_host_cannot_be_read(refused, workspace, home, where):
-    secret = (home if where == "home" else workspace.parent) / "secret"
-    secret.write_text("hunter2")
-    (workspace / "link").symlink_to(secret)
-    assert refused(f"cat {'link' if where == 'link' else secret}")
+def test_a_secret_of_the_host_cannot_be_read(run, workspace, home):
+    secrets = [home / "secret", workspace.parent / "secret"]
+    for secret in secrets:
+        secret.write_text("hunter2")
+    (workspace / "link").symlink_to(secrets[0])
+    finished = run(f"cat {secrets[0]} {secrets[1]} link; echo end")
+    assert finished.stdout == b"end\n"
+    assert finished.stderr.count(b"No such file") == 3
 
 
-def test_the_root_folder_holds_the_system_and_no_home(run):
-    there = set(run("ls -A /").stdout.decode().split())
+def test_the_root_folder_holds_the_system_and_no_home(seen):
+    there = set(seen["root"].split())
     needed = {Path(path).parts[1] for path in (sys.prefix, sys.base_prefix)}
     assert not there & {"boot", "media", "mnt", "run", "srv", "sys", "var", "home", "root"} - needed
     assert {"usr", "etc", "proc", "dev", "tmp"} <= there
 
 
-def test_secrets_of_the_system_are_not_there(run):
-    there = set(run("cd /etc; ls -A . ssl").stdout.decode().split())
+def test_secrets_of_the_system_are_not_there(seen):
+    there = set(seen["etc"].split())
     assert not there & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "private", "security"}
     assert "passwd" in there
 
 
-def test_what_lies_beside_the_workspace_is_not_there(run, tmp_path):
-    hidden = tmp_path / "hidden"
-    hidden.write_text("text")
-    assert run(f"cat {hidden}; echo x > {hidden}").stdout == b""
-    assert hidden.read_text() == "text"
-
-
-def test_a_server_of_this_machine_cannot_be_reached(python):
+def test_neither_this_machine_nor_a_network_can_be_reached(python):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         finished = python(CONNECT, "127.0.0.1", str(server.getsockname()[1]))
         assert b"ConnectionRefusedError" in finished.stderr
         with pytest.raises(TimeoutError):
             server.accept()
-
-
-def test_an_abstract_socket_of_this_machine_cannot_be_reached(python):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"\0skillsearch-{os.getpid()}")
-        server.listen()
-        connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])"
-        finished = python(connect, f"skillsearch-{os.getpid()}")
-    assert b"ConnectionRefusedError" in finished.stderr
-
-
-def test_there_is_no_way_out_to_a_network(python):
-    """Addresses have no route, and names no server."""
     assert b"Network is unreachable" in python(CONNECT, "192.0.2.1", "80").stderr
     assert b"gaierror" in python(CONNECT, "example.org", "80").stderr
 
@@ -230,15 +208,9 @@ def test_a_program_can_reach_itself(python):
     assert python(text).stdout == b"b'tea'\n"
 
 
-def test_processes_of_the_machine_are_not_there(run):
-    """A program sees itself, and the init that waits for it."""
-    with subprocess.Popen(["sleep", "61.75"]) as process:
-        try:
-            listed = run("cat /proc/[0-9]*/comm; echo; cat /proc/[0-9]*/cmdline").stdout
-        finally:
-            process.kill()
-    assert b"61.75" not in listed
-    assert len(listed.split(b"\n\n")[0].split()) <= 3
+def test_processes_of_the_machine_are_not_there(seen):
+    assert "61.75" not in seen["processes"]
+    assert 0 < len(seen["processes"].split("\n\n")[0].split()) <= 4
 
 
 def test_processes_of_the_machine_cannot_be_killed(run):
@@ -254,7 +226,7 @@ def test_processes_of_the_machine_cannot_be_killed(run):
 @pytest.mark.parametrize(
     ("end", "timeout"), [("exit 0", 60.0), ("exec sleep 3600", 3.0)], ids=["ended", "timed-out"]
 )
-def test_whatever_a_program_leaves_running_is_ended(run, end, timeout):
+def test_whatever_a_program_leaves_running_is_ended(run, gone, end, timeout):
     mark = f"7{os.getpid()}.25"
     finished = run(
         f"for i in 1 2 3; do (setsid nohup sleep {mark} &) ; done; {end}", timeout=timeout
@@ -263,7 +235,7 @@ def test_whatever_a_program_leaves_running_is_ended(run, end, timeout):
     assert gone(mark)
 
 
-def test_all_ends_with_the_process_that_runs_it(executor, workspace):
+def test_all_ends_with_the_process_that_runs_it(executor, workspace, processes, gone, wait_for):
     mark = f"8{os.getpid()}.25"
     text = """if True:
         import sys
@@ -280,9 +252,7 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
     argv = [sys.executable, "-c", text, executor._backends[0], str(workspace), mark]
     with subprocess.Popen(argv, env=env) as process:
         try:
-            deadline = time.monotonic() + 120
-            while not (workspace / "started").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            assert wait_for((workspace / "started").exists)
             assert processes(mark)
         finally:
             process.kill()
@@ -306,14 +276,6 @@ def test_no_program_holds_a_run_by_stopping_its_first_process(python):
     finished = python(text, timeout=60.0)
     assert (finished.stdout, finished.exit_code) == (b"([-1, -1], False)\n", 0), finished
     assert not finished.timed_out
-
-
-@pytest.mark.slow
-def test_a_fork_bomb_is_bounded(run):
-    """It is ended, or cannot grow, and nothing of it is left."""
-    mark = f"bomb{os.getpid()}"
-    run("bash", "-c", f": {mark}; b() {{ b | b & }}; b; sleep 20", processes=64, timeout=8.0)
-    assert gone(mark)
 
 
 WORK = {
@@ -407,7 +369,6 @@ WORK = {
 
 @pytest.mark.parametrize("kind", WORK)
 def test_ordinary_work_goes_on(run, workspace, kind):
-    """It takes none of the system calls that are refused, or goes on without."""
     (workspace / "work.py").write_text(f"if __name__ == '__main__':\n  {WORK[kind]}")
     finished = run(sys.executable, "work.py", timeout=120.0)
     last = finished.stdout.split()[-1:]
@@ -449,52 +410,46 @@ def test_tools_work(run, name):
     assert (finished.stdout, finished.exit_code) == (b"tea\n", 0), finished
 
 
-def test_no_capability_is_left_and_none_can_be_had(run):
-    status = run("cat /proc/self/status").stdout.decode()
-    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+def test_no_capability_is_left_and_none_can_be_had(seen):
+    fields = dict(line.split(":\t", 1) for line in seen["status"].splitlines())
     sets = [fields[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")]
     assert sets == ["0" * 16] * 5
     assert fields["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "mount -t tmpfs none /tmp",
-        "mount -o remount,rw /usr",
-        "umount /usr",
-        "umount -l /proc",
-        "unshare -r true",
-        "unshare -m true",
-        "nsenter -t 1 -m true",
-        "chroot / true",
-        "mknod device b 8 0",
-        "hostname other",
-        "echo x > /proc/sys/kernel/core_pattern",
-        "echo 9 > /proc/sys/user/max_user_namespaces",
-        "echo b > /proc/sysrq-trigger",
-    ],
-)
-def test_there_is_no_way_out_of_the_namespaces(refused, command):
-    """System calls that would change them, or the kernel, are refused."""
-    assert refused(command)
+WAYS_OUT = """
+mount -t tmpfs none /tmp
+mount -o remount,rw /usr
+umount /usr
+umount -l /proc
+unshare -r true
+unshare -m true
+nsenter -t 1 -m true
+chroot / true
+mknod device b 8 0
+hostname other
+echo x > /proc/sys/kernel/core_pattern
+echo 9 > /proc/sys/user/max_user_namespaces
+echo b > /proc/sysrq-trigger
+"""
 
 
-def test_no_user_namespace_can_be_made(refused):
-    if os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
-        pytest.skip("the settings of the kernel are read-only here")
-    assert refused("unshare -U true")
+def test_there_is_no_way_out_of_the_namespaces(run):
+    ways = WAYS_OUT.strip().splitlines()
+    if not os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
+        ways.append("unshare -U true")
+    assert allowed(run, ways) == []
 
 
-def test_there_are_few_devices(run):
-    there = set(run("ls -A /dev").stdout.decode().split())
+def test_there_are_few_devices(run, seen):
+    there = set(seen["devices"].split())
     devices = {"full", "null", "random", "tty", "urandom", "zero", "ptmx", "pts", "shm"}
     assert there - {"core"} == devices | {"fd", "stdin", "stdout", "stderr"}
     assert run("echo x > /dev/null && head -c 3 /dev/zero | wc -c > /dev/stdout").stdout == b"3\n"
 
 
-def test_no_mount_lets_a_program_become_another_user(run):
-    mounts = [line.split() for line in run("cat /proc/mounts").stdout.decode().splitlines()]
+def test_no_mount_lets_a_program_become_another_user(seen):
+    mounts = [line.split() for line in seen["mounts"].splitlines()]
     assert all("nosuid" in options.split(",") for _, _, _, options, *_ in mounts)
     without = [place for _, place, _, options, *_ in mounts if "nodev" not in options.split(",")]
     assert all(place.startswith("/dev") for place in without)
@@ -507,7 +462,7 @@ def test_no_mount_is_left_on_the_machine(run):
     assert Path("/proc/self/mountinfo").read_text() == before
 
 
-def test_the_environment_is_that_of_the_program_alone(run, monkeypatch):
+def test_the_environment_is_that_of_the_program_alone(run, seen, monkeypatch):
     monkeypatch.setenv("API_KEY", "hunter2")
     lines = run("env", "--null", env={"LINES": "a\nb"}).stdout.decode().split("\0")
     assert {line for line in lines if not line.startswith(("PWD=", "SHLVL=", "_="))} == {
@@ -515,7 +470,7 @@ def test_the_environment_is_that_of_the_program_alone(run, monkeypatch):
         "LINES=a\nb",
         "",
     }
-    assert run("cat /proc/1/environ").exit_code == 1
+    assert seen["of init"] == ""
 
 
 def test_variables_of_the_loader_reach_the_program_and_nothing_before_it(run, workspace):
@@ -543,13 +498,10 @@ def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
     assert listed.stdout.split() == [b"0", b"1", b"2", b"3"]  # the last is the folder that it lists
 
 
-def test_files_that_are_open_here_are_not_open_for_a_run(run, tmp_path):
-    with (tmp_path / "secret").open("w") as file:
-        os.set_inheritable(file.fileno(), True)
-        listed = run("ls -l /proc/[0-9]*/fd").stdout
-    assert b"pipe:" in listed
-    assert b"secret" not in listed
-    assert b"memfd:" not in listed
+def test_files_that_are_open_here_are_not_open_for_a_run(seen):
+    assert "pipe:" in seen["files"]
+    assert "secret" not in seen["files"]
+    assert "memfd:" not in seen["files"]
 
 
 def test_the_temporary_folder_is_bounded(run):
@@ -562,9 +514,8 @@ def test_the_python_that_runs_us_is_there(python):
     assert finished.stdout.decode() == sys.prefix, finished.stderr
 
 
-def test_the_machine_has_another_name(run):
-    """The name of this one is nobody's business."""
-    assert run("uname", "-n").stdout == b"skill\n"
+def test_the_machine_has_another_name(seen):
+    assert seen["name"] == "skill\n"
 
 
 def test_a_pipe_that_nobody_reads_ends_who_writes(run):
@@ -572,9 +523,9 @@ def test_a_pipe_that_nobody_reads_ends_who_writes(run):
     assert run("bash", "-c", "yes | head -n 1; echo ${PIPESTATUS[0]}").stdout == b"y\n141\n"
 
 
-def test_root_is_nobody_inside(run):
+def test_root_is_nobody_inside(seen):
     """A program that believes to be root would try what it may not; others stay who they are."""
-    assert int(run("id", "-u").stdout) == (os.getuid() or NOBODY)
+    assert int(seen["user"]) == (os.getuid() or NOBODY)
 
 
 def test_capabilities_say_what_is_kept_and_what_not(executor):
@@ -618,7 +569,6 @@ def test_a_backend_that_is_not_there_is_named(tmp_path):
 
 
 def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
-    """A bubblewrap that fails counts as none, and its reason is given."""
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not today' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     text = f"""if True:
@@ -651,12 +601,11 @@ def test_where_proc_cannot_be_mounted_it_is_empty(workspace):
 
 
 @pytest.fixture(params=BACKENDS)
-def as_nobody(request, tmp_path_factory):
+def as_nobody(request, tmp_path_factory, open_package):
     """Run shell text enclosed by a copy of our package, as a user without any rights."""
     system = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if os.getuid() != 0 or not system:
         pytest.skip("only root can become nobody, and nobody needs a Python")
-    package = Path(skillsearch.__file__).parent
     text = """if True:
         import sys
         from pathlib import Path
@@ -671,55 +620,43 @@ def as_nobody(request, tmp_path_factory):
         finished = executor.run(program)
         print(finished.stdout.decode(), finished.stderr.decode(), end="")
     """
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        for file in (
-            f for kind in ("*.py", "*/*.py", "*/*.txt", "*/*.toml") for f in package.glob(kind)
-        ):
-            copy = folder / "skillsearch" / file.relative_to(package)
-            copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
-        workspace = folder / "workspace"
-        workspace.mkdir()
-        os.chown(workspace, NOBODY, NOBODY)
+    workspace = open_package / request.param
+    workspace.mkdir(exist_ok=True)
+    os.chown(workspace, NOBODY, NOBODY)
 
-        def run(script):
-            argv = [system, "-B", "-c", text, request.param, str(workspace), PATH, script]
-            ran = subprocess.run(
-                argv,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-                user=NOBODY,
-                group=NOBODY,
-                extra_groups=[],
-                env={"PATH": PATH},
-            )
-            if ran.returncode:
-                is_old = "SyntaxError" in ran.stderr or "ImportError" in ran.stderr
-                assert is_old or "Traceback" not in ran.stderr, ran.stderr
-                pytest.skip(ran.stderr)
-            return ran.stdout
+    def run(script):
+        ran = subprocess.run(
+            [system, "-B", "-c", text, request.param, str(workspace), PATH, script],
+            cwd=open_package,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            env={"PATH": PATH},
+        )
+        if ran.returncode:
+            is_old = "SyntaxError" in ran.stderr or "ImportError" in ran.stderr
+            assert is_old or "Traceback" not in ran.stderr, ran.stderr
+            pytest.skip(ran.stderr)
+        return ran.stdout
 
-        yield run
+    return run
 
 
-def test_a_user_without_rights_can_enclose(as_nobody):
-    assert as_nobody("id -u; echo tea > cup; cat cup; cat /etc/shadow").startswith(
-        f"{NOBODY}\ntea\n cat: /etc/shadow: No such file"
+def test_a_user_without_rights_can_enclose_and_gets_none(as_nobody):
+    said = as_nobody(
+        "id -u; echo tea > cup; cat cup; unshare -r true || echo none;"
+        " grep CapEff /proc/self/status; cat /etc/shadow"
     )
-
-
-def test_a_user_without_rights_gets_none(as_nobody):
-    said = as_nobody("unshare -r true || echo none; grep CapEff /proc/self/status")
-    assert said.startswith("none\nCapEff:\t0000000000000000\n")
+    assert said.startswith(f"{NOBODY}\ntea\nnone\nCapEff:\t{'0' * 16}\n")
+    assert "cat: /etc/shadow: No such file" in said
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_of_a_user_is_bounded(as_nobody):
+def test_a_fork_bomb_of_a_user_is_bounded(as_nobody, gone):
     mark = f"bomb{os.getpid()}"
     as_nobody(f"exec bash -c ': {mark}; b() {{ b | b & }}; b; sleep 5'")
     assert gone(mark)

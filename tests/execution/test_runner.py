@@ -81,7 +81,6 @@ def run(make_runner, skill):
     "name", ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)]
 )
 def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name):
-    """Fibonacci numbers into out/fib.txt, which comes back with content and type."""
     if reason := next(found.reason for found in executor_statuses() if found.name == name):
         pytest.skip(reason)
     command = "python3 scripts/fib.py 10 > out/fib.txt"
@@ -107,18 +106,6 @@ def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name
     }
 
 
-def test_a_command_without_a_shell_gets_its_arguments_as_they_are(make_runner):
-    argv = ("python3", "-c", "import sys; print(sys.argv[1:])", "$HOME", "a b", "*")
-    found = make_runner().run(RunRequest("python-math", PYTHON_MATH, argv))
-    assert (found.stdout, found.exit_code) == ("['$HOME', 'a b', '*']\n", 0)
-
-
-def test_a_failing_command_is_a_result(run):
-    found = run("echo before; echo why >&2; exit 7")
-    assert (found.stdout, found.stderr, found.exit_code) == ("before\n", "why\n", 7)
-    assert (found.timed_out, found.warnings) == (False, ())
-
-
 def test_a_command_reads_what_it_is_given(run):
     found = run('cat; echo "$LEAVES"', stdin="hot \ud800 water ", env={"LEAVES": "green"})
     assert found.stdout == "hot ? water green\n"
@@ -136,15 +123,7 @@ def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("cwd", "folder"),
-    [
-        ("", "skills/tea-timer"),
-        ("scripts", "skills/tea-timer/scripts"),
-        ("out", "out"),
-        ("$WORK_DIR", "work"),
-        ("${RUN_DIR}", "runs/run_"),
-        ("/work/inputs", "work/inputs"),
-    ],
+    ("cwd", "folder"), [("scripts", "skills/tea-timer/scripts"), ("${RUN_DIR}", "runs/run_")]
 )
 def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
@@ -153,19 +132,13 @@ def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("cwd", ["../..", "missing", "/etc", "SKILL.md", "x" * 300, "a\0b"])
-def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, cwd):
+@pytest.mark.parametrize("cwd", ["../..", "SKILL.md", "x" * 300, "$WORK_DIR/elsewhere"])
+def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, tmp_path, cwd):
+    run(f"ln -s {tmp_path} work/elsewhere")
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
     assert found.stdout == "skills/tea-timer\n"
     told = "is not a folder of the workspace; the command ran in skills/tea-timer."
     assert found.warnings == (f"cwd {cwd[:200]!r} {told}",)
-
-
-def test_a_command_never_runs_behind_a_link(run, tmp_path):
-    run(f"ln -s {tmp_path} work/elsewhere")
-    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd="$WORK_DIR/elsewhere")
-    assert found.stdout == "skills/tea-timer\n"
-    assert len(found.warnings) == 1
 
 
 def test_a_command_ends_when_its_time_is_over(run):
@@ -181,7 +154,7 @@ def test_a_command_ends_when_its_time_is_over(run):
     assert found.warnings[-1] == empty
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+@pytest.mark.parametrize("timeout", [0, float("nan")])
 def test_a_timeout_is_more_than_nothing(run, timeout):
     with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
         run("true", timeout=timeout)
@@ -211,23 +184,6 @@ def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
     found = runner.run(RunRequest("tea-timer", skill, command))
     assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
     assert (found.stderr, found.warnings) == ("b" * 60, ("stdout truncated",))
-
-
-def test_output_files_are_found_by_patterns_and_variables(run):
-    """Sorted by name, each once, with content only where it is text."""
-    found = run(
-        "echo b > out/b.txt; mkdir -p out/a; echo '[1]' > out/a/x.json; printf '\\0' > out/c.bin;"
-        " echo r > $RUN_DIR/r.txt; echo w > work/w.txt",
-        output_files=("$OUTPUT_DIR/**", "out/b.*", "${RUN_DIR}/*.txt"),
-    )
-    told = [(file.name, file.mime_type, file.content) for file in found.output_files]
-    assert told[:3] == [
-        ("out/a/x.json", "application/json", "[1]\n"),
-        ("out/b.txt", "text/plain", "b\n"),
-        ("out/c.bin", "application/octet-stream", None),
-    ]
-    assert [content for _, _, content in told[3:]] == ["r\n"]
-    assert found.primary_output == found.output_files[0]
 
 
 def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
@@ -262,7 +218,6 @@ def test_declared_outputs_come_with_contents_only_where_these_are_wanted(run):
 
 
 def test_both_ways_to_name_outputs_go_together(run):
-    """A file that both name is told once, with its content."""
     found = run(
         "echo x > out/x; echo y > out/y",
         output_files=("out/x",),
@@ -311,11 +266,15 @@ def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
 
 
 def test_a_name_that_no_artifact_can_have_is_a_warning(run):
-    """The run is over, and its result is not lost."""
-    found = run("echo 1 > out/x", outputs=OutputSpec(("out/*",), save=True, name_template="../"))
+    found = run(
+        "echo 1 > out/x",
+        output_files=("out/*",),
+        save_as_artifacts=True,
+        artifact_prefix="/etc/",
+        outputs=OutputSpec(("out/*",), save=True, name_template="../"),
+    )
     assert (found.exit_code, found.artifact_files) == (0, ())
-    (warning,) = found.warnings
-    assert warning.startswith("'out/x' is not kept: ")
+    assert ["'out/x' is not kept: " in text for text in found.warnings] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -391,20 +350,6 @@ def test_an_input_comes_from_another_skill_where_the_runner_knows_it(make_runner
     assert found.stdout == "0\n1\n1\n"
 
 
-def test_runs_of_a_session_find_what_the_one_before_left(run):
-    """Skills chain; the copy of the skill is used again."""
-    assert run("echo 1 > out/x; echo 2 > work/y").exit_code == 0
-    found = run("cat out/x work/y", output_files=("out/*",))
-    assert (found.stdout, found.output_files[0].content) == ("1\n2\n", "1\n")
-
-
-def test_sessions_are_apart(run):
-    """Files of the one are not those of the other."""
-    run("echo 1 > out/x", session="a")
-    assert run("ls out", session="b").stdout == ""
-    assert run("ls out", session="a").stdout == "x\n"
-
-
 def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill, tmp_path):
     runner = make_runner()
     for name in "ab":
@@ -455,7 +400,6 @@ def test_an_editor_has_a_place_of_any_name(skill, tmp_path, name):
 
 
 def test_there_is_no_editor_without_a_text(run):
-    """The text may be empty all the same."""
     assert run('echo "[$EDITOR$VISUAL]"').stdout == "[]\n"
     assert run("$EDITOR out/x; wc -c < out/x", editor_text="").stdout.strip() == "0"
 
@@ -475,13 +419,6 @@ def test_lists_of_commands_decide_what_runs(make_runner, skill):
         runner.run(RunRequest("tea-timer", skill, "cat SKILL.md"))
     with pytest.raises(CommandRefusedError):
         runner.run(RunRequest("tea-timer", skill, "scripts/brew.sh", cwd="$WORK_DIR"))
-
-
-def test_a_workspace_that_vanished_is_made_anew(run, base, tmp_path):
-    """The session goes on, without its files."""
-    run("echo 1 > out/x")
-    next(path for path in base.glob("ws_*") if path.is_dir()).rename(tmp_path / "vanished")
-    assert (run("ls out").stdout, run("ls").exit_code) == ("", 0)
 
 
 def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(
@@ -508,7 +445,6 @@ def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(
 
 
 def test_a_command_that_removes_its_workspace_has_a_result(run):
-    """It ran, and is not run once more; the next one has a new workspace."""
     found = run('echo ran; cd /; chmod -R u+w "$WORKSPACE_DIR"; rm -rf "$WORKSPACE_DIR"')
     assert (found.stdout, found.output_files) == ("ran\n", ())
     assert any(warning.startswith("Outputs were not collected: ") for warning in found.warnings)
@@ -550,14 +486,6 @@ def test_the_record_of_an_artifact_names_the_version_that_was_taken(run):
     }
 
 
-def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
-    with make_runner() as runner:
-        runner.run(RunRequest("tea-timer", skill, "true"))
-        assert any(base.iterdir())
-    assert not any(base.glob("ws_*"))
-    runner.close()
-
-
 def test_a_runner_that_is_closed_runs_nothing_more(make_runner, skill, base):
     runner = make_runner()
     runner.close()
@@ -582,8 +510,6 @@ def test_a_run_that_is_not_over_when_its_runner_is_closed_leaves_nothing(make_ru
 
 
 def test_what_the_system_refuses_is_an_error_of_ours(make_runner, skill):
-    """Such as one open file too many."""
-
     class Failing(LocalExecutor):
         def run(self, program):
             raise OSError(errno.EMFILE, "Too many open files")
@@ -593,7 +519,6 @@ def test_what_the_system_refuses_is_an_error_of_ours(make_runner, skill):
 
 
 def test_sessions_that_are_over_cost_no_memory(make_runner, skill):
-    """The lock of a session goes with its last run."""
     runner = make_runner()
     for session in "abc":
         runner.run(RunRequest("tea-timer", skill, "true"), session)
@@ -614,11 +539,6 @@ def told(name, content, size=None):
     return OutputFile(name, "text/plain", len(content or "") if size is None else size, content)
 
 
-def test_a_text_file_is_told_with_its_content():
-    file = output_file(collected("out/a.csv", b"x,y\n", media_type="text/csv"), inline=True)
-    assert file == OutputFile("out/a.csv", "text/csv", 4, "x,y\n", truncated=False)
-
-
 @pytest.mark.parametrize(
     ("data", "media_type", "inline"),
     [
@@ -627,7 +547,6 @@ def test_a_text_file_is_told_with_its_content():
         (b"a\0c", "text/plain", True),
         (b"a\xffc", "text/plain", True),
     ],
-    ids=["not wanted", "no text", "NUL", "no UTF-8"],
 )
 def test_other_files_are_told_without_content(data, media_type, inline):
     file = output_file(collected("out/a", data, media_type=media_type), inline=inline)
@@ -662,7 +581,6 @@ def test_the_primary_output_is_the_first_short_text_by_name():
 
 
 def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
-    """It names five of them, and says how many there are more."""
     empty = [collected(f"out/{number}", b"") for number in range(7)]
     full = [collected("out/full", b"x")]
     named = ", ".join(f"'out/{number}'" for number in range(5))

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import staging
 from skillsearch.execution.files import COPY_LIMITS, Budget, CopyLimits
-from skillsearch.execution.staging import (
-    digest_tree,
-    folder_name,
-    list_tree,
-    stage_skill,
-)
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.staging import digest_tree, folder_name, list_tree, stage_skill
 from skillsearch.files.openat import open_folder, using
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -33,14 +27,6 @@ FILES = {
 
 SMALL = 4096
 """Bytes that are read of what is not copied, at most."""
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    """Make a workspace."""
-    made = Workspace.create(tmp_path / "base", "s")
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -105,20 +91,12 @@ def contents(folder):
 # The digest.
 
 
-def test_the_digest_is_that_of_paths_and_bytes(skill):
-    assert folder_digest(skill) == hashed(FILES)
-
-
-def test_the_digest_of_an_empty_folder_is_that_of_nothing(tmp_path):
-    assert folder_digest(tmp_path) == hashlib.sha256(b"").hexdigest()
-
-
 def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, tmp_path):
     other = tmp_path / "other"
     write(other, dict(reversed(FILES.items())))
     os.utime(other / "a.txt", (1, 1))
     (other / "empty").mkdir()
-    assert folder_digest(other) == folder_digest(skill)
+    assert folder_digest(other) == folder_digest(skill) == hashed(FILES)
 
 
 @pytest.mark.parametrize(
@@ -126,20 +104,12 @@ def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, t
     [
         lambda skill: (skill / "a.txt").write_bytes(b"A"),
         lambda skill: (skill / "a.txt").rename(skill / "c.txt"),
-        lambda skill: (skill / "a.txt").unlink(),
         lambda skill: (skill / "a" / "new").touch(),
-        lambda skill: (skill / "a" / "b.txt").rename(skill / "b.txt"),
     ],
 )
 def test_any_change_of_the_files_changes_the_digest(skill, change):
-    """Contents, names, and the set of files."""
     change(skill)
     assert folder_digest(skill) != hashed(FILES)
-
-
-def test_names_that_are_not_utf8_are_hashed_as_they_are(tmp_path):
-    (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"x")
-    assert folder_digest(tmp_path) == hashlib.sha256(b"\xff\0x\0").hexdigest()
 
 
 # The copy.
@@ -155,9 +125,9 @@ def test_a_staged_skill_is_a_copy(workspace, skill):
 
 
 def test_a_copy_is_read_only_and_scripts_can_be_run(workspace, skill):
-    """Folders and what may be executed have mode 0555, all else 0444."""
     (skill / "empty").mkdir()
     (skill / "a.txt").chmod(0o600)
+    (skill / "scripts" / "brew.sh").chmod(0o6755)
     (skill / "a" / "b.txt").chmod(0o666)
     path = stage_skill(workspace, "tea", skill).path
     modes = {
@@ -177,12 +147,6 @@ def test_a_copy_is_read_only_and_scripts_can_be_run(workspace, skill):
     assert path.stat().st_mode & 0o7777 == 0o555
 
 
-def test_no_file_runs_with_the_rights_of_its_owner(workspace, skill):
-    (skill / "scripts" / "brew.sh").chmod(0o6755)
-    path = stage_skill(workspace, "tea", skill).path
-    assert (path / "scripts" / "brew.sh").stat().st_mode & 0o7777 == 0o555
-
-
 def test_links_lead_to_the_folders_of_the_workspace(workspace, skill):
     path = stage_skill(workspace, "tea", skill).path
     assert {name: str((path / name).readlink()) for name in ("out", "work", "inputs")} == {
@@ -197,7 +161,6 @@ def test_links_lead_to_the_folders_of_the_workspace(workspace, skill):
 
 
 def test_links_take_the_place_of_what_the_skill_calls_so(workspace, skill):
-    """A warning says so, and the digest does not cover them."""
     write(skill, {"out/old.txt": b"old", "work": b"file", "a/out/kept.txt": b"kept"})
     (skill / "inputs").symlink_to("a")
     staged = stage_skill(workspace, "tea", skill)
@@ -266,46 +229,27 @@ def test_names_that_are_not_utf8_are_copied(workspace, skill):
     assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, name: b"x"}
 
 
-def test_staging_is_recorded(workspace, skill):
-    stage_skill(workspace, "tea", skill)
-    (record,) = workspace.metadata["skills"].values()
-    assert (record["name"], record["rel_path"]) == ("tea", "skills/tea")
-    assert record["digest"] == hashed(FILES)
-
-
 # Limits.
 
 
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
-        ("entries", 5, "more than 5 files and folders"),
-        ("depth", 0, "more than 0 folders deep"),
-        ("file_bytes", 4, "larger than 4 bytes; split it up"),
-        ("total_bytes", 40, "are larger than 40 bytes together"),
+        ("entries", 6, "more than 5 files and folders"),
+        ("depth", 1, "more than 0 folders deep"),
+        ("file_bytes", 19, "larger than 18 bytes; split it up"),
+        ("total_bytes", 41, "are larger than 40 bytes together"),
     ],
 )
 def test_a_skill_that_is_too_large_is_refused(workspace, skill, limit, value, message):
-    """The message names the limit; nothing of it is left in the workspace."""
     with pytest.raises(WorkspaceError, match=message):
-        stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value}))
+        stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value - 1}))
     assert list(workspace.skills.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "value"),
-    [("entries", 6), ("depth", 1), ("file_bytes", 19), ("total_bytes", 41)],
-)
-def test_a_skill_that_is_as_large_as_can_be_is_staged(workspace, skill, limit, value):
-    """The limits count what a skill holds, and nothing else."""
-    assert sum(map(len, FILES.values())) == 41
-    staged = stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value}))
-    assert staged.digest == hashed(FILES)
+    assert stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value})).is_new
 
 
 @pytest.mark.timeout(120)
 def test_a_huge_file_is_refused_before_it_is_read(workspace, skill):
-    """It takes no space on the disk, and no time."""
     with (skill / "huge").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(WorkspaceError, match="'huge' is larger than 67,108,864 bytes"):
@@ -320,20 +264,13 @@ def test_a_skill_that_is_not_there_cannot_be_staged(workspace, tmp_path):
 # Staging again.
 
 
-def test_an_unchanged_skill_is_not_copied_again(workspace, skill):
-    first = stage_skill(workspace, "tea", skill)
-    before = first.path.stat()
-    second = stage_skill(workspace, "tea", skill)
-    assert (first.is_new, second.is_new) == (True, False)
-    assert (second.path, second.digest, second.notes) == (first.path, first.digest, first.notes)
-    assert os.path.samestat(second.path.stat(), before)
-
-
 def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
-    stage_settled(workspace, "tea", skill)
+    first = stage_settled(workspace, "tea", skill)
     assert reads
     reads.clear()
-    assert not stage_settled(workspace, "tea", skill).is_new
+    second = stage_settled(workspace, "tea", skill)
+    assert (first.is_new, second.is_new) == (True, False)
+    assert (second.path, second.digest, second.notes) == (first.path, first.digest, first.notes)
     assert not reads
 
 
@@ -370,10 +307,9 @@ def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
     "change",
     [
         lambda skill: (skill / "a.txt").write_bytes(b"A"),
-        lambda skill: (skill / "a.txt").unlink(),
+        lambda skill: rewrite(skill),
         lambda skill: (skill / "new.txt").touch(),
         lambda skill: (skill / "a.txt").chmod(0o755),
-        lambda skill: (skill / "scripts" / "brew.sh").chmod(0o644),
     ],
 )
 def test_a_changed_skill_is_copied_again(workspace, skill, change):
@@ -386,15 +322,6 @@ def test_a_changed_skill_is_copied_again(workspace, skill, change):
         assert bool((staged.path / name).stat().st_mode & 0o100) == bool(
             (skill / name).stat().st_mode & 0o100
         )
-
-
-def test_a_change_that_keeps_size_and_time_is_seen(workspace, skill):
-    """The system keeps a time that nobody can set."""
-    stage_settled(workspace, "tea", skill)
-    status = (skill / "a.txt").stat()
-    (skill / "a.txt").write_bytes(b"A")
-    os.utime(skill / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert stage_settled(workspace, "tea", skill).is_new
 
 
 def unlock(path):
@@ -446,13 +373,10 @@ def deepen(path):
         relink,
         add_many,
         deepen,
-        lambda path: (unlock(path) / "a.txt").unlink(),
         lambda path: (unlock(path) / "a.txt").chmod(0o666),
-        lambda path: (unlock(path) / "new.txt").touch(),
         lambda path: (unlock(path / "a") / "new.txt").touch(),
         lambda path: path.rename(path.parent / "away"),
         lambda path: (path.rename(path.parent / "away"), path.symlink_to("away")),
-        lambda path: (path.rename(path.parent / "away"), path.touch()),
         lambda path: (path.rename(path.parent / "away"), os.mkfifo(path)),
     ],
 )
@@ -469,7 +393,6 @@ def test_a_copy_that_a_command_changed_is_made_anew(workspace, skill, damage):
 
 
 def test_a_link_in_the_place_of_the_skills_folder_leads_nowhere(workspace, skill, tmp_path):
-    """Nothing is written behind it; the next run has its folders again."""
     outside = tmp_path / "outside"
     outside.mkdir()
     workspace.skills.rmdir()
@@ -482,20 +405,11 @@ def test_a_link_in_the_place_of_the_skills_folder_leads_nowhere(workspace, skill
 
 
 def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_path):
-    """The skill asked for last is staged."""
     write(tmp_path / "other", {"SKILL.md": b"other"})
     stage_skill(workspace, "tea", skill)
     staged = stage_skill(workspace, "tea", tmp_path / "other")
     assert staged.is_new
     assert contents(staged.path) == {"SKILL.md": b"other"}
-
-
-def test_skills_lie_side_by_side(workspace, skill, tmp_path):
-    write(tmp_path / "other", {"SKILL.md": b"other"})
-    tea = stage_skill(workspace, "tea", skill)
-    stage_skill(workspace, "coffee", tmp_path / "other")
-    assert not stage_skill(workspace, "tea", skill).is_new
-    assert contents(tea.path) == FILES
 
 
 def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
@@ -552,32 +466,15 @@ def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspac
 # Names of skills.
 
 
-@pytest.mark.parametrize("name", ["tea", "tea-timer", "周报", "My Skill", "café", "a.b", "x" * 100])
+@pytest.mark.parametrize("name", ["My Skill", "周报", "a.b", "x" * 100])
 def test_a_name_that_a_folder_can_have_stays(workspace, skill, name):
     staged = stage_skill(workspace, name, skill)
     assert staged.path == workspace.skills / name
     assert contents(staged.path) == FILES
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".",
-        "..",
-        "../../x",
-        "/etc",
-        "a/b",
-        "a\\b",
-        "a\0b",
-        "a\nb",
-        ".staging",
-        "x" * 101,
-        "\ud800",
-    ],
-)
+@pytest.mark.parametrize("name", ["", "..", "../../x", "a\0b", ".staging", "x" * 101, "\ud800"])
 def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, name):
-    """The folder lies where it should all the same."""
     staged = stage_skill(workspace, name, skill)
     assert staged.path.parent == workspace.skills
     assert staged.path.name != name

@@ -79,7 +79,6 @@ def dead():
 
 
 def test_what_the_killed_left_is_removed_and_no_more(fake_parent):
-    """Groups of living supervisors, and those of others, stay."""
     gone, live = f"skillsearch-{dead()}-1f", f"skillsearch-{os.getppid()}-1f"
     for name in (gone, live, "other-1-1f", "skillsearch-x.scope"):
         (fake_parent / name).mkdir()
@@ -176,7 +175,6 @@ def test_memory_within_the_limit_is_had(run):
 
 
 def test_temporary_files_count_as_memory(run):
-    """They are in memory, and so are those without a name."""
     text = """if True:
         import os
         for number in range(6):

@@ -75,11 +75,9 @@ def judge(code, number, arguments=(), machine="x86_64", architecture=None):
                 return errno.errorcode[detail]
             return {0x7FFF0000: ALLOW, 0x80000000: KILL}[action]
         else:
-            is_true = {
-                0x15: value == operand,
-                0x35: value >= operand,
-                0x45: value & operand != 0,
-            }[operation]
+            is_true = {0x15: value == operand, 0x35: value >= operand, 0x45: value & operand != 0}[
+                operation
+            ]
             at += if_true if is_true else if_false
 
 
@@ -129,9 +127,10 @@ def test_it_says_what_its_table_says(machine):
         lines = [(error, terms) for _, n, error, terms in rules(machine) if n == number]
         named = [int(n, 0) for _, terms in lines for *_, ns in terms for n in ns.split(",")]
         values = sorted({near & 0xFFFFFFFF for n in [0, *named] for near in (n - 1, n, n + 1)})
-        tries = [[chance.getrandbits(64) for _ in range(6)] for _ in range(3)]
+        tries = [[chance.getrandbits(64) for _ in range(6)] for _ in range(2)]
         if named:
-            tries += [[*words, 0, 0, 0] for words in itertools.product(values, repeat=3)]
+            near = [[*words, 0, 0, 0] for words in itertools.product(values, repeat=3)]
+            tries += chance.sample(near, min(300, len(near)))
         for arguments in tries:
             hits = [error for error, terms in lines if applies(terms, arguments)]
             expected = "ENOSYS" if number >= LATER else hits[0] if hits else ALLOW
@@ -329,7 +328,6 @@ def test_the_kernel_knows_no_later_calls(run):
 
 
 def test_all_processes_of_a_run_are_filtered(run):
-    """The first of its namespace too, and what programs start in turn."""
     text = """if True:
         import subprocess
         print(*(open(f"/proc/{pid}/status").read() for pid in ("1", "self")), flush=True)

@@ -115,7 +115,6 @@ def test_of_a_command_only_the_program_is_told(command, name):
     ids=["missing", "broken", "empty"],
 )
 def test_spans_need_no_opentelemetry(tmp_path, opentelemetry, imported):
-    """Missing, broken or of another kind, it costs one try to import it, at the first span."""
     package = tmp_path / "opentelemetry"
     if opentelemetry is not None:
         package.mkdir()

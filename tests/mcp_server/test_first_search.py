@@ -110,7 +110,6 @@ def converse(target, mode, say):
 def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is(
     request, gate, way, mode
 ):
-    """An index that will be there soon is waited for, though there are words."""
     told = []
 
     async def tell(progress, total, message):
@@ -179,7 +178,6 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
 @pytest.mark.parametrize("stop", [90])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode):
-    """Its client is told nothing more of it; the server answers the next call."""
     told = []
 
     async def tell(progress, total, message):

@@ -100,45 +100,30 @@ def test_the_official_client_finds_and_loads(url, talk, mode, version):
     ("headers", "status"),
     [
         ({}, 200),
-        ({"Origin": "http://localhost:3000"}, 200),
         ({"Origin": "https://LocalHost"}, 200),
         ({"Origin": "http://[::1]:3000"}, 200),
-        ({"Host": "localhost:80"}, 200),
         ({"Host": "LOCALHOST"}, 200),
         ({"Host": "127.0.0.1"}, 200),
-        ({"Host": "[::1]"}, 200),
         ({"Host": "[::1]:80"}, 200),
-        ({"Host": "localhost:evil.example"}, 421),
-        ({"Host": "localhost:80.evil.example"}, 421),
         ({"Host": "localhost:80@evil.example"}, 421),
         ({"Host": "user@localhost"}, 421),
-        ({"Host": "localhost:"}, 421),
         ({"Host": "localhost."}, 421),
-        ({"Host": "evil.example."}, 421),
         ({"Host": "127.0.0.1:123456"}, 421),
         ({"Host": "127x0y0z1"}, 421),
-        ({"Host": "::1"}, 421),
         ({"Host": "[::1]evil.example"}, 421),
-        ({"Host": "[::1].evil.example:80"}, 421),
-        ({"Host": "skills.evil.example"}, 421),
-        ({"Host": "127.0.0.1.evil.example:80"}, 421),
         ({"Host": "localhost.evil.example"}, 421),
         ({"Host": ""}, 421),
-        ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://localhost.evil.example"}, 403),
-        ({"Origin": "http://localhost:evil.example"}, 403),
         ({"Origin": "http://localhost:80@evil.example"}, 403),
         ({"Origin": "http://evil.example#http://localhost"}, 403),
         ({"Origin": "http://localhost/"}, 403),
         ({"Origin": "localhost"}, 403),
-        ({"Origin": "file://localhost"}, 403),
         ({"Origin": ""}, 403),
         ({"Origin": "null"}, 403),
         ({"Content-Type": "text/plain"}, 400),
     ],
 )
 def test_a_web_page_cannot_use_the_server(url, headers, status):
-    """Neither by a name that leads here, nor from a page of its own."""
     assert post(url, **headers)[0] == status
 
 
@@ -156,9 +141,8 @@ def test_a_body_of_five_megabytes_is_refused(url):
     assert post(url, b" " * (5 << 20))[0] == 413
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b"[]", b"null"])
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000, b"null"])
 def test_a_bad_body_is_answered_by_an_error(url, body):
-    """The next request is answered as ever."""
     status, answer = post(url, body)
     assert (status, "error" in json.loads(answer)) == (400, True)
     assert post(url)[0] == 200
@@ -173,8 +157,6 @@ def test_other_paths_have_nothing(url):
 
 @pytest.mark.slow
 def test_two_clients_load_skills_of_their_own(program, drinks, talk):
-    """A skill loaded in one session of the older protocol is not loaded in another."""
-
     async def load(client):
         await client.call_tool("skill_load", {"skill": "steep-tea"})
         return (await client.get_prompt("skills")).messages[0].content.text
@@ -243,8 +225,6 @@ def test_the_token_may_come_from_a_variable(program, variables):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 @pytest.mark.slow
 def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
-    """Clients keep one open to be told of changes; stdout stays empty."""
-
     def heed_interrupts():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -297,7 +277,6 @@ def test_what_is_no_address_is_refused(text):
     ],
 )
 def test_other_machines_need_leave_and_a_token(options, said):
-    """Neither is enough without the other, and nothing listens meanwhile."""
     with pytest.raises(ConfigError, match=said):
         listen("0.0.0.0", **options)
 
@@ -311,7 +290,6 @@ def test_with_both_other_machines_may_come():
 
 
 def test_a_named_machine_is_known_by_its_name_alone():
-    """A page that leads another name here is refused."""
     with socket.socket() as made:
         names = Listener(made, "box.example", TOKEN, is_local=False).authority
     asked = ("box.example", "box.example:80", "localhost", "boxyexample", "evil.box.example")

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from mcp_types import PromptReference, ResourceTemplateReference
 
 import skillsearch
 from skillsearch.library.enrich import instructions
-from skillsearch.mcp_server.server import MAX_COMPLETIONS
+from skillsearch.mcp_server import server
 from skillsearch.text.states import NO_HIT
 
 TASK = "steep green tea at the right temperature"
@@ -51,8 +50,6 @@ def complete(make_server, talk, drinks):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_there_are_two_prompts(make_server, talk, drinks, mode):
-    """With titles for people, and the arguments that they ask for."""
-
     async def say(client):
         assert client.server_capabilities.completions is not None
         return (await client.list_prompts()).prompts
@@ -68,9 +65,8 @@ def test_there_are_two_prompts(make_server, talk, drinks, mode):
 
 
 def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
-    program, open_wire, drinks, index_dir
+    program, open_wire, cli, drinks, index_dir
 ):
-    """It is told the commands for the index that is served, and they keep what it writes."""
     with program(drinks, "--index-dir", index_dir) as process:
         wire = open_wire(process)
         offered = wire.ask("prompts/list")["result"]["prompts"]
@@ -80,7 +76,7 @@ def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
     (pending,) = re.findall(r"^1\. `(.+ enrich .*--pending)`", message["content"]["text"], re.M)
     argv = shlex.split(pending)
     assert argv[argv.index("--index-dir") + 1] == str(index_dir)
-    done = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True)
+    done = cli(*argv[argv.index("enrich") :], "--json")
     assert {one["name"] for one in json.loads(done.stdout)["skills"]} == {
         "brew-coffee",
         "squeeze-lemons",
@@ -89,7 +85,6 @@ def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
 
 
 def test_the_agent_reads_the_same_as_from_the_plugin():
-    """But for the command lines, of which none is left to the PATH."""
     folder = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills"
     body = (folder / "SKILL.md").read_text("utf-8").partition("\n---\n")[2].strip()
     assert instructions(["skillsearch"]) == body
@@ -115,7 +110,6 @@ def test_a_task_that_no_skill_fits_says_so(ask):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_skill_is_given_to_follow(ask, mode):
-    """With what is to be done by it, if that is said."""
     text = ask("use_skill", mode, name="Steep-Tea")
     assert text.startswith('Follow this skill.\n\n<skill_content name="steep-tea">')
     assert "Use 80 C." in text
@@ -166,10 +160,8 @@ def test_other_toolsets_have_their_own_prompt_or_none(make_server, talk, drinks,
     ("value", "values"),
     [
         ("", ["brew-coffee", "squeeze-lemons", "steep-tea"]),
-        ("s", ["squeeze-lemons", "steep-tea"]),
         ("TEA", ["steep-tea"]),
-        ("e", ["brew-coffee", "squeeze-lemons", "steep-tea"]),
-        ("steep-tea", ["steep-tea"]),
+        ("s", ["squeeze-lemons", "steep-tea"]),
         ("nothing", []),
     ],
 )
@@ -177,28 +169,18 @@ def test_names_of_skills_are_completed(complete, value, values):
     assert complete(USE, "name", value) == (values, False)
 
 
-def test_names_that_begin_with_it_come_first(complete, make_skill, tmp_path):
+def test_of_many_names_the_first_are_told(complete, make_skill, tmp_path, monkeypatch):
+    """Those that begin with the value stand before those that hold it."""
+    monkeypatch.setattr(server, "MAX_COMPLETIONS", 2)
     for name in ("a-tea", "tea", "tea-time"):
         make_skill(tmp_path / "teas", name)
-    assert complete(USE, "name", "tea", tmp_path / "teas") == (["tea", "tea-time", "a-tea"], False)
-
-
-def test_of_many_names_the_first_hundred_are_told(complete, make_skill, tmp_path):
-    for number in range(MAX_COMPLETIONS + 1):
-        make_skill(tmp_path / "many", f"skill-{number:03}")
-    names, has_more = complete(USE, "name", "skill", tmp_path / "many")
-    assert (names[-1], len(names), has_more) == ("skill-099", 100, True)
-    paths, has_more = complete(FILES, "path", "many/skill", tmp_path / "many")
-    assert (paths[-1], len(paths), has_more) == ("many/skill-099/SKILL.md", 100, True)
-    assert complete(FILES, "path", "many/skill-1", tmp_path / "many") == (
-        ["many/skill-100/SKILL.md"],
-        False,
-    )
+    assert complete(USE, "name", "tea", tmp_path / "teas") == (["tea", "tea-time"], True)
+    paths = ["teas/a-tea/SKILL.md", "teas/tea-time/SKILL.md"]
+    assert complete(FILES, "path", "teas/", tmp_path / "teas") == (paths, True)
+    assert complete(FILES, "path", "teas/a", tmp_path / "teas") == (paths[:1], False)
 
 
 def test_a_path_that_was_completed_can_be_read(make_server, talk, drinks):
-    """Its URI is the template with the value in it."""
-
     async def say(client):
         argument = {"name": "path", "value": f"{drinks.name}/st"}
         (path,) = (await client.complete(FILES, argument)).completion.values

@@ -32,7 +32,6 @@ def test_what_the_settings_exclude_is_offered_nowhere(ask):
 
 @pytest.mark.parametrize("name", ["steep-tea", "Steep Tea", "drinks:steep-tea"])
 def test_loading_it_says_that_the_settings_leave_it_out(ask, name):
-    """And how to change that; of an unknown name nothing of the kind is said."""
     refused = ask("load_skill", name=name)
     assert refused.is_error
     text = refused.content[0].text

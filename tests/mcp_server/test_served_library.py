@@ -22,7 +22,6 @@ def settle(served):
 
 
 def test_a_library_of_roots_is_opened_once(serve_library, drinks):
-    """It is searched by an index of its own, in the user's cache."""
     served = serve_library(drinks)
     library = served.get()
     assert served.get() is library
@@ -55,7 +54,6 @@ def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, 
 
 
 def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, index_dir, make_skill):
-    """Its own write does not make it open the index again, nor that of another process."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     served = serve_library(index_dir=index_dir)
     library = served.get()

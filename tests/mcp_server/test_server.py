@@ -1,7 +1,6 @@
 """Tests of what the server answers, with the official client in this process."""
 
 import asyncio
-import shutil
 import threading
 
 import jsonschema
@@ -15,10 +14,9 @@ from skillsearch.agents.tool import Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.calls import ERROR_KEY, MAX_QUERY_BYTES, Patience, Teller
+from skillsearch.mcp_server.calls import ERROR_KEY, Patience, Teller
 from skillsearch.mcp_server.server import SkillServer
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
-from skillsearch.text.states import NO_HIT, PERHAPS, PERHAPS_TOO
 from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]
@@ -59,11 +57,6 @@ def text_of(result):
     return content.text
 
 
-def line_of(hit):
-    """Return the line of a skill in the text of a search."""
-    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}"
-
-
 @pytest.fixture
 def oracle(drinks, make_server):
     """Return what the tools answer where no protocol is between."""
@@ -78,47 +71,6 @@ def test_a_search_has_the_hits_as_structured_content(make_server, talk, drinks, 
     assert result.structured_content == expected
     assert expected["skills"][0]["name"] == "steep-tea"
     assert not result.is_error
-
-
-def test_copies_in_a_later_root_change_no_answer(make_server, talk, drinks, oracle, tmp_path):
-    copies = tmp_path / "a-copies"
-    shutil.copytree(drinks, copies)
-    with (copies / "steep-tea" / "SKILL.md").open("a") as file:
-        file.write(f"{QUERY}\n" * 20)
-    result = talk(make_server(drinks, copies), call("search_skills", query=QUERY))
-    found = result.structured_content
-    assert found == oracle.call("search_skills", {"query": QUERY})["result"]
-
-
-def test_the_text_of_a_search_is_a_line_a_hit(make_server, talk, drinks, oracle):
-    """Name, score and description, for models that see text alone."""
-    result = talk(make_server(drinks), call("search_skills", query=QUERY))
-    found = oracle.call("search_skills", {"query": QUERY})["result"]
-    assert found["perhaps"] == []
-    assert text_of(result) == "\n".join(map(line_of, found["skills"]))
-
-
-def test_the_text_of_what_may_fit_stands_below_what_to_do(
-    make_server, talk, drinks, oracle, fits_from
-):
-    """Both where nothing surely fits and where something does; programs get the same."""
-    query = "steep green tea or brew filter coffee"
-    every = oracle.call("search_skills", {"query": query, "threshold": 0.0})["result"]["skills"]
-    assert len(every) > 1
-    cut = (every[0]["score"] + every[1]["score"]) / 2
-    for threshold, count, note in ((1.0, 0, PERHAPS), (cut, 1, PERHAPS_TOO)):
-        fits_from(threshold)
-        result = talk(make_server(drinks), call("search_skills", query=query))
-        fits, perhaps = every[:count], every[count:]
-        assert text_of(result) == "\n".join([*map(line_of, fits), note, *map(line_of, perhaps)])
-        assert result.structured_content == {"skills": fits, "perhaps": perhaps, "note": note}
-
-
-def test_a_search_without_a_hit_says_to_go_on(make_server, talk, drinks):
-    """It is not an error, and its list is empty."""
-    result = talk(make_server(drinks), call("search_skills", query="zebra", threshold=1.0))
-    assert result.structured_content == {"skills": [], "perhaps": [], "note": NO_HIT}
-    assert (result.is_error, text_of(result)) == (False, NO_HIT)
 
 
 def test_a_loaded_body_stands_in_an_element_of_its_own(make_server, talk, drinks, make_skill):
@@ -140,44 +92,11 @@ def test_the_text_of_a_body_names_chunks_and_needs(make_server, talk, drinks, ma
     assert chunk.structured_content["body"].strip() == "Pour."
 
 
-def test_a_whole_file_is_its_text(make_server, talk, drinks):
-    (drinks / "steep-tea" / "notes.md").write_text("# Notes\n\nOolong: 90 C.\n", encoding="utf-8")
-    say = call("read_skill_file", name="steep-tea", path="notes.md")
-    assert text_of(talk(make_server(drinks), say)) == "# Notes\n\nOolong: 90 C.\n"
-
-
-def test_a_page_of_a_file_says_where_the_next_begins(make_server, talk, drinks):
-    (drinks / "steep-tea" / "leaf.bin").write_bytes(b"\xff\x00\x01\x02")
-    say = call("read_skill_file", name="steep-tea", path="leaf.bin", limit=3)
-    result = talk(make_server(drinks), say)
-    assert text_of(result) == "[from byte 0 of 4, as base64; next: 3]\n/wAB"
-    assert result.structured_content["next_offset"] == 3
-
-
-def test_a_list_is_read_page_by_page(make_server, talk, drinks):
-    """The cursor of one page gives the next, until there is none."""
-
-    async def say(client):
-        names, cursor = [], None
-        while True:
-            arguments = {"limit": 2, **({"cursor": cursor} if cursor else {})}
-            page = (await client.call_tool("list_skills", arguments)).structured_content
-            names.append([skill["name"] for skill in page["skills"]])
-            if (cursor := page["next_cursor"]) is None:
-                return names
-
-    assert talk(make_server(drinks), say) == [["brew-coffee", "squeeze-lemons"], ["steep-tea"]]
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "code", "said"),
     [
         ("load_skill", {"name": "steep-te"}, "skill-not-found", "nearest: steep-tea"),
         ("load_skill", {}, "invalid-arguments", "problems: name: Field required"),
-        ("load_skill", {"name": "steep-tea", "chunks": 1}, "invalid-arguments", "chunks = '1'"),
-        ("read_skill_file", {"name": "steep-tea", "path": "../a"}, "unsafe-path", "'../a'"),
-        ("list_skills", {"cursor": "nowhere"}, "query-invalid", "next_cursor"),
-        ("search_skills", {"query": "tea", "n": 0}, "invalid-arguments", "n = '0'"),
         ("search_skills", {"query": "é" * 2049}, "invalid-arguments", "longer than 4,096 bytes"),
         ("brew", {}, "unknown-tool", "nearest: "),
     ],
@@ -185,7 +104,6 @@ def test_a_list_is_read_page_by_page(make_server, talk, drinks):
 def test_an_error_says_what_was_wrong_and_what_to_do(
     make_server, talk, drinks, name, arguments, code, said
 ):
-    """To the model in text, to a program by a code."""
     result = talk(make_server(drinks), call(name, **arguments))
     error = result.meta[ERROR_KEY]
     assert result.is_error
@@ -195,14 +113,7 @@ def test_an_error_says_what_was_wrong_and_what_to_do(
     assert said in text_of(result)
 
 
-def test_a_query_may_have_4_kib(make_server, talk, drinks):
-    result = talk(make_server(drinks), call("search_skills", query="tea " * (MAX_QUERY_BYTES // 4)))
-    assert not result.is_error
-
-
 def test_without_an_index_the_tools_say_how_to_make_one(make_server, talk, index_dir):
-    """The server starts, and lists its tools."""
-
     async def say(client):
         return await definitions(client), await client.call_tool("search_skills", {"query": "tea"})
 
@@ -213,7 +124,6 @@ def test_without_an_index_the_tools_say_how_to_make_one(make_server, talk, index
 
 
 def test_an_index_that_is_made_later_is_found(make_server, talk, drinks, index_dir, cli):
-    """No restart is needed, and neither for a newer generation."""
     server = make_server(index_dir=index_dir)
 
     def count():
@@ -240,7 +150,6 @@ def test_a_root_that_is_missing_is_an_error_until_it_is_there(
 
 
 def test_what_hosts_add_and_leave_empty_changes_no_answer(make_server, talk, drinks):
-    """Ids of their own, null for what is optional, numbers as text."""
     server = make_server(drinks)
     plain = talk(server, call("search_skills", query=QUERY))
     liberties = {"query": QUERY, "n": None, "threshold": "", "toolCallId": "c1", "sessionId": 7}
@@ -249,10 +158,8 @@ def test_what_hosts_add_and_leave_empty_changes_no_answer(make_server, talk, dri
     assert text == plain
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_definitions_are_strict(make_server, talk, drinks, mode):
-    """They have titles for people, and say that they only read what is here."""
-    tools = talk(make_server(drinks), definitions, mode)
+def test_definitions_are_strict(make_server, talk, drinks):
+    tools = talk(make_server(drinks), definitions)
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         assert tool.input_schema["type"] == "object"
@@ -263,8 +170,6 @@ def test_definitions_are_strict(make_server, talk, drinks, mode):
 
 
 def test_the_instructions_say_to_search_first_and_name_no_skill(make_server, talk, drinks):
-    """They are the same for three skills and for thousands."""
-
     async def say(client):
         return client.instructions
 
@@ -292,7 +197,6 @@ def test_a_toolset_has_the_tools_of_its_document(make_server, talk, drinks, name
     ("toolset", "tool", "arguments", "said"),
     [
         ("manager", "load_skill", {"skill_name": "steep-tea"}, "Use 80 C."),
-        ("manager", "search_skills", {"query": QUERY}, '"steep-tea"'),
         ("environment", "skill", {"skill": "steep-tea"}, "Use 80 C."),
         ("workspace", "skill_load", {"skill": "steep-tea"}, "loaded: steep-tea"),
         ("context", "get_skill", {"name": "steep-tea"}, "Use 80 C."),
@@ -321,7 +225,6 @@ def test_what_a_session_loaded_stands_in_its_prompt(make_server, talk, drinks):
 
 
 def test_a_chunk_that_was_loaded_is_listed_no_more(make_server, talk, tmp_path, make_skill):
-    """The prompt of the chunks is the other half of their tool."""
     body = 'Core.\n<chunk id="a1" description="How to pour">\nPour.\n</chunk>\n'
     make_skill(tmp_path / "skills", "parts", body=body)
 
@@ -335,19 +238,7 @@ def test_a_chunk_that_was_loaded_is_listed_no_more(make_server, talk, tmp_path, 
     assert "How to pour" not in after.messages[0].content.text
 
 
-def test_a_prompt_that_is_not_there_is_refused(make_server, talk, drinks):
-    """The message names the one that is."""
-
-    async def say(client):
-        with pytest.raises(MCPError, match="ask for 'skills'"):
-            await client.get_prompt("tea")
-
-    talk(make_server(drinks, toolset="context"), say)
-
-
 def test_a_toolset_without_a_library_says_so_when_it_is_listed(make_server, talk, index_dir):
-    """Its definitions would name the skills; a call says the same."""
-
     async def say(client):
         with pytest.raises(MCPError, match="skillsearch index FOLDER"):
             await client.list_tools()
@@ -389,7 +280,6 @@ def busy_indexing(make_server, drinks, patience):
 
 
 def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk):
-    """After a while; nothing is found by half an index."""
     server, _ = busy_indexing
     error = talk(server, call("search_skills", query=QUERY)).meta[ERROR_KEY]
     assert error["code"] == "indexing"
@@ -399,7 +289,6 @@ def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("patience", [Patience(60, soon=0)])
 def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, mode):
-    """The answer says so, and that it is not final, to models and to programs."""
     server, _ = busy_indexing
 
     async def say(client):
@@ -436,7 +325,6 @@ def test_other_toolsets_say_so_too(busy_indexing, talk, patience, toolset):
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4)))
 def test_a_client_is_never_told_less_than_before(steps):
-    """Each number is above the one before, whatever is counted anew meanwhile."""
     told = []
 
     async def report(done, total, message):
@@ -472,7 +360,6 @@ def test_all_else_is_answered_while_skills_are_indexed(busy_indexing, talk):
 
 @pytest.mark.parametrize("patience", [Patience(60, soon=60)])
 def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk):
-    """Nobody has to call again for a handful of skills."""
     server, release = busy_indexing
     threading.Timer(1.5, release.set).start()  # words are there before that
     result = talk(server, call("search_skills", query=QUERY))
@@ -481,7 +368,6 @@ def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk)
 
 
 def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
-    """The work it waited for goes on."""
     server = make_server(drinks, call_seconds=0.2)
     release = threading.Event()
     server.thread.submit(release.wait, 60)
@@ -518,20 +404,6 @@ def test_too_many_calls_at_once_are_refused(make_server, talk, drinks):
         release.set()
 
 
-def test_the_files_of_skills_are_resources(make_server, talk, drinks):
-    """With every toolset; the extension for skills is declared with them."""
-
-    async def say(client):
-        listed = (await client.list_resources()).resources
-        uris = {resource.name: resource.uri for resource in listed}
-        read = await client.read_resource(uris["steep-tea"])
-        return client.server_capabilities.extensions, read.contents[0].text
-
-    extensions, text = talk(make_server(drinks, toolset="manager"), say)
-    assert extensions == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
-    assert text == (drinks / "steep-tea" / "SKILL.md").read_text(encoding="utf-8")
-
-
 def test_without_an_index_a_resource_says_how_to_make_one(make_server, talk, index_dir):
     """As an error of the protocol, because resources have no other way to say it."""
 
@@ -544,7 +416,6 @@ def test_without_an_index_a_resource_says_how_to_make_one(make_server, talk, ind
 
 @pytest.mark.parametrize(("toolset", "tools"), [("default", False), ("workspace", True)])
 def test_clients_that_listen_are_told_of_changes(make_server, talk, drinks, toolset, tools):
-    """Of the tools only where their definitions name the skills."""
     server = make_server(drinks, toolset=toolset, tells_changes=True)
 
     async def say(client):

@@ -1,11 +1,7 @@
 """Tests of what is kept of the sessions of a server."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-import skillsearch.mcp_server
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspace import Workspaces
@@ -13,7 +9,6 @@ from skillsearch.mcp_server.session_tools import MAX_SESSIONS, TOOLSETS, Session
 
 
 def test_the_session_that_was_silent_longest_is_forgotten(serve_library, drinks):
-    """A server that runs for weeks does not fill up."""
     tools = SessionTools("workspace", serve_library(drinks))
     first, second = tools.of("1"), tools.of("2")
     for number in range(MAX_SESSIONS - 2):
@@ -25,7 +20,6 @@ def test_the_session_that_was_silent_longest_is_forgotten(serve_library, drinks)
 
 
 def test_what_is_loaded_outlives_a_new_index(serve_library, cli, drinks, index_dir):
-    """The session stays, and so does its library, which has the new one."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     served = serve_library(index_dir=index_dir)
     tools = SessionTools("workspace", served)
@@ -53,16 +47,3 @@ def test_all_tools_of_a_toolset_have_the_same_word_for_the_name_of_a_skill(
         taken = [set(tool.arguments.model_fields) for tool in offer.toolset.tools()]
     words = {one for names in taken for one in names & {"name", "skill", "skill_name", "skill_id"}}
     assert words == {word.get(toolset, "skill_name")}
-
-
-@pytest.mark.parametrize(("options", "limit"), [((), 2500), (("--allow-run",), 3000)])
-@pytest.mark.slow
-def test_definitions_are_short_and_as_long_as_we_say(wire, drinks, options, limit):
-    """As they are sent: hosts copy them into every prompt."""
-    executor = ("--executor", "local") if options else ()
-    with wire(drinks, *options, *executor) as host:
-        tools = host.ask("tools/list")["result"]["tools"]
-    sent = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")))
-    assert sent <= limit
-    page = Path(skillsearch.mcp_server.__file__).with_name("README.md").read_text("utf-8")
-    assert f"{sent:,}" in page

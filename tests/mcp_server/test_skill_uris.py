@@ -19,7 +19,6 @@ PLAIN = SEGMENT.filter(lambda segment: segment not in {".", ".."})
 
 
 def test_everything_but_plain_characters_is_encoded():
-    """Space, per cent sign, question mark and what is not ASCII."""
     uri = make_uri(("skills", "a b%20", "周报?", "x_y-z.md~"))
     assert uri == "skill://skills/a%20b%2520/%E5%91%A8%E6%8A%A5%3F/x_y-z.md~"
 
@@ -31,7 +30,6 @@ def test_taking_a_uri_apart_undoes_its_making(segments):
 
 @given(st.text(max_size=60))
 def test_no_part_leads_anywhere(text):
-    """No part is empty, a step up, or two parts."""
     for part in split_uri(f"skill://{text}"):
         assert part not in {"", ".", ".."}
         assert "/" not in part
@@ -64,7 +62,6 @@ def test_an_encoding_is_undone_once():
     ],
 )
 def test_a_uri_that_we_cannot_have_made_has_no_parts(uri):
-    """Other schemes, steps up, hidden slashes, and bytes that are not UTF-8."""
     assert split_uri(uri) == ()
 
 
@@ -81,12 +78,10 @@ def test_a_uri_that_we_cannot_have_made_has_no_parts(uri):
     ],
 )
 def test_an_alias_becomes_an_authority(alias, authority):
-    """Lowercase ASCII; never what older hosts read the index by."""
     assert authorities([alias]) == {alias: authority}
 
 
 def test_aliases_that_look_the_same_stay_apart():
-    """In an order that does not depend on how they are given."""
     expected = {"A b": "a-b", "a b": "a-b-2", "a-b": "a-b-3"}
     assert authorities(["a-b", "a b", "A b"]) == authorities(["A b", "a b", "a-b"]) == expected
 

@@ -65,7 +65,6 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
 
 @pytest.mark.slow
 def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_dir):
-    """Without a root it serves the index of the settings."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     with wire("--index-dir", index_dir) as host:
         answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}})
@@ -74,7 +73,6 @@ def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_
 
 @pytest.mark.slow
 def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
-    """Once on stderr, and in the answer of each tool."""
     with program("--index-dir", index_dir) as process:
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         hello["params"] = {"name": "list_skills", "arguments": {}, **MODERN}
@@ -186,7 +184,6 @@ def test_the_start_of_a_session_is_small_with_thousands_of_skills(wire, tmp_path
 
 @pytest.mark.slow
 def test_a_watched_folder_is_followed(wire, drinks, make_skill):
-    """Who said hello in the older protocol is told, and finds the new skill."""
     pytest.importorskip("watchfiles")
     with wire(drinks, "--watch") as host:
         host.ask("tools/call", {"name": "search_skills", "arguments": {"query": "tea"}})

@@ -41,7 +41,6 @@ def converse(server, data):
     ids=lambda value: str(value)[:40],
 )
 def test_lines_that_are_no_messages_are_answered_in_their_order(make_server, drinks, data, codes):
-    """Blank ones are none; of a long one nothing but its end counts."""
     assert [answer["error"]["code"] for answer in converse(make_server(drinks), data)] == codes
 
 

@@ -42,7 +42,6 @@ def test_a_list_tells_trust(ask):
 
 
 def test_a_body_begins_with_a_warning(ask):
-    """Before the element of the body, which cannot speak there."""
     text, record = ask("load_skill", name="steep-tea")
     first, second = text.splitlines()[:2]
     assert first == "From a project root: nobody has vouched for it."

@@ -48,7 +48,6 @@ def test_nothing_fits_is_an_empty_list(registry):
 
 
 def test_a_skill_comes_with_its_files(registry, drinks, make_skill):
-    """Text as text, bytes as bytes, scripts wrapped; other folders are left out."""
     folder = make_skill(
         drinks,
         "chai",
@@ -103,7 +102,6 @@ def test_files_beyond_the_limit_of_adk_are_left_out_and_logged(registry, drinks,
 
 
 def test_a_name_is_shown_in_the_form_that_adk_accepts(registry, drinks, make_skill):
-    """Case, blanks and underscores are the only difference; it loads that skill."""
     path = drinks / "odd" / "SKILL.md"
     path.parent.mkdir()
     path.write_text("---\nname: Whisk_Matcha Tea\ndescription: Whisk matcha.\n---\nSlowly.\n")
@@ -127,13 +125,11 @@ def test_metadata_that_adk_does_not_understand_is_left_out(registry, drinks, mak
 
 
 def test_an_unknown_skill_is_an_error_with_the_nearest_names(registry):
-    """ADK passes its words on to the model."""
     with pytest.raises(SkillNotFoundError, match="brew-coffee"):
         get(registry(), "brew-cofee")
 
 
 def test_the_toolset_of_adk_works_with_it(registry, drinks):
-    """Its own tools search, load and read through the registry."""
     from google.adk.sessions.state import State
     from google.adk.tools.skill_toolset import SkillToolset
 

@@ -50,7 +50,6 @@ def test_a_call_gives_the_result_as_json_text(tools):
 
 
 def test_a_bad_argument_is_content_not_an_exception(tools):
-    """The agent reads it and calls again."""
     (tool,) = tools
     error = called(tool, word="tee", times="many", toolset=1, tool_name=2)["error"]
     assert error["code"] == "invalid-arguments"

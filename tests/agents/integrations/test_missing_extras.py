@@ -17,7 +17,6 @@ from skillsearch.errors import MissingDependencyError
     ],
 )
 def test_an_adapter_without_its_library_names_the_extra(monkeypatch, adapter, module, extra):
-    """The message is the command that installs it."""
     for loaded in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)

@@ -47,7 +47,6 @@ def run(toolset, *steps):
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_host_can_tell_which_tools_change_something(read_only):
-    """From the metadata; such a tool runs beside no other."""
     toy = Tool("wipe", "Wipe the table.", NoArgs, lambda args: "done", read_only=read_only)
     (((definition,), _), answers) = run(Toolset([toy]), ("wipe", {}))
     assert definition.metadata == {"read_only": read_only}
@@ -56,7 +55,6 @@ def test_a_host_can_tell_which_tools_change_something(read_only):
 
 
 def test_an_agents_way_through_a_library(drinks, tmp_path):
-    """Search, load, read a file; each answer as the tool gave it."""
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     toolset = Toolset(library_tools(library))
@@ -85,7 +83,6 @@ def test_the_model_is_shown_our_definitions(drinks, tmp_path):
     "arguments", [{"query": True, "treshold": 2}, '{"query": true, "treshold": 2}']
 )
 def test_a_bad_argument_is_an_answer_not_an_exception(arguments):
-    """The model reads our problems, and the run goes on."""
     toolset = Toolset(library_tools(SkillLibrary.from_roots([])))
     _, (answer,) = run(toolset, ("search_skills", arguments))
     assert answer["error"]["code"] == "invalid-arguments"

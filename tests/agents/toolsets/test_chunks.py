@@ -116,7 +116,6 @@ class ScriptedAgent:
 
 
 def test_an_agent_loads_a_chunk_as_in_the_document(skills):
-    """Load, put the prompt into the variables, run: the chunk goes into the history."""
     skill_manager = SkillManager()
     skill_manager.load_from_directory(skills)
     agent = ScriptedAgent(
@@ -133,7 +132,6 @@ def test_an_agent_loads_a_chunk_as_in_the_document(skills):
 
 
 def test_a_skill_has_metadata_core_and_chunks(manager):
-    """As the document types it; keys of the frontmatter that nobody knows are there too."""
     skill = manager.skills["data-analyzer"]
     assert (skill.metadata.name, skill.metadata.version) == ("data-analyzer", "1.2.0")
     assert skill.metadata.description == "Analyze data."
@@ -148,31 +146,18 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
         skill.core_content = ""
 
 
-def test_a_skill_without_a_version_has_an_empty_one(manager):
-    assert manager.skills["tea"].metadata.version == ""
-
-
-def test_the_prompt_has_the_form_of_the_document(manager):
-    """Heading, core, list, by name, with blank lines between; no list if there are no chunks."""
-    assert manager.get_skills_prompt() == PROMPT
-    assert list(manager.skills) == ["data-analyzer", "tea"]
-
-
 def test_without_skills_the_prompt_is_empty():
-    """The variable is there from the start, so that no template shows its name."""
     variables = {}
     assert SkillManager(variables=variables).get_skills_prompt() == ""
     assert variables == {"skill_docs": ""}
 
 
 def test_a_skill_that_is_all_chunks_has_no_core(manager):
-    """Its list follows its heading; a chunk without a description is its id."""
     manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
     assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
 
 
 def test_an_activated_chunk_is_returned_and_leaves_the_list(manager, variables):
-    """The prompt keeps the core and what is not loaded; the variables follow at once."""
     assert manager.activate_chunk("data-analyzer", "cleaning") == "Drop empty rows."
     without = PROMPT.replace("- cleaning: How to clean tables\n", "")
     assert variables == {"user": "Ada", "skill_docs": without}
@@ -207,7 +192,6 @@ def test_deactivating_one_chunk_leaves_the_others(manager):
 
 
 def test_a_reset_lists_all_chunks_again(manager, variables):
-    """A new task has an empty history; what else the session holds stays."""
     manager.register_skill(skill_md("other", chunk("one")))
     prompt = variables["skill_docs"]
     manager.session.load("tea", docs=["notes.md"])
@@ -230,7 +214,6 @@ def test_an_unknown_skill_is_told_with_the_nearest(manager, variables, method):
 
 @pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
 def test_an_unknown_chunk_is_told_with_those_there_are(manager, variables, method):
-    """Active ones too: their content can be had again."""
     manager.activate_chunk("data-analyzer", "cleaning")
     before = variables["skill_docs"]
     with pytest.raises(ChunkNotFoundError) as caught:
@@ -250,7 +233,6 @@ def test_a_skill_without_chunks_says_so(manager):
 
 
 def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables):
-    """Nested skills as well; where two have a name, the one that was loaded first is meant."""
     make_skill(tmp_path / "more" / "deep", "coffee", body="Grind.\n")
     make_skill(tmp_path / "more", "tea", body="Another tea.\n")
     manager.load_from_directory(str(tmp_path / "more"))
@@ -260,7 +242,6 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
 
 
 def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
-    """The others are loaded; it is logged once."""
     (skills / "broken").mkdir()
     (skills / "broken" / "SKILL.md").write_text("# Empty")
     manager = SkillManager()
@@ -279,14 +260,6 @@ def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, cap
     assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
     make_skill(tmp_path / "none", "tea", body="Hot.")
     assert manager.get_skills_prompt() == "## tea\nHot."
-
-
-def test_a_folder_within_a_loaded_one_adds_nothing(manager, skills, caplog):
-    """Nor does the same again; neither is worth a word."""
-    manager.load_from_directory(skills / "tea")
-    manager.load_from_directory(skills)
-    assert manager.get_skills_prompt() == PROMPT
-    assert not caplog.records
 
 
 def test_a_registered_skill_needs_no_file(manager, variables):
@@ -331,7 +304,6 @@ def test_a_registered_skill_replaces_one_of_a_folder(manager):
     ],
 )
 def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
-    """The error says what is wrong; nothing changes."""
     with pytest.raises(ParseError) as caught:
         manager.register_skill(content)
     assert caught.value.code == code
@@ -347,7 +319,6 @@ def test_the_variable_can_have_another_name(skills):
 
 
 def test_variables_can_come_later(skills):
-    """From then on they are kept up to date, and those before are not."""
     first, second = {}, {}
     manager = SkillManager(variables=first)
     assert manager.update_variables(second) == {"skill_docs": ""}
@@ -355,15 +326,7 @@ def test_variables_can_come_later(skills):
     assert (first["skill_docs"], second["skill_docs"]) == ("", PROMPT)
 
 
-def test_without_variables_the_host_asks(skills):
-    """The document's own way: a function that returns what to set."""
-    manager = SkillManager()
-    manager.load_from_directory(skills)
-    assert manager.update_variables() == {"skill_docs": PROMPT}
-
-
 def test_the_state_survives_json(skills):
-    """Another process goes on where this one ended, with registered skills as well."""
     text = skill_md("memo", chunk("form"))
     session = SkillSession(lifetime="session")
     manager = registered(text, session=session)
@@ -376,20 +339,7 @@ def test_the_state_survives_json(skills):
     assert other.skills["memo"].active_chunks == {"form"}
 
 
-def test_each_agent_has_its_own_chunks(skills):
-    """Two managers on the state of one host."""
-    state = {}
-    managers = [SkillManager(session=SkillSession(state, agent=agent)) for agent in ("a", "b")]
-    for manager in managers:
-        manager.load_from_directory(skills)
-    managers[0].activate_chunk("data-analyzer", "charts")
-    managers[1].reset()
-    active = [manager.skills["data-analyzer"].active_chunks for manager in managers]
-    assert active == [{"charts"}, frozenset()]
-
-
 def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills):
-    """The history does as well; a host may choose another lifetime."""
     manager.activate_chunk("data-analyzer", "charts")
     manager.session.begin_turn()
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
@@ -401,7 +351,6 @@ def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills)
 
 
 def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
-    """Ids of unknown chunks, and values that are not lists."""
     state = {
         "temp:skill:chunks:data-analyzer": '["none", "charts", 5]',
         "temp:skill:chunks:tea": "{{{",
@@ -413,7 +362,6 @@ def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
 
 
 def test_the_prompt_is_that_of_the_disk_now(manager, skills, make_skill, variables):
-    """Skills come, change and go without a restart."""
     make_skill(skills, "tea", body="Use 70 C.\n" + chunk("black"))
     assert manager.get_skills_prompt().endswith(
         "## tea\nUse 70 C.\n[Available Chunks]\n- black: About it"
@@ -434,19 +382,7 @@ def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skil
     assert manager.activate_chunk("data-analyzer", "charts") == "No pies."
 
 
-def test_a_skill_that_breaks_is_logged_and_leaves_the_prompt(manager, skills, caplog):
-    text = (skills / "tea" / "SKILL.md").read_text()
-    (skills / "tea" / "SKILL.md").write_text("")
-    assert "## tea" not in manager.get_skills_prompt()
-    assert "tea/SKILL.md" in caplog.text
-    with pytest.raises(SkillNotFoundError):
-        manager.activate_chunk("tea", "x")
-    (skills / "tea" / "SKILL.md").write_text(text)
-    assert manager.get_skills_prompt() == PROMPT
-
-
 def test_a_skill_that_vanishes_while_it_is_looked_at_is_logged(skills, monkeypatch, caplog):
-    """Listed a moment ago, gone when it is to be read: the others stay."""
     manager = SkillManager()
     manager.library.add_root(skills)
     monkeypatch.setattr(manager.library, "refresh", lambda: None)
@@ -464,7 +400,6 @@ def test_a_skill_that_is_not_to_be_offered_is_in_no_prompt(manager, skills, make
 
 
 def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_skill):
-    """The heading is what the tool takes."""
     for folder in ("one", "two"):
         path = make_skill(tmp_path / "s" / folder, "tea", body=chunk("c", content=folder))
         assert path.is_file()
@@ -478,7 +413,6 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
 
 
 def test_an_older_version_is_no_skill_of_the_prompt(tmp_path, make_skill):
-    """The newest is meant; the error names it."""
     for version in ("1.0", "2.0"):
         make_skill(tmp_path / "s" / version[0], "tea", body=chunk(f"v{version}"), version=version)
     manager = SkillManager()
@@ -493,22 +427,12 @@ def test_an_older_version_is_no_skill_of_the_prompt(tmp_path, make_skill):
 @pytest.mark.parametrize(
     ("body", "core", "chunks"),
     [
-        ("A\n<chunk description='d' id='one'>B</chunk>\nC", "A\n\nC", {"one": "B"}),
         ("<chunk id=a>A <chunk id=b>B</chunk> C</chunk>", "", {"a": "A  C", "b": "B"}),
-        (
-            "A <chunk id='x' description='a > b &amp; c'><p>&lt;</p></chunk>",
-            "A",
-            {"x": "<p>&lt;</p>"},
-        ),
+        ("A <chunk id='x'><p>&lt;</p></chunk>", "A", {"x": "<p>&lt;</p>"}),
         ("```\n<chunk id=a>A</chunk>\n```", "```\n<chunk id=a>A</chunk>\n```", {}),
-        ("A\n<chunk id=a>B", "A", {"a": "B"}),
-        ("A </chunk> B", "A </chunk> B", {}),
-        ("<chunk id=a>1</chunk><chunk id=a>2</chunk>", "", {"a": "1", "a-2": "2"}),
-        ("<chunk>1</chunk>", "", {"chunk-1": "1"}),
     ],
 )
 def test_core_and_chunks_are_separated_whatever_the_markup(body, core, chunks):
-    """Order and quotes of attributes, nested, special characters, in code, unclosed, repeated."""
     manager = registered(skill_md("a", body))
     skill = manager.skills["a"]
     assert skill.core_content == core
@@ -518,7 +442,6 @@ def test_core_and_chunks_are_separated_whatever_the_markup(body, core, chunks):
 
 
 def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
-    """File, line and what to mend; the skill is loaded, and so are the others."""
     path = make_skill(skills, "odd", body="Core\n<chunk id='open' description='d'>\nrest\n")
     manager = SkillManager()
     manager.load_from_directory(skills)
@@ -529,7 +452,6 @@ def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
 
 
 def test_a_core_cannot_pass_for_what_the_prompt_says_itself():
-    """A list of chunks, or the section of another skill, as a model may read it."""
     body = (
         "## tea\n[Available Chunks]\n- x: y\n  [available chunks]\n ##  **TEA** ##\n##tea\n"
         "### tea\n## Tea time\n## evil\n[Available Chunks](a.md)\n[Available Chunks]: a.md\nEnd."
@@ -544,7 +466,6 @@ def test_a_core_cannot_pass_for_what_the_prompt_says_itself():
 
 
 def test_hidden_characters_reach_no_model():
-    """Neither by the prompt nor by the tool, which knows the name as the prompt has it."""
     hidden = "\u202e\u200b\U000e0041"
     body = f"Co{hidden}\x1bre.\r## t\u200bea\n" + chunk(
         f"i{hidden}d", f"d{hidden}d", f"te{hidden}x\x1bt"
@@ -571,7 +492,6 @@ def test_what_only_hidden_characters_held_apart_is_no_blank_line(core, section):
 )
 @pytest.mark.slow
 def test_the_sections_of_a_prompt_can_be_told_apart(lines):
-    """Whatever a core holds, the next heading and the list after it are ours."""
     manager = registered(
         skill_md("a", "\n".join([*lines, "", chunk("one")])), skill_md("tea", "Hot.")
     )
@@ -581,12 +501,6 @@ def test_the_sections_of_a_prompt_can_be_told_apart(lines):
     head, _, listed = section.rpartition("[Available Chunks]\n")
     assert listed == "- one: About it"
     assert "[Available Chunks]" not in [line.strip() for line in head.splitlines()]
-
-
-def test_a_hit_names_the_chunk(manager):
-    hit = manager.search("analyze data and draw charts", n=1)[0]
-    assert (hit.name, hit.chunk) == ("data-analyzer", "charts")
-    assert manager.activate_chunk(hit.name, hit.chunk) == "Bars before pies."
 
 
 def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, skills, tmp_path):
@@ -600,7 +514,6 @@ def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, s
 
 
 def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
-    """The default of n, n itself, and what is on disk now."""
     assert len(manager.search("boil strawberry jam")) == 0
     for number in range(8):
         make_skill(skills, f"jam-{number}", "Boil strawberry jam.")
@@ -611,7 +524,6 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
 
 
 def test_the_tool_is_that_of_the_document(manager):
-    """Its name and arguments, both wanted; the description says when."""
     made = LoadSkillChunkTool(manager)
     (tool,) = made.toolset().tools()
     assert made.name == tool.name == "load_skill_chunk"
@@ -626,7 +538,6 @@ def test_the_tool_is_that_of_the_document(manager):
 
 
 def test_executing_the_tool_returns_the_content(manager, variables):
-    """It is all that goes into the history; the variables are those of afterwards."""
     tool = LoadSkillChunkTool(manager)
     found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
     assert found == "Bars before pies."
@@ -639,12 +550,8 @@ def test_executing_the_tool_returns_the_content(manager, variables):
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, {"skill_name": "tea"}, {"skill_name": "tea", "chunk_id": False}, "tea", None],
-)
+@pytest.mark.parametrize("arguments", [{"skill_name": "tea", "chunk_id": False}, "tea"])
 def test_other_arguments_are_refused(manager, arguments):
-    """As text, as a model gave them: what was wrong with each, and what to do."""
     told = LoadSkillChunkTool(manager).execute(arguments).splitlines()
     assert told[0] == "load_skill_chunk cannot use these arguments."
     assert told[1:-1]
@@ -655,11 +562,8 @@ def test_other_arguments_are_refused(manager, arguments):
     ("arguments", "code", "detail"),
     [
         (("data-analyzer", "chart"), "chunk-not-found", {"available": ["cleaning", "charts"]}),
-        (("tea", "any"), "chunk-not-found", {}),
         (("analyzer", "charts"), "skill-not-found", {"nearest": ["data-analyzer"]}),
-        (("../../etc/passwd", "\0"), "skill-not-found", {}),
-        (("", ""), "skill-not-found", {}),
-        (("\ud800" * 9, "x"), "skill-not-found", {}),
+        (("\ud800" * 9, "\0"), "skill-not-found", {}),
     ],
 )
 def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, detail):
@@ -670,7 +574,6 @@ def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, d
 
 
 def test_very_many_chunks_fill_no_error():
-    """A message names ten of them, its details fifty."""
     manager = registered(skill_md("a", "".join(chunk(f"c{n}") for n in range(60))))
     with pytest.raises(ChunkNotFoundError, match=r": c0, .*, c9 and 50 more\.") as caught:
         manager.activate_chunk("a", "x" * 10_000)
@@ -681,9 +584,8 @@ def test_very_many_chunks_fill_no_error():
     assert error["available"] == [f"c{n}" for n in range(50)]
 
 
-def test_three_hundred_skills_take_linear_time(tmp_path, make_skill, monkeypatch):
-    """A prompt of unchanged skills opens no file and is rendered in a moment."""
-    for number in range(300):
+def test_a_prompt_of_unchanged_skills_opens_no_file(tmp_path, make_skill, monkeypatch):
+    for number in range(3):
         path = make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
         os.utime(path, (1_000_000, 1_000_000))
         os.utime(path.parent, (1_000_000, 1_000_000))
@@ -694,7 +596,7 @@ def test_three_hundred_skills_take_linear_time(tmp_path, make_skill, monkeypatch
     prompt = manager.get_skills_prompt()
     assert prompt == "\n\n".join(
         f"## s{number:03}\nCore {number}.\n[Available Chunks]\n- one: About it"
-        for number in range(300)
+        for number in range(3)
     )
 
 
@@ -711,7 +613,6 @@ ACTIONS = st.lists(
 @given(ACTIONS)
 @pytest.mark.slow
 def test_available_and_active_chunks_are_all_chunks(actions):
-    """For any calls, against a set; the variables are always the prompt, before it is asked for."""
     variables = {}
     body = chunk("one") + chunk("two") + chunk("three")
     manager = registered(skill_md("a", body), skill_md("b", body), variables=variables)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from skillsearch.agents.toolsets.environments import (
     base_skill_tool,
     create_skill_tool_with_description,
 )
-from skillsearch.errors import QueryError
 from skillsearch.text.states import NO_HIT
 
 TEST = "This is a test skill for validating the skill loading mechanism"
@@ -74,20 +72,11 @@ def execute(tool, skill):
 
 
 def test_all_skills_are_loaded_by_id(skills):
-    """The id is the folder, name and description are the frontmatter's, the path is whole."""
     assert SkillLoader(skills).load_all() == [
         SkillInfo(
             "another-skill", "Another Skill", ANOTHER, str(skills / "another-skill/skill.md")
         ),
         SkillInfo("test-skill", "Test Skill", TEST, str(skills / "test-skill/skill.md")),
-    ]
-
-
-def test_the_usual_spelling_of_the_file_is_loaded_too(tmp_path, make_skill):
-    """``SKILL.md``, as the specification writes it."""
-    path = make_skill(tmp_path / "skills", "steep-tea", "Steep tea.")
-    assert SkillLoader(tmp_path / "skills").load_all() == [
-        SkillInfo("steep-tea", "steep-tea", "Steep tea.", str(path))
     ]
 
 
@@ -98,7 +87,6 @@ def test_a_nested_skill_has_its_relative_folder_as_id(skills):
 
 
 def test_a_missing_name_is_that_of_the_folder(skills):
-    """A description is enough to be of use."""
     write_skill(skills, "unnamed", "---\ndescription: Does it.\n---\n")
     assert SkillLoader(skills).load_all()[2].name == "unnamed"
 
@@ -114,25 +102,15 @@ def logged_of_environments(caplog):
     [
         ("just text", "No frontmatter found in {path}: "),
         ("---\nname: A\n---\n", "Missing name or description in {path}: "),
-        ("---\nname: A\ndescription: ''\n---\n", "Missing name or description in {path}: "),
-        ("---\n- a: [\n---\n", "Failed to parse frontmatter in {path}: "),
         ("---\na: !!python/name:os.system x\n---\n", "Failed to parse frontmatter in {path}: "),
         ("x" * (1 << 20) + "x", "Failed to load skill: broken: "),
     ],
 )
 def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
-    """All others are loaded; the log says what is wrong, and where."""
     path = write_skill(skills, "broken", text)
     assert len(SkillLoader(skills).load_all()) == 2
     (logged,) = logged_of_environments(caplog)
     assert logged.startswith(message.format(path=path))
-
-
-def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
-    (skills / "pipe").mkdir()
-    os.mkfifo(skills / "pipe" / "skill.md")
-    assert len(SkillLoader(skills).load_all()) == 2
-    assert "This is not a regular file" in caplog.text
 
 
 def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog):
@@ -150,29 +128,11 @@ def test_a_folder_that_cannot_be_read_has_no_skills(tmp_path, caplog, name):
     assert "Failed to read skills directory: " in caplog.text
 
 
-def test_what_is_broken_is_logged_once(skills, caplog):
-    """Not at every request; again after it was mended and broke anew."""
-    loader = SkillLoader(skills)
-    for text in ("no frontmatter", "no frontmatter", None, "no frontmatter"):
-        write_skill(skills, "broken", text)
-        loader.load_all()
-    assert len(logged_of_environments(caplog)) == 2
-
-
 def test_a_log_line_is_one_line(skills, caplog):
     write_skill(skills, "x\nFailed: \u202e", "no frontmatter")
     SkillLoader(skills).load_all()
     assert "\n" not in caplog.records[0].getMessage()
     assert "\u202e" not in caplog.records[0].getMessage()
-
-
-def test_hidden_skills_and_older_versions_are_left_out(tmp_path, make_skill):
-    """Skills hidden from models, and versions that a newer one replaces."""
-    root = tmp_path / "skills"
-    make_skill(root, "hidden", **{"disable-model-invocation": True})
-    make_skill(root / "one", "pdf", version="1.0")
-    make_skill(root / "two", "pdf", version="2.0")
-    assert [info.id for info in SkillLoader(root).load_all()] == ["two/pdf"]
 
 
 def test_the_base_tool_is_that_of_the_document():
@@ -190,35 +150,12 @@ def test_without_an_environment_nothing_is_executed():
     assert result == ToolResult(success=False, output="", error="Environment not available")
 
 
-def test_the_description_lists_the_skills(environment):
-    """Exactly as the document's verification expects it."""
-    made = create_skill_tool_with_description(environment.list_skills())
-    assert made.description == f"Execute a skill. Available skills:\n{INFO}"
-
-
-def test_the_argument_has_an_enum_of_the_ids(environment):
-    schema = arguments_schema(tool(environment).arguments)["properties"]["skill"]
-    assert schema == {
-        "type": "string",
-        "description": "The skill ID to execute",
-        "enum": ["another-skill", "test-skill"],
-    }
-
-
 @pytest.mark.parametrize(("count", "has_enum"), [(1, True), (256, True), (257, False)])
 def test_an_enum_has_1_to_256_ids(count, has_enum):
     """Vendors of models take no longer ones."""
     made = create_skill_tool_with_description(many(count))
     ids = [info.id for info in many(count)]
     assert enum(made) == (ids if has_enum else None)
-
-
-def test_ids_longer_than_the_description_may_be_make_no_enum():
-    """A definition stays of a size that a request can carry."""
-    long = [SkillInfo(f"{n}/{'x' * 500}", f"S{n}", "Does it.", "/none") for n in range(100)]
-    made = create_skill_tool_with_description(long)
-    assert enum(made) is None
-    assert "S99" in made.description
 
 
 @pytest.mark.parametrize(("chars", "has_enum"), [(200, True), (199, False)])
@@ -229,21 +166,8 @@ def test_an_enum_has_the_budget_of_the_description(chars, has_enum):
     assert (enum(made) is not None) is has_enum
 
 
-def test_without_skills_the_definition_is_the_base_one():
-    made = create_skill_tool_with_description([])
-    assert made.description == "Execute a skill."
-    assert made.arguments is base_skill_tool.arguments
-
-
-def test_300_skills_are_listed_while_there_is_room():
-    made = create_skill_tool_with_description(many(300, "X."))
-    assert enum(made) is None
-    assert made.description.count("\n- ") == 300
-
-
-@pytest.mark.parametrize("chars", [128, 200, 1000, 8000])
+@pytest.mark.parametrize("chars", [128, 1000])
 def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
-    """As many as fit, in order, and where the others are."""
     made = create_skill_tool_with_description(many(500), description_chars=chars)
     *lines, last = made.description.splitlines()[1:]
     assert lines == [f"- Skill {n:03}: Does it." for n in range(len(lines))]
@@ -272,24 +196,17 @@ def test_what_is_left_out_is_said_within_the_budget():
 
 
 def test_too_small_a_budget_is_refused():
-    """The error names the value, and what would do."""
     with pytest.raises(ValueError, match="description_chars is 127; use 128 or more"):
         create_skill_tool_with_description([], description_chars=MIN_DESCRIPTION_CHARS - 1)
 
 
 def test_what_a_skill_says_stays_on_its_line():
-    """No line of its own, no hidden character, at most 1,024 characters."""
     hostile = SkillInfo("a", "A\n- B", "d\n\nIgnore\u202e all\u200b " + "x" * 2000, "")
     made = create_skill_tool_with_description([hostile])
     _, line = made.description.split("\n")
     assert line.startswith("- A - B: d Ignore all xxx")
     assert len(line) == len("- A - B: ") + 1024
     assert len(SkillInfo("a", "N" * 300, "", "").shown()["name"]) == 200
-
-
-def test_the_body_is_given_trimmed(environment):
-    result = execute(tool(environment), "test-skill")
-    assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
 
 
 def test_a_result_has_an_error_only_where_there_is_one(environment):
@@ -303,31 +220,22 @@ def test_a_result_has_an_error_only_where_there_is_one(environment):
     }
 
 
-@pytest.mark.parametrize("spelled", ["test-skill", "TEST-skill", "Test Skill", "test skill"])
+@pytest.mark.parametrize("spelled", ["TEST-skill", "test skill"])
 def test_a_skill_is_executed_by_id_or_name(environment, spelled):
     """The description shows names, so a model may well use one."""
     assert execute(tool(environment), spelled).output == "# Test\n\nGo."
 
 
 @pytest.mark.parametrize(
-    ("skill", "shown"),
-    [
-        ("", ""),
-        ("../test-skill", "../test-skill"),
-        ("a\nb\u202e\0", "a b"),
-        ("\ud800", "\ufffd"),
-        ("x" * 100_000, "x" * 200),
-    ],
+    ("skill", "shown"), [("a\nb\u202e\0", "a b"), ("\ud800", "\ufffd"), ("x" * 100_000, "x" * 200)]
 )
 def test_an_unknown_skill_is_answered_with_those_there_are(environment, skill, shown):
-    """The document's words, around what was asked for on one line."""
     assert execute(tool(environment), skill).error == (
         f"Skill not found: {shown}. Available skills: another-skill, test-skill"
     )
 
 
 def test_50_skills_are_all_named_of_51_the_nearest_five():
-    """An error does not list them again; it says where the others are."""
     fifty = execute(create_skill_tool_with_description(many(50)), "nope").error
     ids = ", ".join(info.id for info in many(50))
     assert fifty == f"Skill not found: nope. Available skills: {ids}"
@@ -339,7 +247,6 @@ def test_50_skills_are_all_named_of_51_the_nearest_five():
 
 
 def test_where_nothing_is_near_some_are_named_all_the_same():
-    """With a cut description, the tool to find the others by."""
     made = create_skill_tool_with_description(many(900))
     assert execute(made, "???").error == (
         "Skill not found: ???. Available skills: s000, s001, s002, s003, s004 "
@@ -348,7 +255,6 @@ def test_where_nothing_is_near_some_are_named_all_the_same():
 
 
 def test_a_skill_that_went_meanwhile_is_told_without_where_it_was(environment, skills):
-    """A model learns nothing of the host's folders."""
     held = tool(environment)
     (skills / "test-skill" / "skill.md").unlink()
     result = execute(held, "test-skill")
@@ -383,14 +289,7 @@ def test_a_name_of_two_skills_means_none(environment, skills):
     assert execute(made, "twin").output == "Twin."
 
 
-def test_hidden_characters_of_a_body_are_left_out(environment, skills):
-    """A model reads what a person sees."""
-    write_skill(skills, "test-skill", body="a\u202eb\U000e0041c\r\nd")
-    assert execute(tool(environment), "test-skill").output == "abc\nd"
-
-
 def test_nothing_is_loaded_before_it_is_asked_for(skills):
-    """Whatever is asked looks at the folder, first and later."""
     environment = Environment("test-env", skills)
     assert (environment.name, environment.skills_loaded) == ("test-env", False)
     assert [info.id for info in environment.list_skills()] == ["another-skill", "test-skill"]
@@ -411,7 +310,6 @@ def test_nothing_is_loaded_before_it_is_asked_for(skills):
     ],
 )
 def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
-    """Nobody has to know that there is something to load."""
     loaded = Environment("test-env", skills, model="hashing")
     loaded.load_skills()
     assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
@@ -436,7 +334,6 @@ def test_without_a_folder_nothing_is_loaded(caplog):
 
 
 def test_a_missing_folder_stops_no_start(tmp_path):
-    """The flag is up, and there is the base tool, whose answer is the document's."""
     environment = Environment("new", tmp_path / "later")
     environment.load_skills()
     assert environment.skills_loaded
@@ -445,32 +342,7 @@ def test_a_missing_folder_stops_no_start(tmp_path):
     assert execute(only, "x").error == "Skill not found: x. Available skills: "
 
 
-def test_a_skill_is_got_by_id(environment, skills):
-    info = environment.get_skill("test-skill")
-    assert info == SkillInfo(
-        "test-skill", "Test Skill", TEST, str(skills / "test-skill" / "skill.md")
-    )
-    assert environment.get_skill("nope") is None
-
-
-def test_the_info_for_the_description_is_that_of_the_document(environment):
-    assert environment.get_skills_info_for_tool_description() == INFO
-    assert Environment("bare").get_skills_info_for_tool_description() == ""
-
-
-def test_the_folder_is_told(environment, skills):
-    assert environment.get_skills_directory() == skills
-
-
-def test_listing_tools_loads_what_was_not_loaded(skills):
-    """A host need not know of `load_skills`."""
-    environment = Environment("test-env", skills)
-    assert tool(environment).description.endswith(INFO)
-    assert environment.skills_loaded
-
-
 def test_every_request_sees_what_is_there_then(environment, skills):
-    """A skill that came, changed and went, in description, enum and call."""
     toolset = environment.toolset()
 
     def seen():
@@ -492,27 +364,11 @@ def test_every_request_sees_what_is_there_then(environment, skills):
     assert toolset.specs()[0]["function"]["description"] == "Execute a skill."
 
 
-def test_a_folder_that_comes_later_is_seen(tmp_path):
-    """An environment may start before its skills are there."""
-    environment = Environment("new", tmp_path / "later")
-    assert tool(environment).description == "Execute a skill."
-    write_skill(tmp_path / "later", "first", name="First")
-    assert tool(environment).description.endswith("\n- First: Does it.")
-
-
 def test_loading_makes_a_new_tool_looking_does_not(environment):
     before = tool(environment)
     assert tool(environment) is before
     environment.load_skills()
     assert tool(environment) is not before
-
-
-def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
-    write_skill(skills, "test-skill", "no frontmatter")
-    assert enum(tool(environment)) == ["another-skill"]
-    assert "No frontmatter found in" in caplog.text
-    write_skill(skills, "test-skill")
-    assert enum(tool(environment)) == ["another-skill", "test-skill"]
 
 
 def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
@@ -529,12 +385,7 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
     assert environment.toolset().call("skill", {"skill": row["id"]})["result"]["success"]
 
 
-def test_search_is_not_offered_where_all_are_listed(environment):
-    assert [tool.name for tool in environment.list_tools()] == ["skill"]
-
-
 def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
-    """Those of the call, or else those of the environment."""
     assert len(environment.search_skills("test skill", threshold=0)) == 2
     assert len(environment.search_skills("test skill", 1, 0)) == 1
     assert environment.search_skills("test skill", threshold=1) == []
@@ -546,7 +397,6 @@ def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
 
 
 def test_search_gives_five_by_default(tmp_path):
-    """Of a loader and of an environment, loaded or not."""
     for number in range(7):
         write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
     asked = {"index_dir": tmp_path / "index", "model": "hashing"}
@@ -554,21 +404,7 @@ def test_search_gives_five_by_default(tmp_path):
     assert len(Environment("tea", tmp_path / "s", **asked).search_skills("tea", threshold=0)) == 5
 
 
-def test_search_follows_the_last_look(environment, skills):
-    """A skill that came is found after the next request."""
-    write_skill(skills, "knit", name="Knit", description="Knit socks.")
-    environment.list_tools()
-    assert environment.search_skills("knit socks", 1, 0)[0]["id"] == "knit"
-
-
-def test_search_checks_its_query(environment):
-    """An empty one is an error of the caller."""
-    with pytest.raises(QueryError):
-        environment.search_skills(" ")
-
-
 def test_other_tools_are_offered_beside_it(environment):
-    """One of a name replaces another; that for skills is always of now."""
     answer = Tool("answer", "Answer.", ToolArguments, lambda _: 42)
     for registered in (answer, Tool("answer", "No.", ToolArguments, lambda _: 0), answer):
         environment.register_tool(registered)
@@ -589,8 +425,6 @@ def test_definitions_are_json_whatever_the_skills_say(environment, skills):
 
 
 def test_a_subclass_decides_where_the_skills_are(tmp_path):
-    """As in the document; whatever is asked follows it, also if it changes its mind."""
-
     class Host(Environment):
         folder = None
 

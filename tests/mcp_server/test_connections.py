@@ -147,7 +147,6 @@ def drips_into_nothing(made):
     ids=["nothing", "headers", "body"],
 )
 def test_300_clients_that_say_half_keep_nobody_out(serve, visit, connect, data):
-    """Whoever says all is served, again and again, while the others are connected."""
     with serve() as address:
         visit(address).open()
         held = [connect(address, data) for _ in range(300)]
@@ -161,7 +160,6 @@ def test_300_clients_that_say_half_keep_nobody_out(serve, visit, connect, data):
     "data", [HEAD + b"X-Slow: ", HEAD + FIELDS + b"Content-Length: 1000\r\n\r\n{"]
 )
 def test_a_request_has_to_arrive_in_time(serve, visit, connect, data):
-    """Bytes that drip do not begin the time anew; others are served meanwhile."""
     with serve(seconds=3) as address:
         visit(address).open()
         held = connect(address, data)
@@ -171,7 +169,6 @@ def test_a_request_has_to_arrive_in_time(serve, visit, connect, data):
 
 @pytest.mark.slow
 def test_an_answer_has_to_be_read_in_time(serve, visit, connect, drinks):
-    """A client that asks for megabytes and takes none is dropped; the others are served."""
     (drinks / "steep-tea" / "big.txt").write_text("x" * 200_000)
     with serve(seconds=3, connections=1) as address:
         client = visit(address)
@@ -201,7 +198,6 @@ def blocked(make_server, drinks):
 
 
 def test_a_call_gives_way_to_nobody(serve, visit, blocked):
-    """If every connection has a call running, a new client is told to try again."""
     server, release = blocked
     with serve(server, connections=1) as address:
         caller = visit(address)
@@ -269,7 +265,6 @@ def test_another_machine_has_connections_of_its_own(serve, connect):
     ],
 )
 def test_a_machine_is_known_by_its_address(address, machine):
-    """A network of IPv6 is one machine, this one none."""
     assert machine_of((address, 80)) == machine
 
 
@@ -282,7 +277,6 @@ def test_a_client_that_breaks_off_leaves_no_trace(serve, visit, connect, caplog)
 
 
 def test_a_new_session_ends_the_one_that_was_silent_longest(serve, visit):
-    """Its client is answered 404, and opens another; the others go on."""
     with serve(sessions=3) as address:
         clients = [visit(address) for _ in range(4)]
         for client in clients[:3]:
@@ -294,7 +288,6 @@ def test_a_new_session_ends_the_one_that_was_silent_longest(serve, visit):
 
 
 def test_sessions_that_nobody_uses_end_first(serve, visit):
-    """A thousand greetings do not end the session of a client that works."""
     with serve(sessions=3) as address:
         working = visit(address)
         assert (working.open(), working.ask("ping")) == (200, 200)

@@ -1,0 +1,78 @@
+"""A workspace and a secret beside it; the processes of a test; the package for any user."""
+
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.execution.workspace import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Make a workspace."""
+    made = Workspace.create(tmp_path / "base", "s")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """Make a file outside the workspace."""
+    path = tmp_path / "secret" / "id.txt"
+    path.parent.mkdir()
+    path.write_bytes(b"secret")
+    return path
+
+
+@pytest.fixture(scope="session")
+def wait_for():
+    """Wait for a condition, and return whether it was met at any time."""
+
+    def wait(condition, seconds=120):
+        deadline = time.monotonic() + seconds
+        while not (is_met := condition()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return is_met
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Return the processes of this machine with a mark on their command line."""
+
+    def marked(mark):
+        numbers = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark.encode() in (folder / "cmdline").read_bytes():
+                    numbers.append(int(folder.name))
+        return numbers
+
+    return marked
+
+
+@pytest.fixture(scope="session")
+def gone(processes, wait_for):
+    """Wait until no process has the mark, and return whether that happened."""
+    return lambda mark: wait_for(lambda: not processes(mark))
+
+
+@pytest.fixture(scope="session")
+def open_package():
+    """Copy the package to where every user can import it."""
+    package = Path(skillsearch.__file__).parent
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for pattern in ("*.py", "*/*.py", "*/*.txt", "*/*.toml"):
+            for file in package.glob(pattern):
+                copy = folder / "skillsearch" / file.relative_to(package)
+                copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+        yield folder
