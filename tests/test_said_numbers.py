@@ -119,7 +119,8 @@ SAID = {
 @pytest.mark.parametrize(("page", "said"), [(page, one) for page in SAID for one in SAID[page]])
 def test_a_number_of_a_page_is_that_of_the_code(page, said):
     """Whoever changes the constant is told which page to change."""
-    assert said in (PACKAGE.parent / page).read_text("utf-8")
+    text = (PACKAGE.parent / page).read_text("utf-8")
+    assert " ".join(said.split()) in " ".join(text.split())
 
 
 @NEEDS_README
