@@ -19,14 +19,17 @@ from typing import NamedTuple
 
 import bench_plots
 import bench_report
+import click
 import compare
 
+from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
 from skillsearch.hosts.table import hosts, usual
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = "README.md"
 MEASURED = "scripts/README.md"
+COMMAND_LINE = "skillsearch/cli/README.md"
 
 
 class Part(NamedTuple):
@@ -60,6 +63,26 @@ def settings_table() -> str:
     return "\n".join(["| setting | what it says |", "|---|---|", *rows])
 
 
+def commands_table() -> str:
+    """Return a row for each command: how it is typed, and the first sentence of its help."""
+    context = click.Context(app)
+    rows = ["| command | what it does |", "|---|---|"]
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        assert command is not None
+        pieces = command.collect_usage_pieces(click.Context(command, info_name=name))
+        typed = " ".join(["skillsearch", name, *pieces[1:]]).replace("|", r"\|")
+        sentence = " ".join((command.help or "").partition("\n\n")[0].split())
+        rows.append(f"| `{typed}` | {sentence} |")
+    return "\n".join(rows)
+
+
+def exit_codes_table() -> str:
+    """Return a row for each exit code."""
+    rows = [f"| {code} | {text} |" for code, text in EXIT_MEANINGS.items()]
+    return "\n".join(["| exit code | meaning |", "|---|---|", *rows])
+
+
 def speed(*, is_short: bool) -> str:
     """Return what ``bench.py`` measured; a short table has the first rows alone."""
     report = json.loads(bench_report.RESULTS.read_bytes())
@@ -76,7 +99,9 @@ PARTS = (
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part(MEASURED, "peers", peers),
-    Part("skillsearch/cli/README.md", "settings", settings_table),
+    Part(README, "commands", commands_table),
+    Part(COMMAND_LINE, "exit codes", exit_codes_table),
+    Part(COMMAND_LINE, "settings", settings_table),
     Part("skillsearch/hosts/README.md", "hosts", hosts_table),
 )
 

@@ -1,9 +1,7 @@
 """Carries out the recipes of CONTRIBUTING.md in a copy of the package."""
 
-import os
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 PAGE = PACKAGE.parent / ".github" / "CONTRIBUTING.md"
+blocks = runpy.run_path(str(Path(__file__).with_name("page_blocks.py")))
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="an installed copy has no CONTRIBUTING")
 RECIPE = re.compile(
     r"^## (?P<title>.+?)\n.*?^```diff\n(?P<diff>.*?)^```\n+```console\n(?P<console>.*?)^```",
@@ -43,47 +42,26 @@ def test_there_is_a_recipe_for_all_that_grows():
 
 
 @pytest.mark.parametrize("title", RECIPES)
-def test_what_a_recipe_lists_is_enough(title, package_copy, tmp_path, make_skill, home):
+def test_what_a_recipe_lists_is_enough(title, package_copy, make_skill, home):
     """Its commands print what it says, and the changed files pass ruff."""
     recipe = RECIPES[title]
-    copy = package_copy.parent
-    apply(recipe["diff"], copy)
-    programs, skills = tmp_path / "bin", home / "skills"
-    programs.mkdir()
-    program = programs / "skillsearch"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m skillsearch "$@"\n')
-    program.chmod(0o755)
+    apply(recipe["diff"], package_copy.parent)
+    terminal = blocks["Terminal"](
+        home / "recipe",
+        package_copy,
+        SKILLSEARCH_MODEL="hashing",
+        SKILLSEARCH_DAEMON="off",
+        SKILLSEARCH_READER="off",
+        SKILLSEARCH_THRESHOLD="0",
+    )
+    skills = terminal.folder / "skills"
     make_skill(skills, "brew-tea", "Brews a pot of tea.")
     make_skill(skills, "boil-water", "Heats water for coffee, soup and all else that wants it hot.")
-    variables = {
-        "HOME": str(home),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(copy),
-        "SKILLSEARCH_MODEL": "hashing",
-        "SKILLSEARCH_DAEMON": "off",
-        "SKILLSEARCH_READER": "off",
-        "SKILLSEARCH_THRESHOLD": "0",
-    }
-
-    def run(command):
-        done = subprocess.run(
-            command,
-            shell=True,
-            capture_output=True,
-            text=True,
-            env=variables,
-            cwd=home,
-            timeout=120,
-        )
-        return done.stdout, done.stderr
-
-    run(f"skillsearch index {skills}")
-    for command, output in re.findall(
-        r"^\$ (.*)\n((?:[^$].*\n)*)", recipe["console"], re.MULTILINE
-    ):
-        assert run(f"({command}) 2>&1 | sed 's,{home},~,'")[0] == output, command
+    terminal.run("skillsearch index skills")
+    for command, shown in blocks["commands_of"](f"```console\n{recipe['console']}```"):
+        assert blocks["is_printed"](terminal.run(command)[1], shown), command
     changed = " ".join(re.findall(r"^\+\+\+ (.*\.py)$", recipe["diff"], re.MULTILINE))
     if changed:
         config = PACKAGE.parent / "pyproject.toml"
-        check = f"cd {copy} && {sys.executable} -m ruff check --config {config} {changed}"
-        assert run(check)[0] == "All checks passed!\n"
+        check = f"cd {package_copy.parent} && python -m ruff check --config {config} {changed}"
+        assert terminal.run(check)[1] == "All checks passed!\n"

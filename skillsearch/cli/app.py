@@ -8,6 +8,7 @@ import importlib
 import io
 import logging
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from typing import IO, Any
@@ -33,17 +34,27 @@ _OUTPUT = frozenset({None, errno.EBADF, errno.EIO, errno.EPIPE})
 """Numbers of errors that stdout has, besides those of a full disk."""
 EXIT_CODES = dict.fromkeys(_WRONG_USAGE, 2) | dict.fromkeys(_NO_INDEX, 4)
 """Exit codes of errors; the others exit with 1."""
-EPILOG = """\b
-Exit codes:
-  0    success, including a query without a hit
-  1    a failure of the model, the disk or a skill; also a negative answer
-       from query --exit-code, status, doctor and eval --min
-  2    wrong usage: an unknown option, a bad value, a missing folder
-  3    validate or audit found errors
-  4    there is no usable index
-  130  interrupted
-run exits with the code of the command it runs; see its help.
-"""
+EXIT_MEANINGS = {
+    0: "success, including a query without a hit",
+    1: "a failure of the model, the disk or a skill; also a negative answer "
+    "from query --exit-code, status, doctor and eval --min",
+    2: "wrong usage: an unknown option, a bad value, a missing folder",
+    3: "validate or audit found errors",
+    4: "there is no usable index",
+    INTERRUPTED: "interrupted",
+}
+"""What exit codes mean, in the help and on the page of the command line."""
+_ROWS = (
+    textwrap.fill(f"  {code:<5}{text}", 76, subsequent_indent=" " * 7)
+    for code, text in EXIT_MEANINGS.items()
+)
+EPILOG = "\n".join(
+    (
+        "\b\nExit codes:",
+        *_ROWS,
+        "run exits with the code of the command it runs; see its help.\n",
+    )
+)
 
 
 def refuse(is_wrong: object, message: str) -> None:
