@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,10 +22,10 @@ REQUEST = "boils the water for tea"
 TEXTS = ["tea", "", "the kettle boils water", "a timer for green tea " * 90]
 
 
-@pytest.fixture
-def exported(make_reader, tmp_path):
+@pytest.fixture(scope="module")
+def exported(make_reader, tmp_path_factory):
     """The folder of a small reader, and its weights."""
-    weights, folder = make_reader(vocab_size=1_000), tmp_path / "exported"
+    weights, folder = make_reader(vocab_size=1_000), tmp_path_factory.mktemp("reader") / "exported"
     export(weights, folder, name="tiny", stem="reader", extra={"scripts": ["Latin"]})
     return folder, weights
 
@@ -148,9 +150,9 @@ def test_a_head_that_lacks_a_part_is_refused(make_reader):
         dataclasses.replace(weights, tensors=tensors)
 
 
-def test_a_changed_file_is_refused(exported):
+def test_a_changed_file_is_refused(exported, tmp_path):
     """The manifest by the digest that pins it, all others by the manifest."""
-    folder, _ = exported
+    folder = Path(shutil.copytree(exported[0], tmp_path / "copy"))
     digest = sha256_of(folder / "reader.json")
     OnnxReader.load(folder, manifest_sha256=digest)
     with pytest.raises(EmbedderError, match=r"reader\.json is damaged or was changed"):
