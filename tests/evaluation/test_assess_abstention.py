@@ -100,7 +100,6 @@ def test_weights_count_cases():
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1), st.integers(1, 20))
 def test_calibration_error_is_bounded_and_complete(cases, bins):
-    """From 0 to 1, every case in one bin, each bin's mean within its edges; one bin: the bias."""
     scores, outcomes = zip(*cases, strict=True)
     error, found = expected_calibration_error(scores, outcomes, bins=bins)
     assert 0 <= error <= 1 + 1e-12
@@ -182,7 +181,6 @@ def test_equal_scores_have_one_threshold():
 
 
 def test_the_threshold_that_keeps_nine_in_ten():
-    """Of 20 queries found with scores 0.01 to 0.20, and 5 not found at all."""
     found = answered(*([("a", score / 100)] for score in range(1, 21)))
     missed = {f"m{number}": (("x", 0.9),) for number in range(5)}
     keeping = assess_abstention(system(found | missed), qrels_of(found | missed)).keeping

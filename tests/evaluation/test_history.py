@@ -82,7 +82,6 @@ def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
 
 
 def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs):
-    """Kept of answerable requests; false of each source of others; Wilson's intervals."""
     (found,) = read_history(saved)
     new, states = found.systems[-1], runs["new"].systems[0].abstention.default
     expected = {"kept": (states.answerable.kept, QUERIES)}
@@ -136,10 +135,7 @@ def test_other_queries_are_not_tested_and_other_skills_are_told(save, report, sy
     (found,) = read_history([*paths, save("c", few)])
     assert {one.system for one in found.comparisons} == {"b"}
     assert len(found.systems) == 3
-    assert found.notes == (
-        "No test: c has other queries.",
-        "c searched 690 skills, a 697.",
-    )
+    assert found.notes == ("No test: c has other queries.", "c searched 690 skills, a 697.")
 
 
 def test_without_values_by_query_there_is_no_test(save, small):

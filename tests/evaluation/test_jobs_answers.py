@@ -10,14 +10,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
-from skillsearch.evaluation.jobs import (
-    DEPTH,
-    MAX_FOREIGN,
-    Answered,
-    Job,
-    answer_all,
-    parse_systems,
-)
+from skillsearch.evaluation.jobs import DEPTH, MAX_FOREIGN, Answered, Job, answer_all, parse_systems
 from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, save_runs, write_run
@@ -80,7 +73,6 @@ def ids(ranking):
 
 @pytest.mark.usefixtures("default_reader")
 def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_path):
-    """Every system, every judged query, to the whole depth and without a threshold."""
     found = answer(*SYSTEMS, work=tmp_path / "work")
     (folder,) = (tmp_path / "work").glob("*/index-*")
     index = SkillIndex.open(folder)
@@ -178,7 +170,6 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
 
 
 def test_progress_ends_with_all_searches(answer, tmp_path):
-    """After reading and embedding, a step a query and system."""
     steps = []
     options = {"work": tmp_path, "progress": lambda *step: steps.append(step)}
     answer("hybrid", "dense", drop_gold=True, **options)

@@ -112,7 +112,6 @@ def test_any_text_comes_back_from_the_written_skill(tmp_path, text):
 
 
 def test_what_no_skill_can_hold_is_cut(tmp_path):
-    """A body at the size limit of a SKILL.md, a description at the limit of a frontmatter."""
     body = JudgedDocument("a", "name", "description", "é" * MAX_SKILL_MD_BYTES)
     description = JudgedDocument("b", "name", "\U0001f98a" * 40_000)
     folders = write_skills(collect(body, description, *DOCUMENTS), tmp_path)

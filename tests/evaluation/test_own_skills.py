@@ -95,7 +95,6 @@ def test_a_text_that_several_skills_claim_is_one_query():
 
 
 def test_a_query_of_one_copy_is_right_with_all():
-    """Also where one copy's file denies what no copy claims."""
     skills = [make("x/coffee", body="Brew."), make("y/coffee", "Coffee", "Other.", "brew. ")]
     collection, _ = collect(skills, {"x/coffee": {"evals.json": trigger("a b c", no=["d e f"])}})
     assert relevant(collection) == {"a b c": {"x/coffee", "y/coffee"}}

@@ -62,15 +62,11 @@ def trec_eval_order(scores):
 
 
 def test_the_order_is_by_score_then_by_later_id_whatever_the_rank_says(read):
-    """Lines in any order, blanks or tabs between columns, scores in any spelling."""
     found = read(
         "q1 Q0 a 1 0.5 x\nq1\tQ0\tb\t7\t.5\tx\n\n q1  Q0 c nonsense 5e-1 x\r\nq1 0 d 0 0.75 x\n"
         "n1 Q0 a 1 -3 x"
     )
-    assert found == {
-        "q1": (("d", 0.75), ("c", 0.5), ("b", 0.5), ("a", 0.5)),
-        "n1": (("a", -3.0),),
-    }
+    assert found == {"q1": (("d", 0.75), ("c", 0.5), ("b", 0.5), ("a", 0.5)), "n1": (("a", -3.0),)}
 
 
 def test_scores_are_told_apart_as_32_bit_floats(read):
@@ -194,7 +190,6 @@ def answered(draw):
 
 @given(answered())
 def test_a_run_comes_back_in_the_same_order(tmp_path_factory, drawn):
-    """For us and for trec_eval, with ids of any characters and scores of any size."""
     collection, answers = drawn
     path = tmp_path_factory.mktemp("runs") / "run"
     write_run(path, answers, "ours")

@@ -126,14 +126,7 @@ def test_a_terminal_shows_differences_on_two_measures(measured, fields, row):
     ]
 
 
-def test_a_single_system_is_compared_with_nothing(measured):
-    made = measured()
-    alone = replace(made, systems=made.systems[:1], comparisons=())
-    assert "Differences" not in "\n".join(printed(report_blocks, alone))
-
-
 def test_each_threshold_has_a_row_of_false_answers(report):
-    """AUROC first, then that of style alone; a column for each system."""
     made = report()
     lines = printed(report_blocks, made, 120)
     rows = [" ".join(row) for row in words(lines)]
@@ -206,7 +199,6 @@ def test_notes_come_last(measured):
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
-    """Three sources of unanswerable queries, digits and heads whole, nothing beyond the edge."""
     sources = ("foreign", "dropped gold", "negatives")
     systems = [
         system_report(name, seed, sources=sources)

@@ -5,12 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skillsearch.errors import (
-    ConfigError,
-    EmbedderError,
-    IndexNotFoundError,
-    VersionNotFoundError,
-)
+from skillsearch.errors import ConfigError, EmbedderError, IndexNotFoundError, VersionNotFoundError
 from skillsearch.index.request import IndexRequest
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import find_current

@@ -155,28 +155,12 @@ def test_what_cannot_be_searched_is_refused_in_the_same_words(cooks, query, opti
 @pytest.mark.parametrize(
     "name",
     [
-        "brew-coffee",
-        "BREW coffee",
-        "brew_coffee",
-        "kitchen:brew-coffee",
-        "cafe:brew-coffee",
-        "cafe:BREW COFFEE",
-        "brew-coffee@1.4",
-        "brew-coffee@>=1.2",
-        "brew-coffee@<1",
-        "brew-coffee@>=9",
-        "brew-coffee@nonsense",
-        "cafe:brew-coffee@1.4",
-        "twice",
-        "kitchen:twice",
-        "nowhere:brew-coffee",
-        "me@home",
-        "me@home@2",
-        "kitchen:",
-        ":",
-        "@",
+        "brew-coffee", "BREW coffee", "brew_coffee", "kitchen:brew-coffee", "cafe:brew-coffee",
+        "cafe:BREW COFFEE", "brew-coffee@1.4", "brew-coffee@>=1.2", "brew-coffee@<1",
+        "brew-coffee@>=9", "brew-coffee@nonsense", "cafe:brew-coffee@1.4", "twice", "kitchen:twice",
+        "nowhere:brew-coffee", "me@home", "me@home@2", "kitchen:", ":", "@",
     ],
-)
+)  # fmt: skip
 def test_a_name_means_the_same_skill_or_the_same_error(crowded, name):
     remote, local = crowded
     ours, theirs = outcome(remote.find, name), outcome(local.find, name)

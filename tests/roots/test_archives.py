@@ -361,7 +361,6 @@ def test_a_header_of_a_huge_size_is_not_read(write, kind, size):
 
 
 def test_headers_without_end_are_refused(write):
-    """A long name for a long name for a long name."""
     link = tar_header("././@LongLink", type=b"L", size=512) + b"a" * 512
     assert "has a header of improper size" in refused(write(link * 100 + tar_header()))
 

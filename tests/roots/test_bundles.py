@@ -143,8 +143,7 @@ SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file],
+    "damage", [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file]
 )
 def test_what_is_damaged_is_made_anew(pack, damage):
     archive = age(pack("drinks.zip"))

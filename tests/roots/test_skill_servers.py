@@ -114,7 +114,6 @@ def served(server):
 
 
 def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names):
-    """As events first, then as plain JSON."""
     most = bytes(skill_servers.MAX_FILE_BYTES)
     files = {"a/SKILL.md": skill_md("a"), "a/most.bin": most}
     assert cli("add", served({"a": files})).exit_code == 0

@@ -116,7 +116,6 @@ def test_files_get_their_bytes_and_folders_are_made_on_the_way(unpack):
     [(0o644, 0o644), (0o755, 0o755), (0o6777, 0o755), (0o1666, 0o644), (0, 0o600), (0o111, 0o711)],
 )
 def test_permissions_are_masked(unpack, mode, kept):
-    """No set-user-id, nothing for others to write, and always ours to read and remove."""
     found = unpack(a_file("run.sh", mode=mode))
     assert stat.S_IMODE(found["run.sh"].stat().st_mode) == kept
 

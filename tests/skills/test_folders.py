@@ -37,7 +37,6 @@ def test_what_lies_in_a_trash_is_thrown_away_but_a_skill_may_be_named_so():
 
 
 def test_copies_are_the_more_remote_the_further_they_lie_aside():
-    """Live ones not at all, also where hosts look; those of other checkouts most."""
     live = ["pdf", "a/b/pdf", ".claude/skills/pdf", ".agents/skills/pdf", "a/.github/skills/pdf"]
     live += ["old", "archive", "."]  # a skill's own name says what it is about
     assert {remoteness(folder) for folder in live} == {0}

@@ -32,15 +32,9 @@ OWN_FILES = (
     "scripts/references/guide.md",
 )
 CANARIES = (
-    "x",
-    "SKILL.md",
-    "guide.md",
-    "root/x",
-    "root/SKILL.md",
-    "root/tea2/x",
-    "outside/x",
+    "x", "SKILL.md", "guide.md", "root/x", "root/SKILL.md", "root/tea2/x", "outside/x",
     "outside/guide.md",
-)
+)  # fmt: skip
 NEEDS_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root makes devices and gives files away"
 )
@@ -206,7 +200,6 @@ def test_unsafe_paths_are_refused(tree, serve):
 
 @every_entry
 def test_odd_names_name_no_other_file(tree, home, serve):
-    """An odd name never leads to a file of another name, in the skill or outside."""
     write(home / "x", CANARY)
     for path in ODD_NAMES:
         with pytest.raises(SkillError, match="has no file"):
@@ -233,7 +226,6 @@ LINKED = [
 
 @every_entry
 def test_links_are_refused(tree, serve):
-    """Wherever they lead, as the file or on the way to it."""
     for path in LINKED:
         with pytest.raises(UnsafePathError, match="leads through a link"):
             serve(tree, path)

@@ -433,22 +433,9 @@ def test_text_in_double_quotes_means_what_it_says(text):
 
 
 UNITS = [
-    "#",
-    " #",
-    "\\n",
-    "\\u8336",
-    '\\"',
-    "{{",
-    "{{x",
-    "<%",
-    "&amp;",
-    " ",
-    "\t",
-    "name:",
-    "'",
-    "[",
+    "#", " #", "\\n", "\\u8336", '\\"', "{{", "{{x", "<%", "&amp;", " ", "\t", "name:", "'", "[",
     "|",
-]
+]  # fmt: skip
 
 
 @pytest.mark.timeout(300)

@@ -90,10 +90,7 @@ CODE = "```sh\nsteep\n```\n"
 FENCED = {
     "all, in the manner of an editor": (f"```skill\n---\n{KEYS}---\n# Tea\n```\n", "# Tea"),
     "all, with tildes and blank lines": (f"\n~~~ md\n\n---\n{KEYS}---\n# Tea\n~~~", "# Tea"),
-    "all, by more than inner code": (
-        f"````markdown\n---\n{KEYS}---\n{CODE}````",
-        CODE.strip(),
-    ),
+    "all, by more than inner code": (f"````markdown\n---\n{KEYS}---\n{CODE}````", CODE.strip()),
     "all, by as much as inner code": (f"```md\n---\n{KEYS}---\n{CODE}```", CODE.strip()),
     "all, never closed": (f"```md\n---\n{KEYS}---\n{CODE}", CODE.strip()),
     "its frontmatter": (f"```yaml\n---\n{KEYS}---\n```\n\n# Tea\n{CODE}", f"# Tea\n{CODE}".strip()),
@@ -284,11 +281,6 @@ def test_lines_are_right_below_a_preamble():
     assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 4)
 
 
-def test_diagnostics_name_the_file():
-    _, diagnostics = parse("---\ndescription: Tea\n---\n")
-    assert diagnostics[0].path == str(ROOT / "tea-timer" / "SKILL.md")
-
-
 FRAGMENTS = st.one_of(
     st.sampled_from("-:|>#?%@`~[]{}\"'\\é技\t\n\ufeff\x00"),
     st.sampled_from(["---", "name", "description", "&a", "*a", "!!str", "!x", "<<", "\r\n"]),
@@ -337,19 +329,9 @@ def test_any_one_line_description_is_found(words):
 
 
 UNITS = [
-    "a: b: c\n",
-    "a:\n",
-    "- x\n",
-    "\t",
-    "---\n",
-    "a: [",
-    "&a *b ",
-    "'",
-    '"a" ',
-    "# x\n",
-    "\x01",
+    "a: b: c\n", "a:\n", "- x\n", "\t", "---\n", "a: [", "&a *b ", "'", '"a" ', "# x\n", "\x01",
     "é",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -200,9 +200,13 @@ def test_file_is_read_by_its_relative_path(skill_dir):
 
 
 def test_file_over_the_limit_is_refused(skill_dir):
-    """A limit is a limit for documents too."""
+    """A page of a huge file would need all of it, for its hash."""
     with pytest.raises(SkillError, match="larger than 3 bytes"):
         read_file(skill_dir, "references/guide.md", limit=3)
+    with (skill_dir / "references" / "guide.md").open("r+b") as file:
+        file.truncate(resources.MAX_FILE_BYTES + 1)
+    with pytest.raises(SkillError, match="larger than 16777216 bytes"):
+        read_page(skill_dir, "references/guide.md", limit=1)
 
 
 def test_missing_file_names_those_that_come_near(skill_dir):
@@ -252,6 +256,10 @@ def test_a_miss_in_a_skill_of_hostile_names_is_answered_soon(skill_dir, monkeypa
 
 def test_only_allowed_folders_are_opened(skill_dir):
     """Files elsewhere in the skill are refused by their path."""
+    folders = ("references", "assets")
+    assert read_page(skill_dir, "references/guide.md", folders=folders).content == "steep"
+    with pytest.raises(UnsafePathError, match="not below references/ or assets/"):
+        read_page(skill_dir, "SKILL.md", folders=folders)
     assert read_file(skill_dir, "references/guide.md", folders=("references",)) == b"steep"
     with pytest.raises(UnsafePathError, match="not below references/"):
         read_file(skill_dir, "scripts/brew.sh", folders=("references",))
@@ -345,7 +353,6 @@ def open_descriptors():
 
 
 def test_no_descriptor_is_left_open(skill_dir):
-    """Failures on every level close what they opened."""
     before = open_descriptors()
     (skill_dir / "up").symlink_to("..")
     for path in ("references/guide.md", "references", "up/x", "a/b/c", "references/x/y"):

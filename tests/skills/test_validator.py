@@ -162,15 +162,9 @@ def test_differences_from_the_reference_are_deliberate(make_skill, case):
 NAMES = ["tea", "Tea", "te--a", "7", "''"]
 DESCRIPTIONS = ["Tea.", "Tea: hot", "''", "|\n  Two\n  lines", "y" * 1100]
 EXTRAS = [
-    "",
-    "license: MIT",
-    "compatibility: kettle",
-    "version: 1",
-    "metadata:\n  a: b",
-    "metadata:\n  a: {b: [c]}",
-    "compatibility: ''",
-    "license: &a b",
-]
+    "", "license: MIT", "compatibility: kettle", "version: 1", "metadata:\n  a: b",
+    "metadata:\n  a: {b: [c]}", "compatibility: ''", "license: &a b",
+]  # fmt: skip
 
 
 def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):

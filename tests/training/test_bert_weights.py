@@ -73,7 +73,6 @@ def test_a_config_that_the_graph_or_the_tensors_do_not_fit_is_refused(make_bert,
     ],
 )
 def test_a_tensor_that_cannot_be_used_is_named(make_bert, change, message):
-    """Missing, turned, of another type, or lost in a training that went astray."""
     weights = make_bert()
     changed = {f"{DENSE}.weight": change(weights.tensors[f"{DENSE}.weight"])}
     tensors = {

@@ -37,7 +37,6 @@ def encoded(weights, texts=TEXTS):
 
 
 def test_the_graph_computes_what_a_reader_computes(make_reader, read_by_hand):
-    """In float32, alone and in a batch with padding, as written out in numpy."""
     weights = make_reader()
     model = onnx_model.BertGraph(weights.tensors, weights.config).build()
     session = onnxruntime.InferenceSession(model.SerializeToString())
@@ -151,7 +150,6 @@ def test_a_head_that_lacks_a_part_is_refused(make_reader):
 
 
 def test_a_changed_file_is_refused(exported, tmp_path):
-    """The manifest by the digest that pins it, all others by the manifest."""
     folder = Path(shutil.copytree(exported[0], tmp_path / "copy"))
     digest = sha256_of(folder / "reader.json")
     OnnxReader.load(folder, manifest_sha256=digest)

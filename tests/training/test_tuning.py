@@ -179,7 +179,6 @@ def test_models_that_cannot_be_tuned_are_refused(model):
 
 
 def test_models_are_found_by_the_names_that_index_takes(tmp_path):
-    """The packaged one, a folder of ours, a folder of Hugging Face's."""
     for model, stem in (("onnx", "model"), ("skillsearch-minilm", "model"), ("minilm", "untuned")):
         folder, read = folder_of(model)
         assert (folder, read.func, read.keywords) == (PACKAGED_MODEL, read_exported, {"stem": stem})
@@ -218,7 +217,6 @@ def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
 
 
 def test_a_change_as_json_has_rounded_values():
-    """Six decimals, and the interval as a list."""
     record = make_measured((0.1234567, 0.0009), (-1 / 3, 0.5), queries=3).to_dict()
     assert (record["queries"], record["documents"]) == (3, 500)
     assert record["dense"]["difference"] == 0.123457
