@@ -355,8 +355,6 @@ KILLED = """
 import os, signal, sys
 from skillsearch.roots.bundles import local_root
 
-left = int(sys.argv[1])
-
 def kill(event, arguments):
     global left
     if event in ("os.mkdir", "os.remove", "os.rename", "os.rmdir") and "/roots/" in str(arguments):
@@ -364,13 +362,37 @@ def kill(event, arguments):
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-sys.addaudithook(kill)
-local_root(sys.argv[2])
+for step in sys.stdin:
+    child = os.fork()
+    if not child:
+        left = int(step)
+        sys.addaudithook(kill)
+        local_root(sys.argv[1])
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture
+def kill_at():
+    """Unpack an archive in a process that is killed at a step; returns the exit code."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = []
+
+    def kill(step, archive):
+        if not running:
+            running.append(subprocess.Popen([sys.executable, "-c", KILLED, archive], **pipes))
+        running[0].stdin.write(f"{step}\n")
+        running[0].stdin.flush()
+        return int(running[0].stdout.readline())
+
+    yield kill
+    for process in running:
+        process.communicate(timeout=120)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
-def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack):
+def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
     """Whole, and found even if its archive is gone by then; nothing is left beside it."""
     old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
     archive = old.with_name("drinks.zip")
@@ -379,8 +401,7 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack):
         shutil.copy(old, archive)
         local_root(archive)
         shutil.copy(new, archive)
-        command = [sys.executable, "-c", KILLED, str(step), str(archive)]
-        code = subprocess.run(command, check=False).returncode
+        code = kill_at(step, archive)
         archive.unlink()
         update(str(archive), place, only_mend=True)
         found.append(contents(place))
