@@ -249,3 +249,9 @@ def test_means_over_collections_count_each_once():
     assert list(found) == ["first"]
     assert found["first"]["Success@1"] == pytest.approx((2 / 4 + 1) / 2)
     assert set(found["first"]) == set(MEASURES)
+
+
+def test_the_mean_of_one_collection_is_its_own_and_of_none_is_none():
+    report = assess(collection(), [FIRST])
+    assert mean_systems([report]) == {"first": report.systems[0].means}
+    assert mean_systems([]) == {}

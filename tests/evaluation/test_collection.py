@@ -172,6 +172,13 @@ def test_half_a_surrogate_pair_in_a_text_is_replaced(write):
     assert found.negatives == (JudgedQuery("n1", "cut \ufffd", "\ufffd"),)
 
 
+def test_missing_texts_that_are_not_needed_are_empty(write):
+    found = load_collection(
+        write(corpus_jsonl='{"_id": "pdf", "name": "p", "body": null}\n{"_id": "csv", "name": "c"}')
+    )
+    assert found.documents == (JudgedDocument("pdf", "p", ""), JudgedDocument("csv", "c", ""))
+
+
 def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
     """Unjudged, or judged 0 and below: neither is measured, nor are its other lines kept."""
     queries = FILES["queries.jsonl"] + '{"_id": "q3", "text": "c"}\n'
@@ -185,6 +192,12 @@ def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
     assert found.notes == ("2 of 3 queries have no relevant document and are not measured",)
     one = load_collection(write(queries_jsonl=queries))
     assert one.notes == ("1 of 3 queries has no relevant document and is not measured",)
+
+
+def test_queries_and_their_judgments_are_in_the_order_of_the_queries(write):
+    rows = "query-id\tcorpus-id\tscore\nq2\tcsv\t1\nq1\tpdf\t1\n"
+    found = load_collection(write(qrels_tsv=rows))
+    assert [query.query_id for query in found.queries] == list(found.qrels) == ["q1", "q2"]
 
 
 def test_a_pair_may_be_judged_twice_alike(write):

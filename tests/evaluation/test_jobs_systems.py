@@ -41,6 +41,10 @@ def test_settings_follow_a_name():
     )
 
 
+def test_a_way_to_search_can_have_settings_under_its_own_name():
+    assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
+
+
 def test_the_languages_of_an_index_are_a_setting():
     """Told where they are not left to the index."""
     spec = parse_system("mine=system:dense,languages:english")

@@ -124,6 +124,17 @@ def test_a_query_is_answerable_where_a_grade_is_above_zero():
     assert list(answerable_qrels(qrels).items()) == [("b", {"x": 1}), ("a", {"x": 0, "y": 2})]
 
 
+def test_nothing_is_measured_of_nothing():
+    assert measure({}, {"q": ranking("a")}) == {name: {} for name in MEASURES}
+    assert measure({"q": {"a": 1}}, {}) == {name: {"q": 0.0} for name in MEASURES}
+
+
+def test_the_order_given_counts_and_not_the_scores():
+    """Rising scores do not turn a ranking round."""
+    found = measure({"q": {"a": 1}}, {"q": (("x", 0.1), ("a", 0.9))})
+    assert found["RR@10"] == {"q": 0.5}
+
+
 @pytest.mark.parametrize(("one", "other"), [("a\0b", "a\0c"), ("\ud800", "\ud801"), ("", " ")])
 def test_odd_ids_stay_apart(one, other):
     """Neither a NUL nor half a character, which C would cut or crash at, in any id."""

@@ -126,6 +126,12 @@ def test_a_terminal_shows_differences_on_two_measures(measured, fields, row):
     ]
 
 
+def test_a_single_system_is_compared_with_nothing(measured):
+    made = measured()
+    alone = replace(made, systems=made.systems[:1], comparisons=())
+    assert "Differences" not in "\n".join(printed(report_blocks, alone))
+
+
 def test_each_threshold_has_a_row_of_false_answers(report):
     made = report()
     lines = printed(report_blocks, made, 120)

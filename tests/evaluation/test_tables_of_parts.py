@@ -74,6 +74,13 @@ def test_languages_have_a_row_for_each_system(report, system_report):
     assert "too few" in "\n".join(printed(languages, whole, width=80))
 
 
+def test_languages_of_one_system_differ_from_nothing(report, system_report):
+    made = report(system_report("hybrid"))
+    lines = printed(languages, replace(made, languages={"zh": made}))
+    assert lines[1].split()[-1] == "R@5"
+    assert len(lines) == 3
+
+
 def test_a_confusion_says_who_loses_how_much_and_why():
     """Words are parted by where the loser has them."""
     assert printed(confusion_blocks, [PAIR], "hybrid", width=200) == [

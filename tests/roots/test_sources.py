@@ -113,6 +113,13 @@ def test_whatever_the_source_its_folder_lies_in_the_cache(text, start):
     assert "/" not in place.name
 
 
+def test_each_source_has_a_folder_of_its_own():
+    """Two of one name are told apart, and one is always the same."""
+    places = {place_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
+    assert len(places) == 3
+    assert place_of("https://x.org/a.zip") in places
+
+
 def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folders, sources = local_roots(["here", tmp_path / "gone"])

@@ -145,6 +145,11 @@ def test_the_skill_of_a_record_wins_over_that_of_the_file():
     assert told(values) == ([("a", "brew-coffee"), ("b", "steep-tea"), ("c",)], [])
 
 
+def test_names_need_no_latin_letters():
+    """A name of other letters is a name."""
+    assert told([{"query": "写周报", "expected_skill": "周报"}]) == ([("写周报", "周报")], [])
+
+
 def test_a_skill_may_have_an_odd_name():
     (case,) = cases([{"query": "a"}], skill="$A/b:c ")
     assert case.skills == ("$a/b:c ",)

@@ -5,7 +5,7 @@ import yaml
 
 from skillsearch.errors import ParseError
 from skillsearch.skills import frontmatter
-from skillsearch.skills.frontmatter import load_yaml, split_frontmatter
+from skillsearch.skills.frontmatter import end_of_keys, load_yaml, split_frontmatter
 
 MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
     f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 12)
@@ -194,6 +194,11 @@ def test_end_of_unclosed_frontmatter_is_guessed():
     assert sections.frontmatter == "a: 1\ntags:\n- x\n  y: 2\n\n"
     assert sections.body == "# Title\nText: more\n"
     assert (sections.closed, sections.body_line) == (False, 7)
+
+
+def test_end_of_keys_is_the_end_of_text_that_is_all_keys():
+    """A text of nothing but keys ends at its end."""
+    assert end_of_keys("a: 1\nb: 2") == 9
 
 
 @pytest.mark.parametrize("unit", ["\n---x", "---\n", "\n", " \n", "a: 1\n", "\r\n---\t", "- \n"])

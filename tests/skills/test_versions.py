@@ -148,6 +148,11 @@ def test_a_version_satisfies_a_constraint_or_not(version, constraint, expected):
     assert satisfies(version, constraint) is expected
 
 
+def test_a_broken_constraint_is_an_error_whatever_the_version():
+    with pytest.raises(VersionConstraintError):
+        satisfies("one", "new")
+
+
 RELEASES = st.lists(st.integers(0, 3), min_size=3, max_size=3)
 
 
