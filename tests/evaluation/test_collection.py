@@ -393,7 +393,6 @@ def test_what_is_saved_is_loaded_again(tmp_path_factory, collection):
 
 
 def test_saved_files_are_what_others_read(write, tmp_path):
-    """JSON lines for json, tables for csv, and no file for an empty part."""
     collection = load_collection(write())
     folder = tmp_path / "deep" / "saved"
     save_collection(collection, folder)
@@ -439,7 +438,6 @@ def test_half_a_surrogate_pair_is_saved_as_a_question_mark(write, tmp_path):
 
 
 def test_the_digest_is_of_ids_and_texts():
-    """Sha256 of one JSON array a document and line, in its first 16 digits."""
     documents = [JudgedDocument("a", "n", "é", "b\n"), JudgedDocument("b", "\ud800", "")]
     lines = b'["a", "n", "\\u00e9", "b\\n"]\n["b", "\\ud800", "", ""]\n'
     assert digest(documents) == hashlib.sha256(lines).hexdigest()[:16]

@@ -64,10 +64,7 @@ def test_the_same_document_of_an_earlier_collection_stands_for_a_later_one():
 def test_of_several_judgments_of_one_document_the_highest_counts():
     """Two copies in the later collection are one document of the earlier."""
     copies = Collection(
-        "copies",
-        (TEA, TEA_AGAIN),
-        (JudgedQuery("q", "tea"),),
-        {"q": {"tea": 0, "tea2": 3}},
+        "copies", (TEA, TEA_AGAIN), (JudgedQuery("q", "tea"),), {"q": {"tea": 0, "tea2": 3}}
     )
     one = Collection("one", (TEA,), (JudgedQuery("p", "tea"),), {"p": {"tea": 1}})
     _, pooled = pool_collections([one, copies])

@@ -27,7 +27,7 @@ def find(queries, rankings, documents=DOCUMENTS):
         name="drinks",
         documents=tuple(documents),
         queries=tuple(JudgedQuery(f"q{i}", text) for i, (text, _) in enumerate(queries)),
-        qrels={f"q{i}": dict.fromkeys(ids, 1) for i, (_, ids) in enumerate(queries)},
+        qrels={f"q{i}": {**dict.fromkeys(ids, 2), "x": 0} for i, (_, ids) in enumerate(queries)},
     )
     answers = {f"q{i}": tuple(ranking) for i, ranking in enumerate(rankings)}
     return confusables(collection, answers, terms=terms, least=1)
@@ -174,21 +174,10 @@ def test_near_copies_share_a_place_and_steal_nothing():
     assert (found.winner, found.lead) == ("tea", pytest.approx(0.7))
 
 
-def test_no_lead_where_the_owner_is_never_found():
-    (found,) = find([("x", ["coffee"])], [[("tea", 0.9)]])
-    assert (found.lead, found.unranked) == (None, 1)
-
-
-def test_documents_that_the_collection_does_not_have_are_passed_over():
+def test_there_is_no_lead_where_the_owner_is_never_found():
+    """Documents that the collection does not have are passed over."""
     (found,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])
-    assert found.winner == "tea"
-
-
-def test_a_grade_of_zero_is_not_relevant():
-    queries = (JudgedQuery("q", "x"),)
-    collection = Collection("c", DOCUMENTS, queries, {"q": {"coffee": 2, "tea": 0}})
-    (found,) = confusables(collection, {"q": (("tea", 1.0),)}, terms=terms, least=1)
-    assert (found.loser, found.winner) == ("coffee", "tea")
+    assert (found.winner, found.lead, found.unranked) == ("tea", None, 1)
 
 
 def test_examples_and_words_are_limited():
@@ -199,6 +188,15 @@ def test_examples_and_words_are_limited():
     assert found.queries == 5
     assert (len(found.examples), len(found.words)) == (MAX_EXAMPLES, MAX_WORDS)
     assert len(found.missing) == MAX_WORDS
+
+
+def test_skills_that_steal_one_query_are_not_worth_telling():
+    """Unless that is asked for."""
+    queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
+    qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"kite": 1}}
+    collection = Collection("drinks", DOCUMENTS, queries, qrels)
+    (pair,) = confusables(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
+    assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
 
 
 def test_nothing_stolen_is_nothing_found():

@@ -44,13 +44,19 @@ def folder(tmp_path):
     return make
 
 
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Name the folder in which each collection is indexed once for all tests."""
+    return tmp_path_factory.mktemp("jobs") / "work"
+
+
 @pytest.fixture
-def run(tmp_path):
+def run(work):
     """Evaluate jobs without a model."""
 
     def evaluate_jobs(jobs, *systems, **options):
         specs = parse_systems(systems, SystemSpec("", model="hashing"))
-        return evaluate(jobs, specs, work=tmp_path / "work", **options)
+        return evaluate(jobs, specs, work=work, **options)
 
     return evaluate_jobs
 
@@ -150,6 +156,8 @@ def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
     assert "today" in html
     assert "1.2.3" in html
     assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(EvaluationError, match="out cannot be written: Is a directory"):
+        save_page(outcomes, tmp_path / "out", made="", version="")
 
 
 def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_path):
@@ -163,10 +171,3 @@ def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_p
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     places = [html.index(f">{name}<") for name in ("own skills", "own skills: task")]
     assert places == sorted(places)
-
-
-def test_a_page_that_cannot_be_written_is_named(folder, run, tmp_path):
-    outcomes = run(load_jobs([folder()]), "bm25")
-    (tmp_path / "page").mkdir()
-    with pytest.raises(EvaluationError, match="page cannot be written: Is a directory"):
-        save_page(outcomes, tmp_path / "page", made="", version="")

@@ -10,15 +10,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
-from skillsearch.evaluation.confusables import confusables
-from skillsearch.evaluation.jobs import (
-    DEPTH,
-    MAX_FOREIGN,
-    Answered,
-    Job,
-    answer_all,
-    parse_systems,
-)
+from skillsearch.evaluation.jobs import DEPTH, MAX_FOREIGN, Answered, Job, answer_all, parse_systems
 from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, save_runs, write_run
@@ -57,13 +49,19 @@ COLLECTION = Collection(
 )
 
 
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Name the folder in which each collection is indexed once for all tests."""
+    return tmp_path_factory.mktemp("answers") / "work"
+
+
 @pytest.fixture
-def answer(tmp_path):
+def answer(work):
     """Let systems answer the collection above without a model."""
 
-    def run(*systems, collection=COLLECTION, foreign=(), **options) -> Answered:
+    def run(*systems, collection=COLLECTION, foreign=(), work=work, **options) -> Answered:
         specs = parse_systems(systems, SystemSpec("", model="hashing"))
-        return answer_all(Job(collection, foreign), specs, work=tmp_path / "work", **options)
+        return answer_all(Job(collection, foreign), specs, work=work, **options)
 
     return run
 
@@ -75,8 +73,7 @@ def ids(ranking):
 
 @pytest.mark.usefixtures("default_reader")
 def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_path):
-    """Every system, every judged query, to the whole depth and without a threshold."""
-    found = answer(*SYSTEMS)
+    found = answer(*SYSTEMS, work=tmp_path / "work")
     (folder,) = (tmp_path / "work").glob("*/index-*")
     index = SkillIndex.open(folder)
     numbers = {f"documents:{place:05}": key for place, key in enumerate(TEXTS)}
@@ -130,13 +127,14 @@ def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_pat
 
 def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
     """Nor is what is ignored; a document that is judged not to fit stays."""
-    for system in answer("hybrid", "dense", drop_gold=True).systems:
+    systems = answer("hybrid", "dense", drop_gold=True).systems
+    for system in systems:
         dropped = system.unanswerable["dropped gold"]
         assert not {"tea", "tea-copy"} & set(ids(dropped["q1"]))
         assert "tea" in ids(system.answers["q1"])
         assert "coffee" not in ids(dropped["q2"])
         assert "lemon" not in ids(dropped["q3"])
-    assert "keys" in ids(answer("dense", drop_gold=True).systems[0].answers["q3"])
+    assert "keys" in ids(systems[1].answers["q3"])
 
 
 def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
@@ -148,7 +146,7 @@ def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
 
 
 def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
-    queries = [JudgedQuery(f"{number}", f"weld pipe {number}") for number in range(1000)]
+    queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems
     asked = list(system.unanswerable["foreign"])
     assert asked == [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
@@ -171,10 +169,10 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
     assert asked == queries
 
 
-def test_progress_ends_with_all_searches(answer):
-    """After reading and embedding, a step a query and system."""
+def test_progress_ends_with_all_searches(answer, tmp_path):
     steps = []
-    answer("hybrid", "dense", drop_gold=True, progress=lambda *step: steps.append(step))
+    options = {"work": tmp_path, "progress": lambda *step: steps.append(step)}
+    answer("hybrid", "dense", drop_gold=True, **options)
     searches = [step for step in steps if step[0] == "search"]
     assert {step[0] for step in steps} == {"read", "embed", "search"}
     assert searches == [("search", number, 16) for number in range(1, 17)]
@@ -223,7 +221,7 @@ def test_a_run_without_negatives_was_not_asked_them(answer, tmp_path):
     """So it is not said to keep silent where it must; nothing is indexed for it."""
     path = tmp_path / "run.trec"
     path.write_text("q1 Q0 tea 1 0.5 x\n")
-    (system,) = answer(f"theirs=@{path}").systems
+    (system,) = answer(f"theirs=@{path}", work=tmp_path / "work").systems
     assert system == SystemAnswers(
         "theirs", f"run file {path}", {"q1": (("tea", 0.5),), "q2": (), "q3": ()}
     )
@@ -240,7 +238,7 @@ def test_a_run_without_negatives_was_not_asked_them(answer, tmp_path):
 )
 def test_what_cannot_work_fails_before_anything_is_indexed(answer, tmp_path, system, error, said):
     with pytest.raises(error, match=said):
-        answer("hybrid", system)
+        answer("hybrid", system, work=tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 
@@ -253,14 +251,6 @@ def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path
     usual, mine = answer("usual=reader:off", f"mine=reader:off,calibration:{path}").systems
     assert mine.threshold == 0.123
     assert mine.answers["q1"][0][1] > usual.answers["q1"][0][1]
-
-
-def test_skills_that_steal_one_query_are_not_worth_telling():
-    queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
-    qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"lemon": 1}}
-    collection = Collection("drinks", COLLECTION.documents, queries, qrels)
-    (pair,) = confusables(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
-    assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
 
 
 @pytest.mark.slow

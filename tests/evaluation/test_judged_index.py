@@ -59,7 +59,7 @@ def open_index(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("description", ["Steep green tea.", "  Steep\ngreen tea. ", ""])
+@pytest.mark.parametrize("description", ["  Steep\ngreen tea. ", ""])
 def test_a_system_has_the_examples_of_its_collection_if_it_says_so(
     open_index, description, tmp_path
 ):
@@ -103,20 +103,16 @@ def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
 def test_any_text_comes_back_from_the_written_skill(tmp_path, text):
     """But for what no SKILL.md shows: control characters, blanks at the ends."""
     plain = JudgedDocument("plain", "name", "description")
-    folders = write_skills(collect(plain, JudgedDocument("odd", text, text, text)), tmp_path)
+    bare = JudgedDocument("bare", text, " ")
+    folders = write_skills(collect(plain, JudgedDocument("odd", text, text, text), bare), tmp_path)
+    assert read(folders, 2).metadata.frontmatter["description"] == text, "its name describes it"
     skill = read(folders, 1)
     frontmatter = skill.metadata.frontmatter
     assert (frontmatter["name"], frontmatter["description"]) == (text, text)
     assert skill.body == text.strip()
 
 
-def test_a_document_without_a_description_is_described_by_its_name(tmp_path):
-    folders = write_skills(collect(JudgedDocument("a", "brew-coffee", " ")), tmp_path)
-    assert read(folders, 0).description == "brew-coffee"
-
-
 def test_what_no_skill_can_hold_is_cut(tmp_path):
-    """A body at the size limit of a SKILL.md, a description at the limit of a frontmatter."""
     body = JudgedDocument("a", "name", "description", "é" * MAX_SKILL_MD_BYTES)
     description = JudgedDocument("b", "name", "\U0001f98a" * 40_000)
     folders = write_skills(collect(body, description, *DOCUMENTS), tmp_path)
@@ -146,14 +142,14 @@ def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
 
 
 def test_several_at_once_write_the_same(tmp_path):
-    collection = collect(*(JudgedDocument(f"{n}", f"skill {n}", "text") for n in range(100)))
+    collection = collect(*(JudgedDocument(f"{n}", f"skill {n}", "text") for n in range(30)))
 
     def write_and_count(_):
         folders = write_skills(collection, tmp_path)
         return len(list(folders.roots[0].glob("*/SKILL.md")))
 
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(write_and_count, range(16))) == {100}
+        assert set(pool.map(write_and_count, range(16))) == {30}
 
 
 def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):

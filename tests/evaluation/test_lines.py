@@ -95,8 +95,7 @@ def test_an_unknown_id_comes_with_the_nearest_one():
 
 
 VALUES = st.recursive(
-    st.text() | st.integers(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
 
 

@@ -95,7 +95,6 @@ def test_evals_in_yaml_are_read(root):
 
 
 def test_no_link_is_followed(root, tmp_path):
-    """Neither to a file nor to a folder, in the skill or out of it."""
     secret = write(
         tmp_path / "secret.json", json.dumps([{"query": "leak", "should_trigger": True}])
     )

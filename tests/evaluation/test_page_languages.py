@@ -58,7 +58,6 @@ def test_without_languages_there_is_no_section(part):
 
 
 def test_each_language_has_a_group_of_rows(part):
-    """A row a system with every measure, its interval, and the difference from the first."""
     whole = replace(
         part(50),
         languages={"zh": part(40), "ko": part(10, 0.25)},

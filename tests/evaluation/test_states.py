@@ -144,7 +144,6 @@ def make_report():
 
 
 def test_the_json_form():
-    """By system and kind of request, AUROC and style beside."""
     report = make_report()
     record = report_dict(report)
     auroc = report.systems[0].abstention.auroc

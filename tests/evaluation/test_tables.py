@@ -133,7 +133,6 @@ def test_a_single_system_is_compared_with_nothing(measured):
 
 
 def test_each_threshold_has_a_row_of_false_answers(report):
-    """AUROC first, then that of style alone; a column for each system."""
     made = report()
     lines = printed(report_blocks, made, 120)
     rows = [" ".join(row) for row in words(lines)]
@@ -204,9 +203,8 @@ def test_notes_come_last(measured):
     assert lines[-2:] == ["note: one thing", "note: another thing"]
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [80, 100])
 def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
-    """Three sources of unanswerable queries, digits and heads whole, nothing beyond the edge."""
     sources = ("foreign", "dropped gold", "negatives")
     systems = [
         system_report(name, seed, sources=sources)
@@ -235,10 +233,7 @@ def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
         ["coffee", "50.0", "70.0", "90.0"],
         ["mean", "50.0", "70.0", "-"],
     ]
-
-
-def test_one_collection_has_no_mean(measured):
-    assert len(printed(summary_blocks, [measured()])) == 3
+    assert len(printed(summary_blocks, [tea])) == 3, "one collection has no mean"
 
 
 def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
@@ -306,12 +301,6 @@ def test_means_over_collections_are_rows_too(measured):
     rows = figures(measured(), measured())
     assert ["mean", "bm25", "nDCG@10", "0.500000", "", ""] in rows
     assert "mean" not in {row[0] for row in figures(measured())}
-
-
-def test_tables_go_to_stdout(measured, capsys):
-    print_blocks(report_blocks(measured()))
-    print_blocks(summary_blocks([measured()]))
-    assert capsys.readouterr().out.count("nDCG@10 in percent") == 1
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,6 @@ def test_it_has_the_example_skills_and_150_of_its_own(written, own):
 
 
 def test_the_card_counts_what_is_there(written, own, pairs):
-    """Kinds, languages, requests with several right skills and those that cross languages."""
     kinds = Counter(query.kind for query in written.queries)
     twins = Counter(query.kind for query, _ in pairs)
     assert on_the_card("kind") == {kind: [str(kinds[kind]), str(twins[kind])] for kind in kinds}

@@ -3,10 +3,12 @@
 # ruff: noqa: D102  # the methods of the server in memory are those of `MilvusServer`
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
 from importlib import util
@@ -64,22 +66,46 @@ def wait_for(port, server):
     pytest.fail("the server does not listen")
 
 
+@pytest.fixture(scope="module")
+def module_home(homes):
+    """Have a home folder for what is indexed once for a module, before a test has its own."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CACHE", "CONFIG", "DATA"))):
+            patched.setenv(name, tempfile.mkdtemp(dir=homes))
+        patched.setenv("SKILLSEARCH_READER", "off")
+        yield
+
+
 @pytest.fixture
 def collection():
     """Name an index that no other test uses."""
     return f"skills_{os.getpid()}_{next(NUMBERS)}"
 
 
-@pytest.fixture
-def root(tmp_path, make_skill):
-    """Make a root of five skills."""
-    folder = tmp_path / "kitchen"
-    make_skill(folder, "brew-coffee", "Brew filter coffee.", "# Grind\n\nGrind the beans first.\n")
-    make_skill(folder, "steep-tea", "Steep green tea.", "# Water\n\nUse water of 80 degrees.\n")
-    make_skill(folder, "bake-bread", "Bake sourdough bread.", "# Dough\n\nKnead, fold and rest.\n")
-    make_skill(folder, "fry-eggs", "Fry eggs sunny side up.", "# Pan\n\nHeat butter in a pan.\n")
-    make_skill(folder, "label-jars", "Print labels for jars.", disable_model_invocation=True)
+KITCHEN = {
+    "brew-coffee": ("Brew filter coffee.", "# Grind\n\nGrind the beans first.\n"),
+    "steep-tea": ("Steep green tea.", "# Water\n\nUse water of 80 degrees.\n"),
+    "bake-bread": ("Bake sourdough bread.", "# Dough\n\nKnead, fold and rest.\n"),
+    "fry-eggs": ("Fry eggs sunny side up.", "# Pan\n\nHeat butter in a pan.\n"),
+    "label-jars": ("Print labels for jars.\ndisable_model_invocation: true", "# Body\n"),
+}
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory):
+    """Make a root of five skills, which no test changes."""
+    folder = tmp_path_factory.mktemp("roots") / "kitchen"
+    for name, (about, body) in KITCHEN.items():
+        (folder / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: {about}\n---\n{body}"
+        (folder / name / "SKILL.md").write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def root(tmp_path, kitchen):
+    """Make a root of five skills that a test may change."""
+    return Path(shutil.copytree(kitchen, tmp_path / "kitchen"))
 
 
 @pytest.fixture

@@ -130,7 +130,6 @@ def test_an_interrupted_generation_that_is_being_written_is_not_dropped(memory):
 
 
 def test_only_an_alias_of_ours_is_an_index(memory):
-    """A collection of the name, or an alias of something else, belongs to somebody else."""
     assert generations.find_current(memory, "skills") is None
     memory.create("theirs", None, None)
     memory.point("skills", "theirs", is_new=True)

@@ -57,8 +57,7 @@ def test_answers_are_those_of_a_local_index(index_in, root, keep, tmp_path):
     for kept, brought in (
         ({}, ()),
         ({TEA: [ASKED, "영수증 정리"], BREAD: ["영수증 정리"]}, ("wake me up",)),
-        ({TEA: [ASKED], BREAD: ["is the crust done"]}, ("wake me up", "two cups")),
-        ({}, ()),
+        ({BREAD: ["is the crust done"]}, ("wake me up", "two cups")),
     ):
         keep(kept)
         bring(root, *brought)

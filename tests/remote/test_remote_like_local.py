@@ -1,15 +1,13 @@
 """An index in Milvus finds, names and refuses what a local one over the same skills does."""
 
+import shutil
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import SkillSearchError
-from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.remote.indexing import Indexing
-from skillsearch.remote.remote_index import RemoteIndex
 
 QUERIES = ("brew coffee", "water of 80 degrees", "knead dough", "print labels", "a", "übung 작업")
 HOSTILE = (
@@ -27,35 +25,51 @@ HOSTILE = (
 )
 
 
-@pytest.fixture
-def both(index_in, tmp_path):
-    """Index roots in memory and on disk."""
+def write_skill(folder, name, about, more=""):
+    """Write a skill into a folder of its own."""
+    folder.mkdir(parents=True)
+    text = f"---\nname: {name}\ndescription: {about}\n{more}---\n{about}\n"
+    (folder / "SKILL.md").write_text(text)
 
-    def make(*roots, **options):
-        remote, _ = index_in(*roots, **options)
-        place = tmp_path / "local"
-        local = SkillIndex.from_roots(
-            roots, index_dir=place, model="hashing", languages="english", **options
-        )
-        return remote, local
+
+@pytest.fixture(scope="module")
+def index_twice(module_home, memory_server, index_on, tmp_path_factory):
+    """Index roots in memory and on disk, once for all tests that only ask."""
+
+    def make(*roots, with_body=True):
+        remote, _ = index_on(memory_server(), *roots, with_body=with_body)
+        options = {"model": "hashing", "languages": "english", "with_body": with_body}
+        place = tmp_path_factory.mktemp("local")
+        return remote, SkillIndex.from_roots(roots, index_dir=place, **options)
 
     return make
 
 
 @pytest.fixture(scope="module")
-def shared(memory_server, tmp_path_factory):
-    """Index the same few skills in memory and on disk, once for all examples."""
+def shared(index_twice, tmp_path_factory):
+    """Index a few skills in several scripts."""
     folder = tmp_path_factory.mktemp("shared")
     for name, about in (("tea", "Steep tea."), ("Übung", "Практика."), ("작업 목록", "할 일.")):
-        path = folder / "skills" / name / "SKILL.md"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"---\nname: {name}\ndescription: {about}\n---\n{about}\n")
-    server = memory_server()
-    request = IndexRequest((folder / "skills",), "hashing", True, languages="english")
-    Indexing(server, "skills", request, load_embedder).run()
-    options = {"index_dir": folder / "index", "model": "hashing", "languages": "english"}
-    local = SkillIndex.from_roots(folder / "skills", **options)
-    return RemoteIndex(server, "skills"), local
+        write_skill(folder / name, name, about)
+    return index_twice(folder)
+
+
+@pytest.fixture(scope="module")
+def cooks(index_twice, kitchen):
+    """Index the kitchen with bodies and without, by whether they are there."""
+    return {with_body: index_twice(kitchen, with_body=with_body) for with_body in (True, False)}
+
+
+@pytest.fixture(scope="module")
+def crowded(index_twice, kitchen, tmp_path_factory):
+    """Index the kitchen with a name that it has twice, and a café with names that it has too."""
+    home, cafe = tmp_path_factory.mktemp("home") / "kitchen", tmp_path_factory.mktemp("x") / "cafe"
+    shutil.copytree(kitchen, home)
+    for name in ("one", "two"):
+        write_skill(home / name, "twice", f"Do it {name}.")
+    write_skill(cafe / "brew-coffee", "brew-coffee", "Brew espresso.", "version: '1.4'\n")
+    write_skill(cafe / "me@home", "me@home", "Work from home.")
+    return index_twice(home, cafe)
 
 
 def outcome(call, *args, **options):
@@ -77,8 +91,8 @@ def facts(result):
 
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
-def test_every_system_gives_the_same_hits(both, root, with_body, system):
-    remote, local = both(root, with_body=with_body)
+def test_every_system_gives_the_same_hits(cooks, with_body, system):
+    remote, local = cooks[with_body]
     for query in QUERIES:
         for threshold in (None, 0.0):
             options = {"system": system, "threshold": threshold, "explain": system == "hybrid"}
@@ -86,8 +100,8 @@ def test_every_system_gives_the_same_hits(both, root, with_body, system):
             assert facts(ours) == facts(theirs)
 
 
-def test_a_hit_is_explained_alike(both, root):
-    remote, local = both(root)
+def test_a_hit_is_explained_alike(cooks):
+    remote, local = cooks[True]
     (ours, *_), (theirs, *_) = (
         index.search("knead the sourdough", explain=True, threshold=0.0)
         for index in (remote, local)
@@ -107,9 +121,9 @@ def test_a_hit_is_explained_alike(both, root):
         {"n": 3, "threshold": 0.0, "include_hidden": False, "exclude": ["kitchen:fry-eggs"]},
     ],
 )
-def test_what_is_left_out_is_left_out_alike(both, root, options):
+def test_what_is_left_out_is_left_out_alike(cooks, options):
     """The number of hits, hidden skills, and those that are named."""
-    remote, local = both(root)
+    remote, local = cooks[True]
     for query in QUERIES:
         ours, theirs = (index.search(query, **options) for index in (remote, local))
         assert facts(ours) == facts(theirs)
@@ -129,49 +143,26 @@ def test_what_is_left_out_is_left_out_alike(both, root, options):
         ("tea", {"system": "magic"}),
     ],
 )
-def test_what_cannot_be_searched_is_refused_in_the_same_words(both, root, memory, query, options):
-    remote, local = both(root)
-    memory.asked.clear()
+def test_what_cannot_be_searched_is_refused_in_the_same_words(cooks, query, options):
+    remote, local = cooks[True]
+    remote._server.asked.clear()
     found = outcome(remote.search, query, **options)
     assert found == outcome(local.search, query, **options)
     assert isinstance(found, tuple)
-    assert memory.asked == []
+    assert remote._server.asked == []
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "brew-coffee",
-        "BREW coffee",
-        "brew_coffee",
-        "kitchen:brew-coffee",
-        "cafe:brew-coffee",
-        "cafe:BREW COFFEE",
-        "brew-coffee@1.4",
-        "brew-coffee@>=1.2",
-        "brew-coffee@<1",
-        "brew-coffee@>=9",
-        "brew-coffee@nonsense",
-        "cafe:brew-coffee@1.4",
-        "twice",
-        "kitchen:twice",
-        "nowhere:brew-coffee",
-        "me@home",
-        "me@home@2",
-        "kitchen:",
-        ":",
-        "@",
+        "brew-coffee", "BREW coffee", "brew_coffee", "kitchen:brew-coffee", "cafe:brew-coffee",
+        "cafe:BREW COFFEE", "brew-coffee@1.4", "brew-coffee@>=1.2", "brew-coffee@<1",
+        "brew-coffee@>=9", "brew-coffee@nonsense", "cafe:brew-coffee@1.4", "twice", "kitchen:twice",
+        "nowhere:brew-coffee", "me@home", "me@home@2", "kitchen:", ":", "@",
     ],
-)
-def test_a_name_means_the_same_skill_or_the_same_error(both, root, tmp_path, make_skill, name):
-    cafe = tmp_path / "cafe"
-    make_skill(cafe, "brew-coffee", "Brew espresso.", version="1.4")
-    make_skill(cafe, "me@home", "Work from home.")
-    for folder in ("one", "two"):
-        path = root / folder / "twice" / "SKILL.md"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"---\nname: twice\ndescription: Do it {folder}.\n---\n")
-    remote, local = both(root, cafe)
+)  # fmt: skip
+def test_a_name_means_the_same_skill_or_the_same_error(crowded, name):
+    remote, local = crowded
     ours, theirs = outcome(remote.find, name), outcome(local.find, name)
     if isinstance(theirs, tuple):
         assert ours[0] == theirs[0]
@@ -180,14 +171,11 @@ def test_a_name_means_the_same_skill_or_the_same_error(both, root, tmp_path, mak
         assert (ours.doc_id, ours.description) == (theirs.doc_id, theirs.description)
 
 
-def test_hostile_names_are_values_and_no_conditions(both, tmp_path):
+def test_hostile_names_are_values_and_no_conditions(index_twice, tmp_path):
     """Quotes, brackets and operators find the skill that is called so, and no other."""
     for number, name in enumerate(HOSTILE):
-        path = tmp_path / "odd" / f"skill-{number}" / "SKILL.md"
-        path.parent.mkdir(parents=True)
-        quoted = name.replace("'", "''")
-        path.write_text(f"---\nname: '{quoted}'\ndescription: Number {number}.\n---\n")
-    remote, local = both(tmp_path / "odd")
+        write_skill(tmp_path / "odd" / f"skill-{number}", f"'{name}'", f"Number {number}.")
+    remote, local = index_twice(tmp_path / "odd")
     assert len(remote) == len(local) == len(HOSTILE)
     for number, name in enumerate(HOSTILE):
         assert remote.find(name).doc_id == local.find(name).doc_id == f"odd:skill-{number}"
@@ -197,8 +185,8 @@ def test_hostile_names_are_values_and_no_conditions(both, tmp_path):
         assert outcome(remote.find, name)[0] == outcome(local.find, name)[0]
 
 
-def test_hostile_ids_delete_nothing_but_what_they_name(both, root):
-    remote, _ = both(root)
+def test_hostile_ids_delete_nothing_but_what_they_name(index_in, root):
+    remote, _ = index_in(root)
     assert remote.delete(['x"] or key != "', "kitchen:*", "", "kitchen:brew-coffee\0"]) == 0
     assert remote.delete(["kitchen:brew-coffee"] * 3) == 1
     assert len(remote) == 4

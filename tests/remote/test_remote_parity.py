@@ -14,14 +14,9 @@ pytestmark = [pytest.mark.milvus, pytest.mark.slow]
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 VARIANTS = ("", "for nurses", "for sailors", "on old machines", "in a hurry", "with a budget")
 MORE = (
-    "sql-query-tuning",
-    "a database query is slow",
-    "Write a Dockerfile that runs without root",
-    "왜 파드가 계속 재시작하나요",
-    "how old is the universe",
-    "knit a scarf for a penguin",
-    "form",
-)
+    "sql-query-tuning", "a database query is slow", "Write a Dockerfile that runs without root",
+    "왜 파드가 계속 재시작하나요", "how old is the universe", "knit a scarf for a penguin", "form",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

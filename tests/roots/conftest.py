@@ -11,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.roots.sources import WELL_KNOWN
+from skillsearch.roots import lock
+from skillsearch.roots.bundles import content_digest
+from skillsearch.roots.sources import WELL_KNOWN, place_of
 from skillsearch.roots.well_known import SCHEMA
 
 TAR_MODES = {
@@ -155,6 +157,19 @@ def host(server):
         return server.url
 
     return offer
+
+
+@pytest.fixture
+def state():
+    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
+
+    def read():
+        path = lock.lock_file()
+        copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+        digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+        return path.read_text() if path.exists() else "", digests
+
+    return read
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Tests of sources that are added, updated and removed, with servers that are kind or hostile."""
 
-import hashlib
 import json
 import re
 import shlex
@@ -12,7 +11,6 @@ import pytest
 from skillsearch.cli.commands import COMMANDS
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
-from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.sources import added_source, place_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
@@ -23,20 +21,7 @@ def skill_md(name, text="Do it."):
     return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
 
 
-def sha256(data):
-    """Return a digest as the index of a host has it."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def state():
-    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
-    path = lock.lock_file()
-    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
-    digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
-    return path.read_text() if path.exists() else "", digests
-
-
-def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names):
+def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names, state):
     url = host({"brew-tea": "Hot.", "boil-egg": "Six minutes."})
     result = cli("add", url, "--json")
     assert result.exit_code == 0
@@ -86,19 +71,14 @@ def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
     assert len(lock.read_lock()) == 1
 
 
-def test_a_folder_here_is_added_as_the_user_s_and_not_pinned(cli, tmp_path, make_skill, names):
-    make_skill(tmp_path / "mine", "mine")
-    assert cli("add", tmp_path / "mine").exit_code == 0
-    assert names() == ["mine"]
-    assert not lock.lock_file().exists()
-    assert SkillIndex.open().opened.settings.roots[0].trust == "vetted"
-
-
-@pytest.mark.parametrize("spelling", ["w/own", "./w/own", "{here}/w/own", "w/../w/own"])
-def test_a_folder_that_is_gone_is_removed_by_its_path(cli, names, make_skill, spelling):
+@pytest.mark.parametrize("spelling", ["./w/own", "{here}/w/own"])
+def test_a_folder_here_is_not_pinned_and_is_removed_by_its_path(cli, names, make_skill, spelling):
     make_skill("w/own", "mine")
     make_skill("w/two", "other")
-    cli("add", "w/own", "w/two")
+    assert cli("add", "w/own", "w/two").exit_code == 0
+    assert names() == ["mine", "other"]
+    assert not lock.lock_file().exists()
+    assert SkillIndex.open().opened.settings.roots[0].trust == "vetted"
     shutil.rmtree("w/own")
     assert cli("remove", spelling.format(here=Path.cwd())).exit_code == 0
     assert names() == ["other"]
@@ -129,14 +109,14 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
 
 def test_the_only_source_can_be_removed_again(cli, host, names):
     url = host({"good": "Good."})
-    for _ in range(2):
-        assert cli("add", url).exit_code == 0
-        assert names() == ["good"]
-        removed = cli("remove", url, "--json")
-        assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 0)
-        assert json.loads(removed.stdout)["sources"][0]["skills"] == ["good"]
-        assert lock.read_lock() == {}
-        assert cli("query", "good", "--no-refresh").exit_code == 4
+    assert cli("add", url).exit_code == 0
+    removed = cli("remove", url, "--json")
+    assert (removed.exit_code, json.loads(removed.stdout)["indexed"]) == (0, 0)
+    assert json.loads(removed.stdout)["sources"][0]["skills"] == ["good"]
+    assert lock.read_lock() == {}
+    assert cli("query", "good", "--no-refresh").exit_code == 4
+    assert cli("add", url).exit_code == 0
+    assert names() == ["good"]
 
 
 def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
@@ -178,7 +158,7 @@ def test_settings_that_name_roots_say_what_a_first_index_holds(
     assert names() == ["good", "mine"]
 
 
-@pytest.mark.parametrize("root", ["~", ".", "{home}", "{home}/..", "/etc"])
+@pytest.mark.parametrize("root", ["~", "{home}/..", "/etc"])
 def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
     monkeypatch.chdir(home)
     root = root.format(home=home)
@@ -218,24 +198,17 @@ def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack
     url = server.page(
         "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
     )
-    for given in (
-        host({"good": "x"}),
-        f"{url}?key=secret#folder=a",
-        f"{url}#folder=a",
-        f"{url}#folder=",
+    for given, option in (
+        (host({"good": "x"}), []),
+        (f"{url}?key=secret#folder=a", ["--index-dir", tmp_path / "an index"]),
+        (f"{url}#folder=", []),
     ):
-        for option in ([], ["--index-dir", tmp_path / "an index"]):
-            told = cli("add", given, *option).stderr
-            command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
-            assert "secret" not in told
-            assert cli(*shlex.split(command)).exit_code == 0
-            index = SkillIndex.open(*option[1:])
-            (root,) = (
-                one
-                for one in index.opened.settings.roots
-                if one.path == place_of(added_source(given))
-            )
-            assert root.trust == "vetted"
+        told = cli("add", given, *option).stderr
+        command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
+        assert "secret" not in told
+        assert cli(*shlex.split(command)).exit_code == 0
+        roots = {root.path: root for root in SkillIndex.open(*option[1:]).opened.settings.roots}
+        assert roots[place_of(added_source(given))].trust == "vetted"
 
 
 def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
@@ -276,13 +249,3 @@ def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
             swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
             for wrong in {left_out, doubled, swapped} - others:
                 assert re.search(rf"Did you mean: .*\b{meant}\b", cli(wrong, "pdf").stderr), wrong
-
-
-def test_search_is_query(cli, make_skill, tmp_path):
-    make_skill(tmp_path / "mine", "brew-tea", "Brew tea.")
-    cli("index", tmp_path / "mine")
-    assert (
-        cli("search", "brew tea", "--json").stdout.split('"seconds"')[0]
-        == (cli("query", "brew tea", "--json").stdout.split('"seconds"')[0])
-    )
-    assert "\n  search " not in cli("--help").stdout

@@ -143,8 +143,7 @@ SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file],
+    "damage", [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file]
 )
 def test_what_is_damaged_is_made_anew(pack, damage):
     archive = age(pack("drinks.zip"))
@@ -173,13 +172,10 @@ def test_a_refused_archive_leaves_what_was_there(pack):
     assert f"The archive {archive} was refused: the member '../evil'" in str(caught.value)
     assert contents(place) == {"steep-tea/SKILL.md": SKILL}
     assert beside(place) == ["drinks", "lock", "ready.json"]
-
-
-def test_a_refused_archive_leaves_nothing_where_nothing_was(pack):
-    archive = pack("drinks.zip", {"../evil": b"x"})
+    other = archive.rename(archive.with_name("other.zip"))
     with pytest.raises(RootError):
-        local_root(archive)
-    assert beside(place_of(archive)) == ["lock"]
+        local_root(f"file://{other}")
+    assert beside(place_of(other)) == ["lock"]
 
 
 @pytest.mark.parametrize("make", [lambda path: None, os.mkfifo])
@@ -209,11 +205,6 @@ def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
     update(str(archive), place)
 
 
-def test_a_file_url_names_the_same_root_as_its_path(pack):
-    archive = pack("drinks.zip")
-    assert local_root(f"file://{archive}") == local_root(archive)
-
-
 def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
     data = pack("drinks.zip", {"a": b"1"}).read_bytes()
     url = server.page("/packs/drinks.zip", data, etag='"1"')
@@ -227,19 +218,16 @@ def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
     assert contents(local_root(url)) == {"b": b"2"}
 
 
-def test_the_same_bytes_are_not_unpacked_again(server, pack):
-    url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
-    before = inode(local_root(url))
-    assert inode(local_root(url)) == before
-    assert len(server.asked) == 2
-
-
 def test_a_damaged_copy_is_downloaded_whole(server, pack):
-    """The server is not told that we have it."""
+    """The server is not told that we have it; the same bytes are not unpacked again."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes(), etag='"1"')
-    remove_file(local_root(url))
+    place = local_root(url)
+    remove_file(place)
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     assert [headers.get("If-None-Match") for _, headers in server.asked] == [None, None]
+    before = inode(place)
+    server.page("/drinks.zip", pack("drinks.zip").read_bytes())
+    assert (inode(local_root(url)), len(server.asked)) == (before, 3)
 
 
 def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog):
@@ -367,8 +355,6 @@ KILLED = """
 import os, signal, sys
 from skillsearch.roots.bundles import local_root
 
-left = int(sys.argv[1])
-
 def kill(event, arguments):
     global left
     if event in ("os.mkdir", "os.remove", "os.rename", "os.rmdir") and "/roots/" in str(arguments):
@@ -376,13 +362,37 @@ def kill(event, arguments):
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-sys.addaudithook(kill)
-local_root(sys.argv[2])
+for step in sys.stdin:
+    child = os.fork()
+    if not child:
+        left = int(step)
+        sys.addaudithook(kill)
+        local_root(sys.argv[1])
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture
+def kill_at():
+    """Unpack an archive in a process that is killed at a step; returns the exit code."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = []
+
+    def kill(step, archive):
+        if not running:
+            running.append(subprocess.Popen([sys.executable, "-c", KILLED, archive], **pipes))
+        running[0].stdin.write(f"{step}\n")
+        running[0].stdin.flush()
+        return int(running[0].stdout.readline())
+
+    yield kill
+    for process in running:
+        process.communicate(timeout=120)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
-def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack):
+def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
     """Whole, and found even if its archive is gone by then; nothing is left beside it."""
     old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
     archive = old.with_name("drinks.zip")
@@ -391,8 +401,7 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack):
         shutil.copy(old, archive)
         local_root(archive)
         shutil.copy(new, archive)
-        command = [sys.executable, "-c", KILLED, str(step), str(archive)]
-        code = subprocess.run(command, check=False).returncode
+        code = kill_at(step, archive)
         archive.unlink()
         update(str(archive), place, only_mend=True)
         found.append(contents(place))

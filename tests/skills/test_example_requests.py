@@ -68,7 +68,6 @@ def own(tmp_path):
 
 
 def test_what_comes_with_the_package_is_whole():
-    """Four usable examples of each skill, each skill once."""
     records = [json.loads(one) for one in gzip.decompress(PACKAGED.read_bytes()).splitlines()]
     assert list(read_examples(PACKAGED)) == records
     assert len({one["digest"] for one in records}) == len(records) == 1_359
@@ -280,7 +279,6 @@ def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
 
 
 def test_a_skill_with_many_and_huge_requests_gets_a_few(own):
-    """Ten thousand of them, and texts of a hundred thousand characters."""
     many = [{"query": "x" * 100_000, "should_trigger": True}]
     many += [{"query": f"request {n}", "should_trigger": True} for n in range(200)]
     found = own({f"evals/{n:02}.json": many for n in range(50)})

@@ -4,9 +4,7 @@ import pytest
 
 from skillsearch.skills.folders import in_checkout, is_in_trash, is_thrown_away, remoteness
 
-
-@pytest.mark.parametrize(
-    "name",
+THROWN_AWAY, LIVE = (
     [
         ".trash", ".Trash", ".Trash-1000", ".Trashes", ".trash_2024", ".backup", ".backups",
         ".backup-2024-01-01", ".old", ".archive", ".archived", ".bak", ".attic", ".disabled",
@@ -14,13 +12,6 @@ from skillsearch.skills.folders import in_checkout, is_in_trash, is_thrown_away,
         "pdf.BAK", "pdf.bak-2", "pdf.old", "pdf.orig", "pdf~", "pdf.backup", "pdf.disabled",
         "x.~1~",
     ],
-)  # fmt: skip
-def test_what_people_throw_away_or_keep_aside_is_no_skill(name):
-    assert is_thrown_away(name)
-
-
-@pytest.mark.parametrize(
-    "name",
     [
         ".claude", ".agents", ".agent-skills", ".codex", ".cursor", ".github", ".gemini",
         ".opencode", ".curated", ".system", ".experimental", "trash", "archive", "backup",
@@ -29,9 +20,12 @@ def test_what_people_throw_away_or_keep_aside_is_no_skill(name):
         "threshold", "archives", "pdf", ".trashcan-skills-of-mine", "gold", "pdf.v2",
     ],
 )  # fmt: skip
-def test_other_folders_may_hold_skills(name):
-    """Those of hosts, and names that are what a skill is about."""
-    assert not is_thrown_away(name)
+
+
+def test_what_people_throw_away_or_keep_aside_is_no_skill():
+    """Those of hosts are live, and so are names that say what a skill is about."""
+    assert [name for name in THROWN_AWAY if not is_thrown_away(name)] == []
+    assert [name for name in LIVE if is_thrown_away(name)] == []
 
 
 def test_what_lies_in_a_trash_is_thrown_away_but_a_skill_may_be_named_so():
@@ -43,7 +37,6 @@ def test_what_lies_in_a_trash_is_thrown_away_but_a_skill_may_be_named_so():
 
 
 def test_copies_are_the_more_remote_the_further_they_lie_aside():
-    """Live ones not at all, also where hosts look; those of other checkouts most."""
     live = ["pdf", "a/b/pdf", ".claude/skills/pdf", ".agents/skills/pdf", "a/.github/skills/pdf"]
     live += ["old", "archive", "."]  # a skill's own name says what it is about
     assert {remoteness(folder) for folder in live} == {0}

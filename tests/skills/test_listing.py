@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import SkillError
-from skillsearch.skills.resources import list_files, read_file
+from skillsearch.skills.resources import list_files
 
 
 def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
@@ -18,12 +18,6 @@ def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
         (skill_dir / folder).mkdir()
         (skill_dir / folder / "x").write_text("x", encoding="utf-8")
     assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), False)
-
-
-def test_every_listed_file_can_be_read(skill_dir):
-    """Every name in the list can be asked for."""
-    for path in list_files(skill_dir)[0]:
-        assert read_file(skill_dir, path)
 
 
 def test_listing_stops_at_its_limit(skill_dir):
@@ -79,9 +73,3 @@ def test_names_that_are_not_utf8_are_left_out(skill_dir):
     """A name that no JSON could carry is left out, and the list is marked as incomplete."""
     Path(os.fsdecode(os.fsencode(skill_dir) + b"/caf\xe9.md")).touch()
     assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)
-
-
-def test_a_name_with_a_percent_sign_is_listed_as_it_is_on_disk(skill_dir):
-    (skill_dir / "a%20b.md").write_bytes(b"tea")
-    assert "a%20b.md" in list_files(skill_dir)[0]
-    assert read_file(skill_dir, "a%2520b.md") == b"tea"

@@ -323,7 +323,12 @@ def test_only_the_last_of_a_repeated_key_is_looked_at():
     assert [found.code for found in diagnostics] == ["yaml-duplicate-key"]
 
 
-VALIDATED = {**MENDED, **TOLD}
+VALIDATED = {
+    name: case
+    for name, case in {**MENDED, **TOLD}.items()
+    if name in "channel number date bar Markdown table letters template dots remark".split()
+    or name in ("list in brackets", "bar and colon", "JSON quotes", "wrapped line")
+}
 REFUSED_BY_THE_REFERENCE = {"yaml-salvaged", "yaml-unquoted-colon"}
 
 
@@ -403,7 +408,7 @@ def test_what_yaml_writers_write_is_never_mended_or_told(text, style, width):
     name = "tea-timer"
     lines = yaml.dump(
         {"name": name, "description": text, "triggers": [text, "x"]},
-        Dumper=yaml.SafeDumper,
+        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
         default_style=style,
         width=width,
         allow_unicode=True,
@@ -428,30 +433,18 @@ def test_text_in_double_quotes_means_what_it_says(text):
 
 
 UNITS = [
-    "#",
-    " #",
-    "\\n",
-    "\\u8336",
-    '\\"',
-    "{{",
-    "{{x",
-    "<%",
-    "&amp;",
-    " ",
-    "\t",
-    "name:",
-    "'",
-    "[",
+    "#", " #", "\\n", "\\u8336", '\\"', "{{", "{{x", "<%", "&amp;", " ", "\t", "name:", "'", "[",
     "|",
-]
+]  # fmt: skip
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("size", [6_000, pytest.param(60_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("start", ["description: x", "description: |\n  x", "x: 1\n", "name: x\n "])
-def test_hostile_text_does_not_hang(start, unit):
+def test_hostile_text_does_not_hang(start, size):
     """The largest frontmatter of any pattern is read, in time linear in it."""
-    for filler in (unit, f"{unit}\n  ", f"{unit}\n"):
-        text = start + filler * (60_000 // len(filler))
-        with suppress(ParseError):
-            assert parse(text)[0].description
+    for unit in UNITS:
+        for filler in (unit, f"{unit}\n  ", f"{unit}\n"):
+            text = start + filler * (size // len(filler))
+            with suppress(ParseError):
+                assert parse(text)[0].description

@@ -90,10 +90,7 @@ CODE = "```sh\nsteep\n```\n"
 FENCED = {
     "all, in the manner of an editor": (f"```skill\n---\n{KEYS}---\n# Tea\n```\n", "# Tea"),
     "all, with tildes and blank lines": (f"\n~~~ md\n\n---\n{KEYS}---\n# Tea\n~~~", "# Tea"),
-    "all, by more than inner code": (
-        f"````markdown\n---\n{KEYS}---\n{CODE}````",
-        CODE.strip(),
-    ),
+    "all, by more than inner code": (f"````markdown\n---\n{KEYS}---\n{CODE}````", CODE.strip()),
     "all, by as much as inner code": (f"```md\n---\n{KEYS}---\n{CODE}```", CODE.strip()),
     "all, never closed": (f"```md\n---\n{KEYS}---\n{CODE}", CODE.strip()),
     "its frontmatter": (f"```yaml\n---\n{KEYS}---\n```\n\n# Tea\n{CODE}", f"# Tea\n{CODE}".strip()),
@@ -161,7 +158,6 @@ def test_a_bomb_of_aliases_costs_the_fields_that_hold_it():
 
 REFUSED = {
     "nothing": (b"", "frontmatter-missing"),
-    "only a heading": (b"# Tea\n", "frontmatter-missing"),
     "a web page": (b"<!DOCTYPE html>\n<p>Steep.</p>", "frontmatter-missing"),
     "a lost page": (b"404: Not Found", "frontmatter-missing"),
     "bytes": (b"PK\x03\x04\0\0 tea", "frontmatter-missing"),
@@ -174,9 +170,6 @@ REFUSED = {
         "frontmatter-missing",
     ),
     "no description": (b"---\nname: tea\n---\n# Body", "description-missing"),
-    "empty description": (b"---\nname: tea\ndescription:\n---\n# Body", "description-missing"),
-    "blank description": (b"---\ndescription: ' \t '\n---\n# Body", "description-missing"),
-    "null description": (b"---\ndescription: null\n---\n# Body", "description-missing"),
     "empty frontmatter": (b"---\n---\n# Body", "description-missing"),
     "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
     "merge bomb": (
@@ -192,7 +185,6 @@ REFUSED = {
         b"---\ndescription: x: y\na: " + b"[" * 60_000 + b"\n---\n",
         "yaml-too-deep",
     ),
-    "python tag": (b"---\ndescription: !!python/name:os.system x\n---\n", "yaml-tag"),
     "large frontmatter": (
         b"---\ndescription: " + b"x" * 70_000 + b"\n---\n",
         "frontmatter-too-large",
@@ -289,11 +281,6 @@ def test_lines_are_right_below_a_preamble():
     assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 4)
 
 
-def test_diagnostics_name_the_file():
-    _, diagnostics = parse("---\ndescription: Tea\n---\n")
-    assert diagnostics[0].path == str(ROOT / "tea-timer" / "SKILL.md")
-
-
 FRAGMENTS = st.one_of(
     st.sampled_from("-:|>#?%@`~[]{}\"'\\é技\t\n\ufeff\x00"),
     st.sampled_from(["---", "name", "description", "&a", "*a", "!!str", "!x", "<<", "\r\n"]),
@@ -342,19 +329,9 @@ def test_any_one_line_description_is_found(words):
 
 
 UNITS = [
-    "a: b: c\n",
-    "a:\n",
-    "- x\n",
-    "\t",
-    "---\n",
-    "a: [",
-    "&a *b ",
-    "'",
-    '"a" ',
-    "# x\n",
-    "\x01",
+    "a: b: c\n", "a:\n", "- x\n", "\t", "---\n", "a: [", "&a *b ", "'", '"a" ', "# x\n", "\x01",
     "é",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -397,9 +374,6 @@ DESCRIPTIONS = {
         ["yaml-unquoted-colon"],
     ),
     "at sign": ("@teapot watches", "@teapot watches", ["yaml-salvaged"]),
-    "backtick": ("`tea` command", "`tea` command", ["yaml-salvaged"]),
-    "bold": ("**Tea** timer", "**Tea** timer", ["yaml-salvaged"]),
-    "ampersand": ("&tea and more", "&tea and more", ["yaml-salvaged"]),
     "exclamation mark": ("!important tea", "!important tea", ["yaml-salvaged"]),
     "percent": ("%tea", "%tea", ["yaml-salvaged"]),
     "comma": (", then tea", ", then tea", ["yaml-salvaged"]),
@@ -420,9 +394,6 @@ DESCRIPTIONS = {
         '"Times" tea milk',
         ["yaml-salvaged", "description-not-text"],
     ),
-    "number": ("42", "42", ["description-not-text"]),
-    "boolean": ("true", "true", ["description-not-text"]),
-    "date": ("2026-01-31", "2026-01-31", ["description-not-text"]),
     "block": ("|\n  Times tea.\n\n  And milk.", "Times tea.\n\nAnd milk.", []),
     "block with a tab": (
         "|\n\tTimes tea.\n\tAnd milk.",

@@ -102,7 +102,6 @@ def test_of_other_needs_only_those_under_skills_count(key):
     ],
 )
 def test_packages_and_hints_are_no_needed_skills(fields):
-    """Real skills name packages, programs and neighbours under these keys."""
     assert regular_requirements([fields]) == ((), [])
 
 

@@ -159,18 +159,12 @@ def test_differences_from_the_reference_are_deliberate(make_skill, case):
         assert reference_verdict is not (expected == [])
 
 
-NAMES = ["tea", "Tea", "-tea", "te--a", "tea!", "泡茶", "7", "x" * 65, "''"]
-DESCRIPTIONS = ["Tea.", "'Tea: hot'", "Tea: hot", "''", "|\n  Two\n  lines", "y" * 1100, "\n  a: b"]
+NAMES = ["tea", "Tea", "te--a", "7", "''"]
+DESCRIPTIONS = ["Tea.", "Tea: hot", "''", "|\n  Two\n  lines", "y" * 1100]
 EXTRAS = [
-    "",
-    "license: MIT",
-    "compatibility: kettle",
-    "version: 1",
-    "metadata:\n  a: b",
-    "metadata:\n  a: {b: [c]}",
-    "compatibility: ''",
-    "license: &a b",
-]
+    "", "license: MIT", "compatibility: kettle", "version: 1", "metadata:\n  a: b",
+    "metadata:\n  a: {b: [c]}", "compatibility: ''", "license: &a b",
+]  # fmt: skip
 
 
 def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):

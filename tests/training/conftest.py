@@ -64,7 +64,7 @@ def make_tokenizer():
     return tokenizer.to_str().encode()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_bert():
     """Make a small BERT; `changes` go into its config, which decides the shapes."""
 
@@ -76,7 +76,7 @@ def make_bert():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def save_bert():
     """Write a BERT as Hugging Face's libraries do, with what no vector depends on."""
     numpy = pytest.importorskip("safetensors.numpy")
@@ -96,7 +96,7 @@ def save_bert():
     return save
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_texts():
     """Make the texts of skills that state requests in words that their descriptions lack."""
 
@@ -119,7 +119,7 @@ def make_texts():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_reader(make_bert):
     """Make a small BERT with the head of a reader, whose positions suffice for a pair."""
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +18,19 @@ WORDS = "embeddings.word_embeddings.weight"
 DENSE = "encoder.layer.1.output.dense"
 
 
-@pytest.fixture
-def exported(make_bert, tmp_path):
+@pytest.fixture(scope="module")
+def exported_once(make_bert, tmp_path_factory):
     """A small BERT, exported; its words fill a page of the data file."""
     pytest.importorskip("onnx")
-    export(make_bert(vocab_size=1_000), tmp_path / "exported", name="tiny")
-    return tmp_path / "exported"
+    folder = tmp_path_factory.mktemp("bert") / "exported"
+    export(make_bert(vocab_size=1_000), folder, name="tiny")
+    return folder
+
+
+@pytest.fixture
+def exported(exported_once, tmp_path):
+    """A copy of the exported BERT that a test may change."""
+    return Path(shutil.copytree(exported_once, tmp_path / "exported"))
 
 
 def seal(folder):
@@ -64,7 +73,6 @@ def test_a_config_that_the_graph_or_the_tensors_do_not_fit_is_refused(make_bert,
     ],
 )
 def test_a_tensor_that_cannot_be_used_is_named(make_bert, change, message):
-    """Missing, turned, of another type, or lost in a training that went astray."""
     weights = make_bert()
     changed = {f"{DENSE}.weight": change(weights.tensors[f"{DENSE}.weight"])}
     tensors = {

@@ -111,7 +111,6 @@ def test_the_licence_and_the_notice_travel_with_the_model(build_model):
 
 
 def test_a_tuned_model_is_built_and_says_so(build_model, make_bert, save_bert, tmp_path, capsys):
-    """Any weights of the architecture, under a name of their own, with licence and notice."""
     source, out = save_bert(make_bert(), tmp_path / "source"), tmp_path / "out"
     arguments = ["--tuned", str(source), "--name", "tiny", "--out", str(out)]
     assert build_model.main(arguments) == 0
@@ -129,7 +128,6 @@ def test_a_tuned_model_is_built_and_says_so(build_model, make_bert, save_bert, t
 
 
 def test_a_tuned_folder_without_weights_ends_in_a_message(build_model, tmp_path, capsys):
-    """As for the official ones: one line on stderr, exit code 1, nothing written."""
     arguments = ["--tuned", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
     assert build_model.main(arguments) == 1
     assert capsys.readouterr().err.startswith(f"build_model: {tmp_path / 'none'}")

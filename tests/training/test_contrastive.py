@@ -81,7 +81,6 @@ def test_what_is_the_same_is_no_negative(cosines):
 
 
 def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosines):
-    """Kullback and Leibler's, by the formula, both ways."""
     same = torch.zeros(4, 4, dtype=torch.bool)
     settings = replace(SETTINGS, teacher_share=0.25, teacher_scale=SETTINGS.scale)
     ours = torch.tensor(cosines)

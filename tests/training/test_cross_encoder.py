@@ -94,7 +94,6 @@ def test_a_request_is_to_stand_above_its_twin():
 
 
 def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
-    """As written out in numpy, alone, beside longer ones, and for an empty text."""
     weights = make_reader()
     reader = cross_encoder.TorchReader(weights)
     pairs = [("tea", "green kettle"), ("boils the water for tea", ""), ("cup", "tea " * 40)]
@@ -161,11 +160,7 @@ def test_training_ends_at_the_deadline(make_reader):
     """After the step that it is in, which is checked."""
     looks = []
     trained = cross_encoder.train_reader(
-        make_reader(),
-        toy(),
-        SETTINGS,
-        check=lambda _read: looks.append(1) or 0.5,
-        deadline=0.0,
+        make_reader(), toy(), SETTINGS, check=lambda _read: looks.append(1) or 0.5, deadline=0.0
     )
     assert (trained.steps, trained.values, len(looks)) == (1, {1: 0.5}, 1)
 

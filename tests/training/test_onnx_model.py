@@ -94,7 +94,6 @@ def test_model_json_says_what_the_files_are(make_bert, tmp_path):
 
 
 def test_exporting_twice_gives_the_same_bytes(make_bert, tmp_path):
-    """All files, model.json with the digests of the others among them."""
     for name in ("first", "second"):
         export(make_bert(), tmp_path / name, name="tiny")
     first, second = files_of(tmp_path / "first"), files_of(tmp_path / "second")

@@ -131,7 +131,6 @@ def test_few_judged_queries_are_not_learned_by_heart(skills, near):
 
 
 def test_the_learning_rate_rises_and_falls():
-    """Five warm-up steps of a hundred, then in a line to a fiftieth of the highest."""
     settings = TrainingSettings(steps=100, learning_rate=1.0, warm_up=0.05)
     rates = [settings.rate_at(step) for step in (1, 5, 24, 62, 99, 100)]
     assert rates == pytest.approx([0.2, 1.0, 0.8, 0.4, 0.02, 0.02])

@@ -84,7 +84,6 @@ def test_a_skill_with_too_little_text_gives_no_pair() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_keywords_are_words_of_the_skill_without_stop_words(seed: int) -> None:
-    """As people type them, in the order of the text."""
     words = [pair.query for pair in draw_many(SKILL, seed=seed) if pair.kind == "keywords"]
     known = f"{SKILL.about} {BODY}".lower()
     assert words

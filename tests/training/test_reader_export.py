@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,10 +22,10 @@ REQUEST = "boils the water for tea"
 TEXTS = ["tea", "", "the kettle boils water", "a timer for green tea " * 90]
 
 
-@pytest.fixture
-def exported(make_reader, tmp_path):
+@pytest.fixture(scope="module")
+def exported(make_reader, tmp_path_factory):
     """The folder of a small reader, and its weights."""
-    weights, folder = make_reader(vocab_size=1_000), tmp_path / "exported"
+    weights, folder = make_reader(vocab_size=1_000), tmp_path_factory.mktemp("reader") / "exported"
     export(weights, folder, name="tiny", stem="reader", extra={"scripts": ["Latin"]})
     return folder, weights
 
@@ -35,7 +37,6 @@ def encoded(weights, texts=TEXTS):
 
 
 def test_the_graph_computes_what_a_reader_computes(make_reader, read_by_hand):
-    """In float32, alone and in a batch with padding, as written out in numpy."""
     weights = make_reader()
     model = onnx_model.BertGraph(weights.tensors, weights.config).build()
     session = onnxruntime.InferenceSession(model.SerializeToString())
@@ -148,9 +149,8 @@ def test_a_head_that_lacks_a_part_is_refused(make_reader):
         dataclasses.replace(weights, tensors=tensors)
 
 
-def test_a_changed_file_is_refused(exported):
-    """The manifest by the digest that pins it, all others by the manifest."""
-    folder, _ = exported
+def test_a_changed_file_is_refused(exported, tmp_path):
+    folder = Path(shutil.copytree(exported[0], tmp_path / "copy"))
     digest = sha256_of(folder / "reader.json")
     OnnxReader.load(folder, manifest_sha256=digest)
     with pytest.raises(EmbedderError, match=r"reader\.json is damaged or was changed"):

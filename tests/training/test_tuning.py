@@ -1,15 +1,12 @@
 """Tuning on a user's skills: what is refused, what is held out, and how it is decided."""
 
-import json
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
-from skillsearch.evaluation.types import Comparison
 from skillsearch.training.bert_weights import (
     average,
     folder_of,
@@ -17,7 +14,6 @@ from skillsearch.training.bert_weights import (
     read_hugging_face,
     texts_beside,
 )
-from skillsearch.training.gains import Change, Measured, decide, measure_both
 from skillsearch.training.material import Material, read_library
 from skillsearch.training.plan import Asked
 from skillsearch.training.queries import SkillText
@@ -28,50 +24,6 @@ LATIN = frozenset({"Latin"})
 
 def silent(*_told):
     """Take no notice of progress."""
-
-
-def make_change(difference, p_value, before=0.5):
-    """Return what became of a way to search."""
-    test = Comparison("after", "before", "nDCG@10", difference, (0, 0), p_value, 1.0, 1, 1, 1)
-    means = dict.fromkeys(("nDCG@10", "R@5", "Success@1"), before)
-    return Change(means, {name: value + difference for name, value in means.items()}, test)
-
-
-def make_measured(dense, hybrid, queries=100):
-    """Return what was measured of two ways to search, each by its difference and p-value."""
-    return Measured(queries, 500, {"dense": make_change(*dense), "hybrid": make_change(*hybrid)})
-
-
-@pytest.mark.parametrize(
-    ("dense", "hybrid", "expected"),
-    [
-        ((0.1, 0.001), (0.05, 0.01), True),
-        ((0.1, 0.001), (0.01, 0.6), True),
-        ((0.1, 0.001), (0.0, 1.0), True),
-        ((0.1, 0.001), (-0.008, 0.6), True),
-        ((0.1, 0.001), (-0.008, 0.01), False),
-        ((0.1, 0.001), (-0.012, 0.6), False),
-        ((0.1, 0.2), (0.05, 0.2), False),
-        ((-0.1, 0.001), (0.01, 0.6), False),
-        ((-0.1, 0.001), (-0.1, 0.001), False),
-    ],
-)
-def test_a_model_is_better_where_something_is_beyond_chance_and_the_hybrid_hardly_lower(
-    dense, hybrid, expected
-):
-    """The hybrid is what a user gets."""
-    assert decide({"held_out": make_measured(dense, hybrid)}) is expected
-
-
-def test_enough_judged_queries_decide_and_few_do_not():
-    """Unless what they do not decide got worse beyond chance."""
-    good, bad = make_measured((0.1, 0.001), (0.1, 0.001)), make_measured((0.0, 1.0), (0.0, 1.0))
-    worse = make_measured((-0.1, 0.001), (-0.1, 0.001))
-    assert not decide({"held_out": good, "judged": bad})
-    assert decide({"held_out": good, "judged": replace(bad, queries=29)})
-    assert decide({"held_out": bad, "judged": good})
-    assert not decide({"held_out": worse, "judged": good})
-    assert not decide({})
 
 
 def test_mixed_weights_lie_between_both(make_bert):
@@ -125,22 +77,6 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
 
 
-@pytest.mark.slow
-def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
-    """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
-    collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]
-    measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
-    assert (measured.queries, measured.documents) == (12, 60)
-    for change in measured.changes.values():
-        assert change.before == change.after
-        assert set(change.before) == {"nDCG@10", "R@5", "Success@1"}
-        assert (change.test.difference, change.test.p_value) == (0.0, 1.0)
-    record = json.loads(json.dumps(measured.to_dict()))
-    assert record["hybrid"]["difference"] == 0
-    assert not measured.is_better
-    assert not measured.is_worse
-
-
 def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill):
     """Unreadable skills are skipped; tags are part of the metadata beside the name."""
     make_skill(drinks, "no-description", description="")
@@ -179,7 +115,6 @@ def test_models_that_cannot_be_tuned_are_refused(model):
 
 
 def test_models_are_found_by_the_names_that_index_takes(tmp_path):
-    """The packaged one, a folder of ours, a folder of Hugging Face's."""
     for model, stem in (("onnx", "model"), ("skillsearch-minilm", "model"), ("minilm", "untuned")):
         folder, read = folder_of(model)
         assert (folder, read.func, read.keywords) == (PACKAGED_MODEL, read_exported, {"stem": stem})
@@ -215,16 +150,6 @@ def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
     with pytest.raises(TrainingError, match=f"{out} already exists"):
         make_work_dir(out)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_change_as_json_has_rounded_values():
-    """Six decimals, and the interval as a list."""
-    record = make_measured((0.1234567, 0.0009), (-1 / 3, 0.5), queries=3).to_dict()
-    assert (record["queries"], record["documents"]) == (3, 500)
-    assert record["dense"]["difference"] == 0.123457
-    assert record["dense"]["p_value"] == 0.0009
-    assert record["hybrid"]["after"]["R@5"] == 0.166667
-    assert record["hybrid"]["interval"] == [0, 0]
 
 
 def test_a_teacher_embeds_by_the_role_and_documents_once():

@@ -134,7 +134,6 @@ def test_judged_queries_are_learned_and_measured_apart(options, tmp_path):
 
 
 def test_an_interrupted_tuning_goes_on(options):
-    """With the steps that it planned, after the last checkpoint."""
     steps = []
 
     def interrupt(stage, done, _total):
