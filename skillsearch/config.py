@@ -16,6 +16,7 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -25,12 +26,13 @@ from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
 from skillsearch.files.private import tighten
+from skillsearch.json_values import object_of
 from skillsearch.types import (
     EVERYWHERE,
     LANGUAGES,
     SCOPE,
     SELECTING,
-    JsonValue,
+    JsonObject,
     Languages,
     Selection,
 )
@@ -207,7 +209,7 @@ def _descriptions() -> dict[str, str]:
 
 
 def load_settings(
-    folder: Path | None = None, *, variables: Mapping[str, str] | None = None, **flags: JsonValue
+    folder: Path | None = None, *, variables: Mapping[str, str] | None = None, **flags: object
 ) -> Settings:
     """Gather the settings that apply in a folder, the working folder by default, all checked.
 
@@ -234,7 +236,7 @@ def load_settings(
         has_index = settings.is_project_index and not is_elsewhere
         settings = _bounded(settings, before, project, has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
-    named_profile = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
+    named_profile = str(flags.get("profile") or "") or variables.get(f"{PREFIX}PROFILE")
     for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
         is_chosen_by_user = name in (named_profile, chosen[0])
         for path, table in _profiles(name, files):
@@ -244,7 +246,7 @@ def load_settings(
             settings = after if is_own else _bounded(after, settings, project, has_index)
     named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
     lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
-    settings = _with_values(settings, named | lists, here, source="environment")
+    settings = _with_values(settings, {**named, **lists}, here, source="environment")
     if (seed := variables.get(SEED_ROOT)) and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     settings = _with_values(settings, flags, here, source="flag")
@@ -404,7 +406,7 @@ def _near(name: str, names: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _table(path: Path) -> dict[str, JsonValue]:
+def _table(path: Path) -> JsonObject:
     """Return the settings of a TOML file, if there is one; in pyproject.toml a table holds them."""
     if not path.is_file():
         return {}
@@ -422,15 +424,20 @@ def _table(path: Path) -> dict[str, JsonValue]:
     table = tool.get(APP, {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
-    profiles = table.get("profiles", {})
-    if not isinstance(profiles, dict) or any(type(row) is not dict for row in profiles.values()):
-        raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+    _tables_of_profiles(path, table)
     return table
 
 
-def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
+def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
+    """Return the profiles in the table of a file, by name."""
+    with suppress(TypeError):
+        return {name: object_of(row) for name, row in object_of(table.get("profiles", {})).items()}
+    raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+
+
+def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:
     """Yield what each file says in a profile."""
-    profiles = [(path, _table(path).get("profiles", {})) for path in files]
+    profiles = [(path, _tables_of_profiles(path, _table(path))) for path in files]
     names = sorted({profile for _, tables in profiles for profile in tables})
     if name not in names:
         near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
@@ -451,7 +458,7 @@ def _with_file(settings: Settings, path: Path) -> Settings:
 
 
 def _with_values(
-    settings: Settings, table: Mapping[str, JsonValue], base: Path, *, source: str
+    settings: Settings, table: Mapping[str, object], base: Path, *, source: str
 ) -> Settings:
     """Add the settings from one source that are not None; paths are relative to `base`."""
     if unknown := sorted(table.keys() - SETTINGS.keys()):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     EmbeddingMatrix: TypeAlias = NDArray[np.float32]
     """One text a row, unit length, float32, shape (texts, dimensions)."""
 
-JsonValue: TypeAlias = Any
-"""A JSON value: str, int, float, bool, None, or lists and string-keyed dicts of them."""
-
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
-"""What JSON can say, for whoever prints it."""
+"""A JSON value: a text, a number, a truth value, null, or lists and string-keyed maps of them."""
+
+JsonObject: TypeAlias = dict[str, Json]
+"""A JSON object."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
@@ -103,7 +103,7 @@ class Record:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form; optional fields that have their default are left out."""
         # `asdict` takes far longer, and large corpora have thousands of diagnostics.
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -113,7 +113,7 @@ class Record:
         return {name: _json_form(value) for name, value in values.items()}
 
 
-def _json_form(value: Any) -> JsonValue:
+def _json_form(value: Any) -> Json:
     if isinstance(value, tuple):
         return [_json_form(item) for item in value]
     return value.to_dict() if isinstance(value, Record) else value
@@ -169,7 +169,7 @@ class SkillMetadata:
     requires: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
+    frontmatter: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
-Arguments = Mapping[str, JsonValue] | str | None
+Arguments = Mapping[str, Json] | str | None
 """Arguments of a call, or their JSON text; None or blank text for none."""
 
 MAX_ARGUMENTS_CHARS = 1 << 20

@@ -29,7 +29,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import Kept, Wanted
 from skillsearch.reports.cache import CacheEntry
-from skillsearch.reports.health import Check
+from skillsearch.reports.health import ChannelStatus, Check, Status
 from skillsearch.reports.places import PlaceReport
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
@@ -65,10 +65,7 @@ SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
 INDEXED = some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
 HELD = {"fields": Literal["full", "metadata"], "languages": types.Languages, "generation": str}
 HELD |= each(int, "indexed skipped")
-CHANNEL = each(str, "model name asked_about") | each(int, "dimensions vectors")
-STATUS = HELD | each(str, "index_dir model advice") | {"size_bytes": int, "in_sync": bool}
-STATUS |= {"channels": [CHANNEL | {"usable": bool}], "skills_by_language": {str: int}}
-STATUS |= {"examples": {str: int}}
+STATUS = get_type_hints(Status) | {"channels": [get_type_hints(ChannelStatus)]}
 STATUS |= {"diagnostics": SEVERITIES, "differences": Changes}
 STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
 STATUS |= {"roots": [some(types.Root) | {"path": str}]}

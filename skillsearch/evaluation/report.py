@@ -20,7 +20,7 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemReport,
 )
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.types import Diagnostic, Json, JsonObject
 
 MAIN_MEASURE = "nDCG@10"  # the measure by which a query, or a system, is good or bad
 SIGNIFICANT = 0.05  # a difference counts below this corrected p-value
@@ -53,7 +53,7 @@ class Outcome:
     confusions: tuple[Confusion, ...] | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form: the one of the report, with further keys for the rest."""
         record = report_dict(self.report)
         if self.kinds:
@@ -69,7 +69,7 @@ class Outcome:
         return record
 
 
-def report_dict(report: Report) -> dict[str, JsonValue]:
+def report_dict(report: Report) -> JsonObject:
     """Return the JSON form of a report, its numbers rounded, None for a missing one."""
     systems = {system.name: asdict(system) for system in report.systems}
     for system in systems.values():
@@ -118,13 +118,13 @@ def _states_dict(
     return record
 
 
-def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]:
+def _parts_dict(parts: Mapping[str, Report], *more: str) -> JsonObject:
     keys = ("queries", "systems", "intervals", *more)
     records = {name: report_dict(report) for name, report in parts.items()}
     return {name: {key: record[key] for key in keys} for name, record in records.items()}
 
 
-def _plain(value: JsonValue) -> JsonValue:
+def _plain(value: Json) -> Json:
     """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
     if isinstance(value, Mapping):
         keys = (f"{key:.2f}" if isinstance(key, float) else key for key in value)

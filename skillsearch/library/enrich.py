@@ -24,7 +24,7 @@ from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.safe_text import all_visible, counted, one_line, visible
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -172,7 +172,7 @@ def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
     return answers, refused
 
 
-def _answer(record: JsonValue) -> Answer | None:
+def _answer(record: Json) -> Answer | None:
     if not isinstance(record, dict) or not isinstance(record.get("examples"), list):
         return None
     named = record.get("digest") or record.get("name")

@@ -16,6 +16,7 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.files.private import make_private
+from skillsearch.json_values import list_of
 from skillsearch.library.enrich import Kept
 from skillsearch.skills.example_requests import read_examples, usable, user_file
 
@@ -26,7 +27,7 @@ def kept_examples() -> dict[str, Kept]:
     """Return what is kept, by digest; the last record of each counts."""
     records = {str(record["digest"]): record for record in read_examples(user_file())}
     return {
-        digest: Kept(digest, str(record.get("name", "")), usable(record["examples"]))
+        digest: Kept(digest, str(record.get("name", "")), usable(list_of(record["examples"])))
         for digest, record in records.items()
     }
 

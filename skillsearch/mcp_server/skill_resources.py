@@ -96,8 +96,8 @@ class SkillResources:
         listed = [
             mt.Resource(
                 uri=manifest.uri,
-                name=manifest.frontmatter["name"],
-                description=manifest.frontmatter["description"],
+                name=manifest.name,
+                description=manifest.description,
                 mime_type="text/markdown",
                 size=manifest.resources[0].size,
             )
@@ -182,9 +182,9 @@ def _index(publisher: Publisher) -> bytes:
         manifests, after = publisher.page(after, PAGE_SIZE)
         skills += (
             {
-                "name": manifest.frontmatter["name"],
+                "name": manifest.name,
                 "type": "skill-md",
-                "description": manifest.frontmatter["description"],
+                "description": manifest.description,
                 "url": manifest.uri,
                 "digest": manifest.resources[0].digest,
             }

@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
+from skillsearch.json_values import checked
 from skillsearch import config
 from skillsearch._version import __version__
 from skillsearch.config import Settings
@@ -48,7 +49,7 @@ from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Diagnostic, JsonValue, Record, Root
+from skillsearch.types import Diagnostic, Languages, Record, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -316,15 +317,48 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
 
 
-def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
-    """Return an index in JSON form, and how it differs from the disk by the hash of every file.
+class ChannelStatus(TypedDict):
+    """A dense channel; it is not usable if its library is not installed."""
+
+    model: str
+    name: str
+    dimensions: int
+    vectors: int
+    asked_about: str
+    usable: bool
+
+
+class Status(TypedDict):
+    """An index in JSON form.
 
     The model is of its first embedder; advice is about skills in languages that no channel knows;
     skipped are files that could not be indexed.
     """
+
+    index_dir: str
+    generation: str
+    model: str
+    fields: Literal["full", "metadata"]
+    languages: Languages
+    channels: list[ChannelStatus]
+    skills_by_language: dict[str, int]
+    examples: dict[str, int]
+    advice: str
+    indexed: int
+    skipped: int
+    diagnostics: dict[str, int]
+    size_bytes: int
+    roots: list[dict[str, object]]
+    sources: list[dict[str, str]]
+    differences: dict[str, list[str]]
+    in_sync: bool
+
+
+def status(index: SkillIndex) -> tuple[Status, Changes]:
+    """Return an index in JSON form, and how it differs from the disk by the hash of every file."""
     settings, diagnostics = index.opened.settings, index.diagnostics()
     differences = index.differences(verify=True)
-    record: dict[str, JsonValue] = {
+    record: Status = {
         "index_dir": str(index.folder),
         "generation": index.generation,
         "model": settings.channels[0].model,
@@ -346,16 +380,15 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
     return record, differences
 
 
-def _sources_of(index: SkillIndex) -> list[JsonValue]:
+def _sources_of(index: SkillIndex) -> list[dict[str, str]]:
     """Return the locked sources that the index holds, each with its problem if any."""
     request = IndexRequest.load(index.folder)
     held = set(request.sources) if request else set()
     checked = check_sources(known_sources().values(), request)
-    return [entry.to_dict() | {"problem": why} for entry, why in checked if entry.source in held]
+    return [asdict(entry) | {"problem": why} for entry, why in checked if entry.source in held]
 
 
-def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:
-    """Describe a dense channel; it is not usable if its library is not installed."""
+def _channel(index: SkillIndex, number: int) -> ChannelStatus:
     settings, corpus = index.opened.settings, index.opened.corpus
     channel = settings.channels[number]
     asked_about = "all other languages" if number else "English"

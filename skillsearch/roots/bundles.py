@@ -129,8 +129,7 @@ def update(
 def _intact(source: str, unpacked: Path) -> sources.Downloaded | None:
     """Return the record of a folder that is as it was unpacked."""
     with suppress(OSError, TypeError, KeyError):
-        values = sources.read_ready(unpacked.parent)
-        record = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
+        record = sources.Downloaded.from_dict(sources.read_ready(unpacked.parent))
         if (record.source, record.content) == (source, _digest(unpacked, unpacked)):
             return record
     return None

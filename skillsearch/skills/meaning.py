@@ -26,7 +26,7 @@ from skillsearch.skills.metadata import (
     as_text,
     plain_key,
 )
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 _NAMING_KEYS = ("name", "description")
 _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
@@ -94,7 +94,7 @@ def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 
     return mended, tuple(findings)
 
 
-def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Finding]]:
+def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
     """Return the value that was meant, and what is odd about it; an item of a list has no key."""
     if isinstance(value, list) and len(items := _items(written)) == len(value):
         pairs = [_mend("", item, text) for item, text in zip(value, items, strict=True)]
@@ -129,7 +129,7 @@ def _items(written: str) -> list[str]:
     return re.split(rf"(?m)^{first[1]}-(?:[ \t]+|$)", written)[1:] if first else []
 
 
-def _type_beside_text(value: JsonValue, plain: str) -> str:
+def _type_beside_text(value: Json, plain: str) -> str:
     """Return the type that YAML reads from a plain value; empty if it is text."""
     if isinstance(value, (list, dict)) and plain[:1] + plain[-1:] in {"[]", "{}"}:
         return "list or mapping"
@@ -137,7 +137,7 @@ def _type_beside_text(value: JsonValue, plain: str) -> str:
     return "" if kind in {"str", "null"} else kind
 
 
-def _placeholder(value: JsonValue) -> str:
+def _placeholder(value: Json) -> str:
     """Return what nobody has filled in of a name or a description."""
     text = _CODE_SPAN.sub("", value) if isinstance(value, str) else ""
     match = _PLACEHOLDER.fullmatch(text) or _SLOT.search(text)

@@ -23,7 +23,7 @@ from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, opening_of, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.text.encodings import decode
-from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
+from skillsearch.types import STRICT, Diagnostic, Json, Skill
 
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _BEGIN = "begin it with a '---' line, name and description, and another '---' line."
@@ -295,7 +295,7 @@ def _read_entry(
     if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
     message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
-    value: JsonValue = tail.strip()
+    value: Json = tail.strip()
     if not _BLOCK_INDICATOR.fullmatch(head):
         texts = [line.strip() for line in (head, *lines[1:]) if line.strip()]
         if texts and all(text.startswith("- ") for text in texts):

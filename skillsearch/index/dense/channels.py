@@ -15,7 +15,8 @@ from skillsearch.embedders.embedder import (
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import install_extra, speaks_english
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.types import JsonValue, Languages
+from skillsearch.json_values import checked, texts_of
+from skillsearch.types import Json, JsonObject, Languages
 
 # Model spec of the second channel.
 MULTILINGUAL = "multilingual"
@@ -47,17 +48,23 @@ class ChannelSettings:
         """Return whether the model's files are not those that the vectors were made with."""
         return model_identity(self.model) != self.model_identity
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
         return asdict(self) | {"scripts": None if self.scripts is None else sorted(self.scripts)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, JsonValue]) -> ChannelSettings:
+    def from_dict(cls, values: Mapping[str, Json]) -> ChannelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
         scripts = values["scripts"]
         model, identity = str(values["model"]), str(values["model_identity"])
-        readable = None if scripts is None else frozenset(map(str, scripts))
-        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), readable)
+        readable = None if scripts is None else frozenset(texts_of(scripts))
+        return cls(
+            model,
+            identity,
+            str(values["fingerprint"]),
+            checked(values["dimensions"], int),
+            readable,
+        )
 
 
 def possible_models(
