@@ -16,7 +16,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "config",
         "files",
         "hosts.moved",
-        "hosts.places",
+        "hosts.folders",
         "hosts.plugins",
         "hosts.table",
         "rendering",

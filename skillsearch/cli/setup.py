@@ -14,7 +14,7 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
-from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_places
+from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_folders
 from skillsearch.cli.options import Flags, NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.config import load_settings, no_index, user_index_dir
@@ -30,7 +30,7 @@ from skillsearch.hosts.entries import (
     server_entry,
 )
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
-from skillsearch.hosts.places import has_places
+from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.request import key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
@@ -115,14 +115,14 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
 
 
 def _index(change: RootChange, index_dir: Path) -> None:
-    from skillsearch.reports.places import report_places
+    from skillsearch.reports.host_folders import report_folders
 
     before = held_roots(change.settings)
     index, report = build_index(change)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
     say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
-    show_places(report_places(index, Path.cwd(), before))
+    show_folders(report_folders(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 
 
@@ -320,7 +320,7 @@ def mcp_config_command(
     if not (hook or url or importlib.util.find_spec("mcp")):
         say(f"warning: the server needs an extra: {install_extra('mcp')}")
     if is_pinned and not roots and not (settings.index_dir / "CURRENT").exists():
-        say(f"note: {no_index(index_dir, settings, has_places=has_places(Path.cwd()))}")
+        say(f"note: {no_index(index_dir, settings, has_host_folders=has_host_folders(Path.cwd()))}")
     if write:
         _change(entry, file, project=project)
         return

@@ -260,10 +260,10 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
         shown[-1].append(" …")
     lines = [name, Text("\n").join(shown)]
     more = [("chunk", hit.chunk)] if hit.chunk else []
-    more += hit.explain.told if hit.explain else []
+    more += hit.explain.summary if hit.explain else []
     lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]
     inside = Path(hit.path).is_relative_to(Path.cwd())
     lines.append(Text(one_line(os.path.relpath(hit.path) if inside else hit.path), style="dim"))
     if hit.family:
-        lines.append(Text(one_line(f"{hit.family}: {hit.family.told}"), style="dim"))
+        lines.append(Text(one_line(f"{hit.family}: {hit.family.names}"), style="dim"))
     return [wrapped(line, room) for line in lines]

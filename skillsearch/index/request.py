@@ -15,10 +15,10 @@ from typing import Literal, cast, get_args
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
-from skillsearch.hosts.places import up_to_project
+from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
 from skillsearch.json_values import choice_of, object_of, text_of, texts_of
-from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
+from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots
 from skillsearch.types import (
@@ -218,7 +218,7 @@ def _lists(values: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
 
 def key_of(root: Path | str) -> str:
     """Return the real path of the folder of a root, the same for all its spellings."""
-    folder = place_of(root)
+    folder = folder_of(root)
     try:
         return os.path.realpath(folder)
     except ValueError:  # No system can name it.
@@ -259,7 +259,7 @@ def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
 
 def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
     """Return the roots that can be indexed; archives and URLs are not looked at."""
-    return [root for root in roots if is_bundle(root) or make_roots([place_of(root)])[0]]
+    return [root for root in roots if is_bundle(root) or make_roots([folder_of(root)])[0]]
 
 
 def replace_command(roots: Iterable[Path | str], option: str = "") -> str:

@@ -30,7 +30,7 @@ from skillsearch.agents.failures import (
 from skillsearch.agents.tool import Begun, Deferred, Text, Tool, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.execution.capture import STOP
-from skillsearch.json_values import object_of, text_of
+from skillsearch.json_values import object_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.types import IndexProgress, JsonObject

@@ -13,7 +13,6 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from skillsearch.json_values import checked
 from skillsearch import config
 from skillsearch._version import __version__
 from skillsearch.config import Settings
@@ -30,7 +29,7 @@ from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import embeds_body
-from skillsearch.index.followed import usual_places
+from skillsearch.index.followed import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
@@ -38,10 +37,11 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
+from skillsearch.json_values import text_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
-from skillsearch.reports.places import PlaceReport, report_places
+from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
@@ -229,7 +229,7 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Check the roots that the next indexing would take; archives and URLs are only named."""
     request = IndexRequest.load(folder.path)
-    usual = [host_folder.path for host_folder in usual_places().values()]
+    usual = [host_folder.path for host_folder in usual_folders().values()]
     before = request.named if request else usual
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):
@@ -248,7 +248,7 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
         yield Check("sources", "error", str(exc))
         return
     for entry, problem in check_sources(locked.values(), request):
-        said = f"{entry.given}, added or updated on {entry.date}, {entry.digest[:19]}"
+        said = f"{entry.text}, added or updated on {entry.date}, {entry.digest[:19]}"
         yield Check.of("sources", said, f"{said}: {problem}" if problem else "")
     for source in unlocked(locked.values(), request):
         yield Check("sources", "ok", f"{source}: not pinned; to pin it: skillsearch add")
@@ -256,8 +256,8 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
 
 def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     """Say which folders of hosts are indexed, which plugins are disabled, and what is missing."""
-    by_state: dict[str, list[PlaceReport]] = {}
-    for report in report_places(index, Path.cwd()):
+    by_state: dict[str, list[FolderReport]] = {}
+    for report in report_folders(index, Path.cwd()):
         by_state.setdefault("indexed" if report.state == "new" else report.state, []).append(report)
     for state, reports in by_state.items():
         skills = sum(report.skills for report in reports)
@@ -385,7 +385,11 @@ def _sources_of(index: SkillIndex) -> list[dict[str, str]]:
     request = IndexRequest.load(index.folder)
     held = set(request.sources) if request else set()
     checked = check_sources(known_sources().values(), request)
-    return [asdict(entry) | {"problem": why} for entry, why in checked if entry.source in held]
+    return [
+        {key: text_of(value) for key, value in entry.to_dict().items()} | {"problem": why}
+        for entry, why in checked
+        if entry.source in held
+    ]
 
 
 def _channel(index: SkillIndex, number: int) -> ChannelStatus:

@@ -128,7 +128,7 @@ def plain_source(text: str) -> str:
     return source if is_plain else str(Path(source).resolve())
 
 
-def place_of(root: str | Path) -> Path:
+def folder_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
     if not is_bundle(source):
@@ -152,7 +152,7 @@ def source_behind(folder: Path) -> str:
     """Return the path or URL behind a folder in the cache; empty for any other folder."""
     with suppress(OSError, ValueError, RootError):
         source = read_ready(folder.parent).get("source") if _is_unpacked(folder) else None
-        if isinstance(source, str) and place_of(source).resolve() == folder.resolve():
+        if isinstance(source, str) and folder_of(source).resolve() == folder.resolve():
             return source
     return ""
 

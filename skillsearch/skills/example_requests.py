@@ -149,9 +149,9 @@ class ExampleBook:
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
         """Return the examples of a skill of the user, else of the package."""
-        return self.known_as(digest_of_skill(name, description))
+        return self.by_digest(digest_of_skill(name, description))
 
-    def known_as(self, key: str) -> tuple[Example, ...]:
+    def by_digest(self, key: str) -> tuple[Example, ...]:
         """Return the examples of a skill, given by its digest, as `of` does."""
         if texts := self.extra.get(key):
             return _as_examples(texts, "user")

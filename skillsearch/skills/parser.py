@@ -84,16 +84,16 @@ def read_skill(
     *,
     doc_id: str,
     root: Path,
-    known: Skill | None = None,
+    cached: Skill | None = None,
     roots: Iterable[Path | str] = (),
 ) -> Skill:
-    """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`.
+    """Read a skill, or return the `cached` one if its bytes are the same; raises `ParseError`.
 
     A stub is not read on. A link may lead into the `root`, or into one of the `roots`.
     """
     data, _ = read_skill_md(path, (root, *roots))
-    if known and (known.doc_id, known.content_hash) == (doc_id, content_hash(data)):
-        return known
+    if cached and (cached.doc_id, cached.content_hash) == (doc_id, content_hash(data)):
+        return cached
     return parse_skill(data, doc_id=doc_id, path=path, root=root)[0]
 
 

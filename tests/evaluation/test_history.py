@@ -81,7 +81,7 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
     """Kept of answerable requests; false of each source of others; Wilson's intervals."""
     (found,) = read_history(saved)
     new, states = found.systems[-1], runs["new"].systems[0].abstention.default
-    expected = {"kept": (states.answerable.kept, 240)}
+    expected = {"kept": (states.answerable.recall, 240)}
     for source, of in states.unanswerable.items():
         expected[f"false answers, {source}"] = (of.false, 150)
     for measure, (share, size) in expected.items():

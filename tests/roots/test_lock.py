@@ -15,7 +15,7 @@ from skillsearch.errors import RootError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, local_root
-from skillsearch.roots.sources import added_source, place_of
+from skillsearch.roots.sources import added_source, folder_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
 
@@ -28,7 +28,7 @@ def sha256(data):
 def state():
     """Return all that a command may change: the lock file, and the bytes of each source's copy."""
     path = lock.lock_file()
-    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+    copies = {entry.source: folder_of(entry.source) for entry in lock.known_sources().values()}
     digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
     return path.read_text() if path.exists() else "", digests
 
@@ -36,7 +36,7 @@ def state():
 def is_pinned():
     """Return whether each copy is what the lock file says."""
     known = lock.read_lock()
-    return all(content_digest(place_of(name)) == known[name].digest for name in known)
+    return all(content_digest(folder_of(name)) == known[name].digest for name in known)
 
 
 def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
@@ -133,7 +133,7 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
     url = host({"good": "Good."})
     cli("add", url)
-    place = place_of(added_source(url))
+    place = folder_of(added_source(url))
     for _ in range(2):
         shutil.rmtree(place.parent)
         assert cli("index").exit_code == 0
@@ -152,7 +152,7 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
     url = host({"good": "Good."})
     cli("add", url)
     assert f"{url}, added or updated on" in cli("doctor").stdout
-    place = place_of(added_source(url))
+    place = folder_of(added_source(url))
     path = place / "good" / "SKILL.md"
     path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
     assert "its copy is not what was added on" in cli("doctor").stdout

@@ -9,7 +9,7 @@ from skillsearch.errors import RootError
 from skillsearch.roots import lock, well_known
 from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.downloads import fetch
-from skillsearch.roots.sources import WELL_KNOWN, added_source, place_of
+from skillsearch.roots.sources import WELL_KNOWN, added_source, folder_of
 from skillsearch.roots.well_known import read_index
 
 pytestmark = pytest.mark.usefixtures("hashing")
@@ -23,7 +23,7 @@ def sha256(data):
 def state():
     """Return all that a command may change: the lock file, and the bytes of each source's copy."""
     path = lock.lock_file()
-    copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+    copies = {entry.source: folder_of(entry.source) for entry in lock.known_sources().values()}
     digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
     return path.read_text() if path.exists() else "", digests
 
@@ -79,7 +79,7 @@ def test_a_hostile_server_changes_nothing(cli, server, host, names, attack, is_u
     assert result.exit_code == (1 if is_update else 2)
     assert message in result.stderr
     assert (state(), names() if is_update else []) == before
-    assert not list(place_of(added_source(server.url)).parent.glob(".temporary-*"))
+    assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):

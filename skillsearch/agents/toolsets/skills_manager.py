@@ -28,7 +28,7 @@ from skillsearch.errors import (
     explained,
 )
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types import Hit, Json, JsonObject
@@ -87,7 +87,7 @@ class SkillsManager:
         if library is None:
             usual = load_setting("roots") or ("skills",)
             named = usual if skills_root is None else (skills_root,)
-            self.roots = tuple(map(place_of, named))
+            self.roots = tuple(map(folder_of, named))
             library = SkillLibrary.from_roots(named, **options)
         else:
             self.roots = tuple(root.path for root in library.roots)

@@ -21,7 +21,7 @@ from skillsearch.types import Json, JsonObject, Languages
 # Model spec of the second channel.
 MULTILINGUAL = "multilingual"
 # Empty file that marks an index folder in which a query in another language was asked in vain.
-ASKED = "asked-in-another-language"
+OTHER_LANGUAGE_SEEN = "asked-in-another-language"
 # Share of skills in other languages from which on ``auto`` builds the second channel.
 LEAST_SHARE = 0.01
 
@@ -80,7 +80,7 @@ def possible_models(
 
 def expects_others(folder: Path) -> bool:
     """Return whether queries in other languages are likely: by the locale, or as asked before."""
-    return not speaks_english() or (folder / ASKED).exists()
+    return not speaks_english() or (folder / OTHER_LANGUAGE_SEEN).exists()
 
 
 def count_needed_by(

@@ -100,10 +100,10 @@ class IndexFolder:
 
     def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
-        from skillsearch.hosts.places import has_places
+        from skillsearch.hosts.folders import has_host_folders
 
-        is_somewhere = has_places(Path.cwd())
-        reason = config.no_index(self.path, settings, has_places=is_somewhere)
+        is_somewhere = has_host_folders(Path.cwd())
+        reason = config.no_index(self.path, settings, has_host_folders=is_somewhere)
         return errors.IndexNotFoundError(reason)
 
     def open(self) -> Generation:
