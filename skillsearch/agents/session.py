@@ -60,7 +60,7 @@ class StateDelta(Changes):
         self.evicted = tuple(evicted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocSelection:
     """The selected documents of a skill in order, and how and with what effect they changed."""
 

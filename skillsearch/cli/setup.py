@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,7 +149,7 @@ def _files(
 class _Plan:
     """What is to become of a host's file: the row to show, and the change if one is needed."""
 
-    row: dict[str, str]
+    row: Mapping[str, str]
     entries: Sequence[Entry]
     change: Change | None = None
     note: str = ""
@@ -186,7 +186,7 @@ class _Plan:
         say(f"refused: {self.row['reason']}" if "reason" in self.row else "")
         say(f"note: {self.note}" if self.note else "")
 
-    def carry_out(self) -> dict[str, str]:
+    def carry_out(self) -> Mapping[str, str]:
         """Make the change that was shown, and return what came of it."""
         try:
             if self.change is None:
@@ -194,8 +194,8 @@ class _Plan:
             _make(self.change, self.entries)
         except (ConfigError, OSError) as exc:
             say(f"refused: {exc}")
-            return self.row | {"state": "refused", "reason": str(exc)}
-        return self.row | {"state": "changed"}
+            return {**self.row, "state": "refused", "reason": str(exc)}
+        return {**self.row, "state": "changed"}
 
 
 def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:

@@ -247,15 +247,15 @@ class _Record(NamedTuple):
     source: str
     given: str
     digest: str
-    skills: list[str]
+    skills: tuple[str, ...]
 
 
 def _record(source: str, text: str) -> _Record:
     from skillsearch.reports.sources import compare
 
     entry, folder = lock.read_lock().get(source), folder_of(source)
-    skills = sorted(compare(None, folder).added) if folder.is_dir() else []
-    return _Record(shown(source), text, entry.digest if entry else "", skills)
+    skills = sorted(compare(None, folder).added) if folder.is_dir() else ()
+    return _Record(shown(source), text, entry.digest if entry else "", tuple(skills))
 
 
 def _show(records: Sequence[_Record], indexed: int, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.hosts import places, plugins
+from skillsearch.hosts import folders, plugins
 from skillsearch.hosts.folders import project_folders, project_of, user_folders
 from skillsearch.hosts.table import folder_of, hosts, with_key
 
@@ -322,7 +322,7 @@ def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
 
 
 def test_the_table_says_the_same_of_every_host():
-    text = Path(places.__file__).with_name("hosts.toml").read_text()
+    text = Path(folders.__file__).with_name("hosts.toml").read_text()
     assert tomllib.loads(text) == hosts()
     assert len(hosts()) >= 15
     for row in hosts().values():

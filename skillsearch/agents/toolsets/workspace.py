@@ -103,7 +103,7 @@ class SearchAllArgs(SearchSkillsArgs):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolEvent:
     """The result of a tool, and what the call changed in the state of the session.
 

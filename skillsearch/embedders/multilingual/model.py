@@ -22,7 +22,7 @@ import logging
 import math
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -175,7 +175,7 @@ class WeightFile:
     _data: memoryview
     _bounds: NDArray[np.uint32]
     _pieces: int
-    _tensors: dict[str, tuple[int, int]]
+    _tensors: Mapping[str, tuple[int, int]]
 
     @classmethod
     def open(cls, path: Path) -> Self:

@@ -81,7 +81,7 @@ class FileChanges:
     discovery: Discovery
     roots: Sequence[Root]
     seen_before: Mapping[str, SeenFile]
-    is_kept: bytearray
+    is_kept: Sequence[int]
     refused: Set[int]
     reader: FileReader
     seen_at_ns: int
