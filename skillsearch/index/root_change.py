@@ -191,12 +191,7 @@ class RootChange:
         own = [root for root in own if not held or key_of(root) not in held.followed]
         stays = self.how == "keep" and held is not None
         first = () if stays or self.how == "replace" else self.settings.index_roots
-        usual: Roots = ()
-        if not (self.roots or places or own or stays):
-            left_out = self._left_out(held) if self.how != "replace" else ()
-            usual = self.settings.roots or [
-                folder.path for key, folder in usual_folders().items() if key not in left_out
-            ]
+        usual = () if self.roots or places or own or stays else self._usual(held)
         taken_up = [folder.path for folder in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
         is_filled_again = held is not None and follows in ("projects", "hosts")
@@ -207,6 +202,13 @@ class RootChange:
                 "--examples"
             )
         return named
+
+    def _usual(self, held: IndexRequest | None) -> Roots:
+        """Return the roots of the settings, else the folders of hosts that the user left in."""
+        left_out = self._left_out(held) if self.how != "replace" else ()
+        return self.settings.roots or [
+            folder.path for key, folder in usual_folders().items() if key not in left_out
+        ]
 
     def _without(self, held: Roots) -> Roots:
         """Return the roots that are left; an error for one that is not held, or stays by itself."""

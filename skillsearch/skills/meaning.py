@@ -105,14 +105,8 @@ def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
         value = plain
         message = f"The {key} {plain[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
         problems.append(Finding(f"{key}-not-text", message))
-    text, comment = as_text(value), _COMMENT.search(written)
-    # In quotes, or in an entry that was read as text, a comment sign is text.
-    if comment and text.split() == written[: comment.start()].split():
-        is_text = _is_text(comment[0], written[: comment.start()], key)
-        value = f"{text} {comment[0]}".strip() if is_text else value
-        shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
-        message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
-        problems += [Finding("yaml-comment", message)] if is_text is not False else []
+    value, odd = _with_comment(key, value, written)
+    problems += odd
     if isinstance(value, str) and written[:1] != '"' and (text := unescape(value)) != value:
         value = text
         message = f"YAML reads escapes in double quotes alone; write the characters in {key!r}."
@@ -121,6 +115,21 @@ def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
         message = f"The {key} holds the placeholder {placeholder[:_SHOWN_CHARS]!r}; fill it in."
         problems.append(Finding("placeholder", message))
     return value, problems
+
+
+def _with_comment(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
+    """Return the value with what YAML takes for a comment, if that is a part of it."""
+    text, comment = as_text(value), _COMMENT.search(written)
+    # In quotes, or in an entry that was read as text, a comment sign is text.
+    if not comment or text.split() != written[: comment.start()].split():
+        return value, []
+    is_text = _is_text(comment[0], written[: comment.start()], key)
+    if is_text is False:
+        return value, []
+    shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
+    message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
+    meant = f"{text} {comment[0]}".strip() if is_text else value
+    return meant, [Finding("yaml-comment", message)]
 
 
 def _items(written: str) -> list[str]:
