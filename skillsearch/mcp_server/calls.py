@@ -33,7 +33,7 @@ from skillsearch.execution.capture import STOP
 from skillsearch.json_values import object_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
-from skillsearch.types import IndexProgress, JsonObject
+from skillsearch.types import IndexProgress, Json, JsonObject
 
 INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
 FEW_FILES = 32  # fewer files take about `Patience.soon`, as long as nothing else tells
@@ -79,7 +79,9 @@ class Calls:
         self._slow = ThreadPoolExecutor(MAX_SLOW, thread_name_prefix="skillsearch-run")
         self._running: dict[str, Future[Any]] = {}
 
-    async def result(self, ctx: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def result(
+        self, ctx: Context, name: str, arguments: Mapping[str, Json]
+    ) -> CallToolResult:
         """Answer a call as text with structured content, or an error as text with metadata."""
         report = ctx.session.report_progress
         tool, answer = await self.answer(session_of(ctx), name, arguments, report)
@@ -94,7 +96,7 @@ class Calls:
         return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
 
     async def answer(
-        self, session: str, name: str, arguments: Mapping[str, Any], report: Report | None = None
+        self, session: str, name: str, arguments: Mapping[str, Json], report: Report | None = None
     ) -> tuple[Tool | None, Answer]:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
@@ -145,7 +147,7 @@ class Calls:
         return future
 
     def _begin(
-        self, session: str, name: str, arguments: Mapping[str, Any]
+        self, session: str, name: str, arguments: Mapping[str, Json]
     ) -> tuple[Toolset, Begun, IndexProgress | None]:
         """Begin a call; return the progress of the index if the answer depends on it."""
         toolset = self._tools.of(session).toolset
