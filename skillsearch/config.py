@@ -244,11 +244,7 @@ def load_settings(
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
             settings = after if is_own else _bounded(after, settings, project, has_index)
-    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
-    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
-    settings = _with_values(settings, {**named, **lists}, here, source="environment")
-    if (seed := variables.get(SEED_ROOT)) and not settings.roots:
-        settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
+    settings = _with_variables(settings, variables, here)
     settings = _with_values(settings, flags, here, source="flag")
     folders = (os.path.realpath(here),)
     scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
@@ -455,6 +451,16 @@ def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObje
 def _with_file(settings: Settings, path: Path) -> Settings:
     table = {key: value for key, value in _table(path).items() if key != "profiles"}
     return _with_values(settings, table, path.parent, source=str(path))
+
+
+def _with_variables(settings: Settings, variables: Mapping[str, str], here: Path) -> Settings:
+    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
+    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
+    settings = _with_values(settings, {**named, **lists}, here, source="environment")
+    seed = variables.get(SEED_ROOT)
+    if not seed or settings.roots:
+        return settings
+    return _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
 
 
 def _with_values(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skillsearch.hosts.folders import project_folders, user_folders
+from skillsearch.hosts.folders import HostFolder, project_folders, user_folders
 from skillsearch.index.followed import count_skills
 from skillsearch.index.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
@@ -43,6 +43,15 @@ class FolderReport(Record):
         return f"{self.state}: {self.path} ({what}; {whose})"
 
 
+def _why_not(host_folder: HostFolder, request: IndexRequest | None) -> State:
+    """Return why an index does not have the skills of a folder."""
+    if host_folder.is_outside:
+        return "outside"
+    if not host_folder.is_enabled:
+        return "disabled"
+    return "left out" if request and key_of(host_folder.path) in request.left_out else "not indexed"
+
+
 def report_folders(
     index: SkillIndex | None, folder: Path, before: Collection[str] = ()
 ) -> list[FolderReport]:
@@ -55,13 +64,10 @@ def report_folders(
         key = key_of(host_folder.path)
         parents = (key, *map(str, Path(key).parents))
         around = next((parent for parent in parents if parent in roots), "")
-        state: State = "indexed" if around in before else "new"
-        if host_folder.is_outside and not around:
-            state = "outside"
-        elif not (host_folder.is_enabled or host_folder.is_outside):
-            state = "disabled"
-        elif not around:
-            state = "left out" if request and key in request.left_out else "not indexed"
+        if around and (host_folder.is_enabled or host_folder.is_outside):
+            state: State = "indexed" if around in before else "new"
+        else:
+            state = _why_not(host_folder, request)
         skills = count_skills([] if state == "outside" else [host_folder.path], MOST_COUNTED)
         if index is not None and around == key and host_folder.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
