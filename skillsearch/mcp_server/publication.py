@@ -18,7 +18,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.files.openat import RACY_NS, is_racy
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
-from skillsearch.json_values import object_of, text_of
+from skillsearch.json_values import object_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.skills.frontmatter import Finding
@@ -54,16 +54,6 @@ class Manifest:
     uri: str
     frontmatter: Frontmatter
     resources: tuple[ManifestFile, ...]
-
-    @property
-    def name(self) -> str:
-        """The skill's name."""
-        return text_of(self.frontmatter["name"])
-
-    @property
-    def description(self) -> str:
-        """What the skill says of itself."""
-        return text_of(self.frontmatter["description"])
 
 
 class Published(NamedTuple):
