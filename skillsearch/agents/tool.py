@@ -136,7 +136,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begun:
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
