@@ -192,7 +192,7 @@ def bench_bm25(index: SkillIndex, root: Path) -> Record:
         skill, _ = parse_skill(path.read_bytes(), doc_id=document.doc_id, path=path, root=root)
         # The head of a body tells its language, by which the metadata is stemmed.
         head = replace(skill, body=skill.body[:HEAD_CHARS])
-        texts.append(field_texts(head, [None], with_body=with_body).metadata_terms)
+        texts.append(list(field_texts(head, [None], with_body=with_body).metadata_terms))
     return compare(texts, corpus.lexical[0], numbers, QUERIES)
 
 

@@ -32,7 +32,7 @@ from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import SkillSearchError
 from skillsearch.readers.reader import HEAD
 from skillsearch.training.bert_weights import BertWeights, export, read_hugging_face
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OFFICIAL_NAME = "all-MiniLM-L6-v2"
@@ -153,7 +153,7 @@ def write_official(source: Path, out: Path) -> None:
         for name, data in read_source(source).items():
             (Path(scratch) / name).write_bytes(data)
         digests = {name: digest for name, digest in SOURCE_SHA256.items() if digest}
-        record = {"url": OFFICIAL_URL, "sha256": digests}
+        record: JsonObject = {"url": OFFICIAL_URL, "sha256": digests}
         _write(Path(scratch), out, name=OFFICIAL_NAME, stem="untuned", source=record)
 
 
@@ -192,7 +192,7 @@ def write_reader(folder: Path, out: Path, *, name: str = READER_NAME, scale: flo
     _write(folder, out, name=name, stem="reader", source=record, scale=scale)
 
 
-def _record(folder: Path) -> dict[str, JsonValue]:
+def _record(folder: Path) -> JsonObject:
     """Return how the weights of a folder came about, for the manifest."""
     digests = {file: sha256_of(folder / file) for file in SOURCE_SHA256}
     training = folder / "training.json"
@@ -216,11 +216,11 @@ def _write(
     *,
     name: str,
     stem: str,
-    source: Mapping[str, JsonValue],
+    source: Mapping[str, Json],
     scale: float = 1.0,
 ) -> None:
     """Export the model of a folder; replace the files of an older one."""
-    extra = {"scripts": ["Latin"], "license": "Apache-2.0", "source": source}
+    extra: JsonObject = {"scripts": ["Latin"], "license": "Apache-2.0", "source": source}
     licence = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
     notice = NOTICE.format(weights=SOURCE_SHA256["model.safetensors"])
     out.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from skillsearch.types import EmbeddingMatrix, JsonValue
+    from skillsearch.types import EmbeddingMatrix, JsonObject
 
 OBJECT_STORE_BYTES = 256 << 20
 """Of Ray on this machine; a shard of 256 texts takes 3 MB of it at most."""
@@ -67,7 +67,7 @@ class Worker:
         self._cpus = f", CPU {' '.join(map(str, pinned))}" if pinned else ""
         self._embedders: dict[str, Embedder] = {}
 
-    def describe(self, model: str) -> dict[str, JsonValue] | str:
+    def describe(self, model: str) -> JsonObject | str:
         """Load a model and describe it, or return the error message if it cannot be loaded."""
         try:
             embedder = self._load(model)

@@ -16,6 +16,7 @@ import shlex
 import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -25,12 +26,13 @@ from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
 from skillsearch.files.private import tighten
+from skillsearch.json_values import object_of
 from skillsearch.types import (
     EVERYWHERE,
     LANGUAGES,
     SCOPE,
     SELECTING,
-    JsonValue,
+    JsonObject,
     Languages,
     Selection,
 )
@@ -270,7 +272,7 @@ def load_settings(
         has_index = settings.is_project_index and not is_elsewhere
         settings = _bounded(settings, before, project, has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
-    named_profile = flags.get("profile") or variables.get(f"{PREFIX}PROFILE")
+    named_profile = str(flags.get("profile") or "") or variables.get(f"{PREFIX}PROFILE")
     for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
         is_chosen_by_user = name in (named_profile, chosen[0])
         for path, table in _profiles(name, files):
@@ -278,11 +280,7 @@ def load_settings(
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
             settings = after if is_own else _bounded(after, settings, project, has_index)
-    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
-    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
-    settings = _with_values(settings, named | lists, here, source="environment")
-    if (seed := variables.get(SEED_ROOT)) and not settings.roots:
-        settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
+    settings = _with_variables(settings, variables, here)
     settings = _with_values(settings, flags, here, source="flag")
     folders = (os.path.realpath(here),)
     scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
@@ -329,7 +327,7 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
     return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
 
 
-def no_index(folder: Path, settings: Settings | None, *, has_places: bool) -> str:
+def no_index(folder: Path, settings: Settings | None, *, has_host_folders: bool) -> str:
     """Return the message that a folder holds no index: why it was chosen, and what makes one.
 
     That is a command without a FOLDER if hosts look for skills somewhere.
@@ -337,7 +335,7 @@ def no_index(folder: Path, settings: Settings | None, *, has_places: bool) -> st
     try:
         settings = settings or load_settings()
         is_meant = folder == settings.index_dir.absolute()
-        has_roots = bool((settings.index_roots if is_meant else ()) or has_places)
+        has_roots = bool((settings.index_roots if is_meant else ()) or has_host_folders)
         own = user_index_dir()
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
@@ -440,7 +438,7 @@ def _near(name: str, names: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _table(path: Path) -> dict[str, JsonValue]:
+def _table(path: Path) -> JsonObject:
     """Return the settings of a TOML file, if there is one; in pyproject.toml a table holds them."""
     if not path.is_file():
         return {}
@@ -458,15 +456,20 @@ def _table(path: Path) -> dict[str, JsonValue]:
     table = tool.get(APP, {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
-    profiles = table.get("profiles", {})
-    if not isinstance(profiles, dict) or any(type(row) is not dict for row in profiles.values()):
-        raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+    _tables_of_profiles(path, table)
     return table
 
 
-def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
+def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
+    """Return the profiles in the table of a file, by name."""
+    with suppress(TypeError):
+        return {name: object_of(row) for name, row in object_of(table.get("profiles", {})).items()}
+    raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+
+
+def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:
     """Yield what each file says in a profile."""
-    profiles = [(path, _table(path).get("profiles", {})) for path in files]
+    profiles = [(path, _tables_of_profiles(path, _table(path))) for path in files]
     names = sorted({profile for _, tables in profiles for profile in tables})
     if name not in names:
         near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
@@ -486,8 +489,18 @@ def _with_file(settings: Settings, path: Path) -> Settings:
     return _with_values(settings, table, path.parent, source=str(path))
 
 
+def _with_variables(settings: Settings, variables: Mapping[str, str], here: Path) -> Settings:
+    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
+    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
+    settings = _with_values(settings, {**named, **lists}, here, source="environment")
+    seed = variables.get(SEED_ROOT)
+    if not seed or settings.roots:
+        return settings
+    return _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
+
+
 def _with_values(
-    settings: Settings, table: Mapping[str, JsonValue], base: Path, *, source: str
+    settings: Settings, table: Mapping[str, object], base: Path, *, source: str
 ) -> Settings:
     """Add the settings from one source that are not None; paths are relative to `base`."""
     if unknown := sorted(table.keys() - SETTINGS.keys()):

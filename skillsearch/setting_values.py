@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import STRICT, TRUSTS, JsonValue
+from skillsearch.types import STRICT, TRUSTS
 
 MAX_N = 1000
 """Hits that a query can ask for."""
@@ -32,7 +33,7 @@ _ROOT_IN_LIST = re.compile(
 _WORD = re.compile(r"[^\s,]+")
 _DEVICE = re.compile(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-Parser = Callable[[Any, Path], Any]
+Parser = Callable[[object, Path], Any]
 """Returns a setting, given its value and the folder that relative paths start from.
 
 Its errors complete the sentence "KEY = VALUE ...".
@@ -55,7 +56,7 @@ def split_roots(text: str) -> list[str]:
     return _ROOT_IN_LIST.findall(text) if os.pathsep == ":" else text.split(os.pathsep)
 
 
-def parse_path(value: JsonValue, base: Path) -> Path:
+def parse_path(value: object, base: Path) -> Path:
     """Parse a path, relative to `base`."""
     if isinstance(value, Path):
         return base / value
@@ -71,14 +72,16 @@ def parse_path(value: JsonValue, base: Path) -> Path:
         ) from None
 
 
-def parse_roots(value: JsonValue, base: Path) -> tuple[Path | str, ...]:
+def parse_roots(value: object, base: Path) -> tuple[Path | str, ...]:
     """Parse a list of paths and URLs."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError("must be a list of folders")
-    return tuple(item if is_url(item) else parse_path(item, base) for item in value)
+    return tuple(
+        item if isinstance(item, str) and is_url(item) else parse_path(item, base) for item in value
+    )
 
 
-def parse_trust(value: JsonValue, base: Path) -> tuple[str, ...]:
+def parse_trust(value: object, base: Path) -> tuple[str, ...]:
     """Parse a list of ``LEVEL``, for all roots, and ``ROOT=LEVEL``, for one; a text is one item."""
     items = [value] if isinstance(value, str) else value
     parsed = []
@@ -92,7 +95,7 @@ def parse_trust(value: JsonValue, base: Path) -> tuple[str, ...]:
     return tuple(parsed)
 
 
-def parse_switch(value: JsonValue, base: Path) -> bool:
+def parse_switch(value: object, base: Path) -> bool:
     """Parse a truth value or a word for one."""
     word = str(value).lower()
     if word not in _SWITCHES:
@@ -100,12 +103,12 @@ def parse_switch(value: JsonValue, base: Path) -> bool:
     return _SWITCHES[word]
 
 
-def parse_strict(value: JsonValue, base: Path) -> tuple[str, ...]:
+def parse_strict(value: object, base: Path) -> tuple[str, ...]:
     """Parse a truth value: what a strict selection leaves out, or nothing."""
     return STRICT if parse_switch(value, base) else ()
 
 
-def parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
+def parse_words(value: object, base: Path) -> tuple[str, ...]:
     """Parse a list of words: a list, or a text separated by blanks or commas."""
     words = _WORD.findall(value) if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
@@ -113,7 +116,7 @@ def parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
     return tuple(words)
 
 
-def parse_reader(value: JsonValue, base: Path) -> str:
+def parse_reader(value: object, base: Path) -> str:
     """Parse one of `READING`, or a model: ``st:NAME`` or a folder, relative to `base`."""
     if isinstance(value, str):
         is_named = value in READING or (value.startswith("st:") and value[3:].strip())
@@ -135,7 +138,7 @@ def choice(*choices: str) -> Parser:
 def text(described: str = "a text", is_fit: Callable[[str], object] = str.strip) -> Parser:
     """Return the parser of a text; `described` completes the sentence "it must be ..."."""
 
-    def parse(value: JsonValue, base: Path) -> str:
+    def parse(value: object, base: Path) -> str:
         if not isinstance(value, str) or not is_fit(value):
             raise ValueError(f"must be {described}")
         return value.strip()
@@ -146,9 +149,9 @@ def text(described: str = "a text", is_fit: Callable[[str], object] = str.strip)
 def number(kind: type[int] | type[float], described: str, lowest: int, highest: int) -> Parser:
     """Return the parser of a number within bounds."""
 
-    def parse(value: JsonValue, base: Path) -> float:
-        with suppress(TypeError, ValueError, OverflowError):
-            parsed = kind(value)
+    def parse(value: object, base: Path) -> float:
+        with suppress(ValueError, OverflowError):
+            parsed = kind(value) if isinstance(value, int | float | str) else math.nan
             is_exact = kind is float or not isinstance(value, float | bool)
             if is_exact and lowest <= parsed <= highest:
                 return parsed

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     EmbeddingMatrix: TypeAlias = NDArray[np.float32]
     """One text a row, unit length, float32, shape (texts, dimensions)."""
 
-JsonValue: TypeAlias = Any
-"""A JSON value: str, int, float, bool, None, or lists and string-keyed dicts of them."""
-
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
-"""What JSON can say, for whoever prints it."""
+"""A JSON value: a text, a number, a truth value, null, or lists and string-keyed maps of them."""
+
+JsonObject: TypeAlias = dict[str, Json]
+"""A JSON object."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
@@ -102,18 +103,20 @@ class Record:
     __slots__: tuple[str, ...] = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    KEYS: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The JSON keys of fields that have another name."""
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form; optional fields that have their default are left out."""
         # `asdict` takes far longer, and large corpora have thousands of diagnostics.
         values = {name: getattr(self, name) for name in self.__slots__}
         for name in self.OPTIONAL:
             if values[name] == self.__dataclass_fields__[name].default:
                 del values[name]
-        return {name: _json_form(value) for name, value in values.items()}
+        return {self.KEYS.get(name, name): _json_form(value) for name, value in values.items()}
 
 
-def _json_form(value: Any) -> JsonValue:
+def _json_form(value: Any) -> Json:
     if isinstance(value, tuple):
         return [_json_form(item) for item in value]
     return value.to_dict() if isinstance(value, Record) else value
@@ -169,7 +172,7 @@ class SkillMetadata:
     requires: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
+    frontmatter: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +314,7 @@ class Explanation(Record):
     example: str = ""
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def summary(self) -> list[tuple[str, str]]:
         """Labelled texts: features and evidence by what they add, terms, the best section."""
         added, odds = (
             sorted(parts.items(), key=itemgetter(1), reverse=True)
@@ -340,7 +343,7 @@ class Explanation(Record):
         return lines
 
 
-MOST_TOLD = 10  # members of a family that are named on a line
+MOST_NAMED = 10  # members of a family that are named on a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,11 +380,11 @@ class Family(Record):
     members: tuple[Relative, ...]
 
     @property
-    def told(self) -> str:
+    def names(self) -> str:
         """The names of the first members, and in what they differ."""
         names = [f"{near.shown} ({', '.join(near.differs) or 'the same'})" for near in self.members]
-        more = self.size - len(names[:MOST_TOLD])
-        return ", ".join([*names[:MOST_TOLD], f"{more:,} more"] if more else names)
+        more = self.size - len(names[:MOST_NAMED])
+        return ", ".join([*names[:MOST_NAMED], f"{more:,} more"] if more else names)
 
     def __str__(self) -> str:
         copies = "1 near-copy" if self.size == 1 else f"{self.size:,} near-copies"

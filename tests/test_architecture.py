@@ -10,13 +10,13 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "callers", "environ", "errors", "hosts.scan", "types"},
+    {"_version", "callers", "environ", "errors", "hosts.scan", "json_values", "types"},
     {"text"},
     {
         "config",
         "files",
         "hosts.moved",
-        "hosts.places",
+        "hosts.folders",
         "hosts.plugins",
         "hosts.table",
         "rendering",

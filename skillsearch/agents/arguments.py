@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from skillsearch.json_values import object_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
-Arguments = Mapping[str, JsonValue] | str | None
+Arguments = Mapping[str, Json] | str | None
 """Arguments of a call, or their JSON text; None or blank text for none."""
 
 MAX_ARGUMENTS_CHARS = 1 << 20
@@ -62,11 +63,11 @@ def checked(model: type[_Model], arguments: Arguments) -> _Model:
     return model.model_validate(values)
 
 
-def parsed(arguments: Arguments) -> dict[str, Any]:
+def parsed(arguments: Arguments) -> JsonObject:
     """Return arguments as a mapping; what a host passes may be anything, else a `ValueError`."""
     if isinstance(arguments, str | bytes) and len(arguments) > MAX_ARGUMENTS_CHARS:
         raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
-    value: Any = arguments
+    value: object = arguments
     for _ in range(2):  # some hosts write JSON text as JSON
         if value is None or (isinstance(value, str) and not value.strip()):
             return {}
@@ -81,12 +82,11 @@ def parsed(arguments: Arguments) -> dict[str, Any]:
 
 
 def _mended(
-    model: type[BaseModel], values: dict[str, Any], path: tuple[int | str, ...], kind: str
-) -> dict[str, Any]:
+    model: type[BaseModel], values: JsonObject, path: tuple[int | str, ...], kind: str
+) -> JsonObject:
     """Return values in which the refused one is replaced; LookupError if nothing can replace it."""
     if kind != "extra_forbidden":
-        changed: dict[str, Any] = _changed(values, path, lambda value: _meant(kind, value))
-        return changed
+        return object_of(_changed(values, path, lambda value: _meant(kind, value)))
     if len(path) > 1:
         raise LookupError(kind)
     key = str(path[0])

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
 from skillsearch.agents.prompt import fit_lines, overview_line
 from skillsearch.errors import SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
+from skillsearch.json_values import objects_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
 from skillsearch.text.provenance import body_warning, record_of_source
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Diagnostic, Hit, JsonValue, SearchResult, Skill
+from skillsearch.types import Diagnostic, Hit, Json, JsonObject, SearchResult, Skill
 
-Record = dict[str, JsonValue]
+Record = JsonObject
 Describe = Callable[[Diagnostic], str | None]
 """Returns what to log of a diagnostic, if anything."""
 
@@ -100,7 +101,7 @@ class SkillCatalog:
         self._logged = diagnostics
 
 
-def record_of(result: SearchResult, row: Callable[[Hit], Record]) -> Record:
+def record_of(result: SearchResult, row: Callable[[Hit], Mapping[str, Json]]) -> Record:
     """Return an answer for a model: the skills that fit, those that may, and a note if needed."""
     record: Record = {
         "skills": [row(hit) for hit in result],
@@ -112,7 +113,8 @@ def record_of(result: SearchResult, row: Callable[[Hit], Record]) -> Record:
 
 def as_list(record: Record) -> list[Record]:
     """Return what fits of such an answer, then what may, which has the ``state`` *perhaps*."""
-    return [*record["skills"], *({**row, "state": "perhaps"} for row in record["perhaps"])]
+    perhaps = ({**row, "state": "perhaps"} for row in objects_of(record["perhaps"]))
+    return [*objects_of(record["skills"]), *perhaps]
 
 
 def nearest_of(error: SkillNotFoundError) -> str:

@@ -25,7 +25,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import LOADED_NAME_CHARS, Hit, JsonValue
+from skillsearch.types import LOADED_NAME_CHARS, Hit, Json
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -198,7 +198,7 @@ def tool_specs(style: Style = "openai") -> list[Record]:
     return _TOOLSET.specs(style)
 
 
-def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> Record:
+def call(name: str, arguments: Mapping[str, Json] | str | None = None) -> Record:
     """Call a default tool as a model asks for it, like `Toolset.call`."""
     return _TOOLSET.call(name, arguments)
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from skillsearch import errors
 from skillsearch.errors import SkillSearchError
+from skillsearch.json_values import object_of, text_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-Answer = dict[str, JsonValue]
+Answer = JsonObject
 """``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``."""
 
 MAX_MESSAGE_CHARS = 1_000
@@ -45,7 +46,7 @@ def _forms() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def failure(code: str, message: str, next_step: str, **details: JsonValue) -> Answer:
+def failure(code: str, message: str, next_step: str, **details: Json) -> Answer:
     """Return the answer of a tool that failed."""
     message = one_line(message, MAX_MESSAGE_CHARS)
     return {"error": {"code": code, "message": message, "next_step": next_step, **details}}
@@ -65,6 +66,11 @@ def failure_of(error: SkillSearchError) -> Answer:
     return failure(form["code"], message, form["next_step"], **details)
 
 
+def problem_in(answer: Answer) -> JsonObject:
+    """Return what went wrong in the answer of a tool that failed."""
+    return object_of(answer["error"])
+
+
 def without_folders(message: str) -> str:
     """Return a message in which absolute paths have lost their folders."""
     return _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", message))
@@ -72,7 +78,7 @@ def without_folders(message: str) -> str:
 
 def message_of(error: SkillSearchError) -> str:
     """Return the message of an error as a model may read it."""
-    return str(failure_of(error)["error"]["message"])
+    return text_of(problem_in(failure_of(error))["message"])
 
 
 def problems_of(error: ValidationError) -> list[str]:
@@ -87,9 +93,10 @@ def problems_of(error: ValidationError) -> list[str]:
     return lines
 
 
-def _shown(value: JsonValue) -> JsonValue:
+def _shown(value: Json) -> Json:
     """Return a detail as JSON, each text on one line."""
     if isinstance(value, str):
         return one_line(value, MAX_MESSAGE_CHARS)
-    many = isinstance(value, tuple | list)
-    return [_shown(item) for item in value[:_MAX_DETAILS]] if many else value
+    if isinstance(value, tuple | list):
+        return [_shown(item) for item in value[:_MAX_DETAILS]]
+    return value

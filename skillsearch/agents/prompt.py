@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from skillsearch.json_values import choice_of, text_of
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import SHOWN_NAME_CHARS, Hit, JsonValue
+from skillsearch.types import SHOWN_NAME_CHARS, TRUSTS, Hit, Json
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -88,11 +89,13 @@ def render_offers(library: SkillLibrary, skills: Sequence[Document | Hit]) -> di
     }
 
 
-def overview_line(shown: Mapping[str, JsonValue], more: str = "") -> str:
+def overview_line(shown: Mapping[str, Json], more: str = "") -> str:
     """Return an overview on one line; what we say of a skill stands before its own words."""
-    tag = tag_of(shown.get("trust", "vetted"), shown.get("origin", ""))
+    trust = choice_of(shown.get("trust", "vetted"), TRUSTS)
+    tag = tag_of(trust, text_of(shown.get("origin", "")))
     family = f"[{shown['also']}]" if "also" in shown else ""
-    return f"{' '.join(filter(None, (shown['name'], more, tag, family)))}: {shown['description']}"
+    parts = (text_of(shown["name"]), more, tag, family)
+    return f"{' '.join(filter(None, parts))}: {shown['description']}"
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from skillsearch.callers import public
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.text.safe_text import counted
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
 """The kinds of records of a skill; `since` is when it was loaded."""
@@ -60,7 +60,7 @@ class StateDelta(Changes):
         self.evicted = tuple(evicted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocSelection:
     """The selected documents of a skill in order, and how and with what effect they changed."""
 
@@ -213,7 +213,7 @@ class SkillSession:
     def record_artifacts(self, artifacts: Iterable[ArtifactRef], call_id: str = "") -> StateDelta:
         """Record what the host's call saved, in place of the previous record of any agent."""
         saved = [{**asdict(each), "ref": each.ref} for each in artifacts]
-        record = {"tool_call_id": call_id, "artifacts": saved}
+        record: JsonObject = {"tool_call_id": call_id, "artifacts": saved}
         return self._apply({ARTIFACTS_KEY: compact_json(record)})
 
     def begin_turn(self) -> StateDelta:
@@ -382,17 +382,18 @@ def names_text(names: Iterable[str]) -> str:
     return compact_json(list(dict.fromkeys(names)))
 
 
-def compact_json(value: JsonValue) -> str:
+def compact_json(value: Json) -> str:
     """Return JSON as trpc-agent-go writes it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def parse_json(text: str) -> JsonValue:
+def parse_json(text: str) -> Json:
     """Return the value of a JSON text; None if it is invalid or nested too deeply."""
     try:
-        return json.loads(text)
+        value: Json = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return value
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError, SkillSearchError, StorageError, machine_problem
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import MAX_NAME_CHARS, JsonValue
+from skillsearch.types import MAX_NAME_CHARS, Json, JsonObject
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
@@ -30,7 +30,7 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
-Text = Callable[[dict[str, JsonValue]], str]
+Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
 
@@ -80,7 +80,7 @@ class Deferred:
     """
 
     run: Callable[[], Any]
-    finish: Callable[[Any], JsonValue]
+    finish: Callable[[Any], Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Tool:
     name: str
     description: str
     arguments: type[BaseModel]
-    function: Callable[[Any], JsonValue | Deferred]
+    function: Callable[[Any], Json | Deferred]
     read_only: bool = True
     searches: bool = False
     text: Text | None = None
@@ -136,7 +136,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begun:
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
@@ -168,15 +168,19 @@ class Toolset:
             raise ValueError(f"the tools are named {names}; give each a different name")
         return tools
 
-    def specs(self, style: Style = "openai") -> list[dict[str, JsonValue]]:
+    def specs(self, style: Style = "openai") -> list[JsonObject]:
         """Return the definitions of all tools, as they go into a request to a model."""
         keys = {"openai": "parameters", "anthropic": "input_schema"}
         if style not in tuple(keys):
             raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")
-        specs: list[dict[str, JsonValue]] = []
+        specs: list[JsonObject] = []
         for tool in self.tools():
             schema = arguments_schema(tool.arguments)
-            spec = {"name": tool.name, "description": tool.description, keys[style]: schema}
+            spec: JsonObject = {
+                "name": tool.name,
+                "description": tool.description,
+                keys[style]: schema,
+            }
             specs.append(spec if style == "anthropic" else {"type": "function", "function": spec})
         return specs
 
@@ -185,7 +189,7 @@ class Toolset:
         outcome = self.begin(name, arguments).outcome
         return self.finish(name, outcome, outcome.run) if isinstance(outcome, Deferred) else outcome
 
-    def result(self, name: str, /, **arguments: JsonValue) -> JsonValue:
+    def result(self, name: str, /, **arguments: Json) -> Json:
         """Call a tool, and return its result or ``{"error": ...}``, as frameworks want it."""
         answer = self.call(name, arguments)
         return answer.get("result", answer)
@@ -305,7 +309,7 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _answer(result: JsonValue) -> Answer:
+def _answer(result: Json) -> Answer:
     """Return the answer with a result, in which nothing is hidden, or raise if it is not JSON."""
     shown = all_visible(result)
     json.dumps(shown, allow_nan=False)

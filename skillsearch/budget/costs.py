@@ -22,7 +22,7 @@ from skillsearch.index.indexing.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Diagnostic, JsonValue, Progress, Root, Selection, Skill, SkillFile
+from skillsearch.types import Diagnostic, JsonObject, Progress, Root, Selection, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
@@ -130,7 +130,7 @@ class BudgetReport:
                 cuts.append(f"{title_of(listing.host)} would {' and '.join(verbs)}")
         return f"Of {all_of_them}, {'; '.join(cuts)}." if cuts else f"No host cuts {all_of_them}."
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
         return {
             "skills": self.skills,

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from skillsearch.hosts.table import with_key
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 Unit = Literal["characters", "tokens", "characters each"]
 Fate = Literal["whole", "shortened", "name only", "omitted", "hidden"]
@@ -79,11 +79,11 @@ class Listing:
         cut: tuple[Fate, ...] = ("shortened", "name only", "omitted")
         return self.unit != "characters each" and any(self.fates[fate] for fate in cut)
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
         names = {fate.replace(" ", "_"): list(self.fates[fate]) for fate in FATES}
         counts = {fate: len(listed) for fate, listed in names.items()}
-        record: dict[str, JsonValue] = {**asdict(self), "counts": counts, **names}
+        record: JsonObject = {**asdict(self), "counts": counts, **names}
         del record["fates"], record["whole"]
         return record
 

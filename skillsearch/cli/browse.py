@@ -104,7 +104,7 @@ def families_command(as_json: bool) -> None:
         emit_json({"count": len(families), "generation": index.generation, "families": records})
     else:
         rows = [
-            [index.handle(first), first.alias, str(family), family.told]
+            [index.handle(first), first.alias, str(family), family.names]
             for first, family in families
         ]
         if is_terminal():

@@ -22,7 +22,7 @@ from skillsearch.library.enrich import (
     ANSWER_TOKENS,
     ASK,
     BATCH,
-    Kept,
+    ExampleEntry,
     Refusal,
     Review,
     Wanted,
@@ -30,7 +30,7 @@ from skillsearch.library.enrich import (
     read_answers,
     without_examples,
 )
-from skillsearch.library.kept_examples import change_examples, kept_examples
+from skillsearch.library.user_examples import change_examples, user_examples
 from skillsearch.skills.example_requests import user_file
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -112,7 +112,7 @@ class Enriching:
         say(_price(batches))
         if is_host:
             say(f"to be called, in an empty folder: {shlex.join(argv)}")
-        review, all_good, all_refused = Review(self.index), list[Kept](), list[Refusal]()
+        review, all_good, all_refused = Review(self.index), list[ExampleEntry](), list[Refusal]()
         done = agrees(self.yes, "Nothing was called. To do this, add --yes.")
         for batch in batches if done else ():
             text = filtered(argv, ask_for(batch), seconds, is_elsewhere=is_host)
@@ -136,7 +136,7 @@ class Enriching:
         skills = Review(self.index).skills
         records = [
             asdict(entry) | {"stale": entry.digest not in skills}
-            for entry in kept_examples().values()
+            for entry in user_examples().values()
         ]
         if self.as_json:
             emit_json({"file": str(user_file()), "skills": records})
@@ -152,7 +152,7 @@ class Enriching:
 
     def forget(self, names: Sequence[str], *, stale: bool) -> int:
         """Take away the examples of some skills, and with `stale` what fits none."""
-        entries, skills = kept_examples(), Review(self.index).skills
+        entries, skills = user_examples(), Review(self.index).skills
         for name in names:
             if not any(name in (entry.name, entry.digest) for entry in entries.values()):
                 hint = "See: skillsearch enrich --list"
@@ -176,7 +176,7 @@ class Enriching:
 
     def _without_examples(self) -> tuple[Sequence[Document], int]:
         """Return the skills that have no examples, and how many unvetted ones were left out."""
-        documents = without_examples(self.index.documents(self.settings.selection), kept_examples())
+        documents = without_examples(self.index.documents(self.settings.selection), user_examples())
         if self.include_unvetted:
             return documents, 0
         vetted = [each for each in documents if self.index.root_of(each).trust == "vetted"]
@@ -192,7 +192,7 @@ class Enriching:
             except ParseError as exc:
                 say(f"left out: {document.name}: {exc}")
 
-    def _keep(self, good: Sequence[Kept], refused: Sequence[Refusal]) -> bool:
+    def _keep(self, good: Sequence[ExampleEntry], refused: Sequence[Refusal]) -> bool:
         """Show what could be kept and what not, and keep it if the user agrees."""
         for each in refused:
             parts = ("refused", each.name, each.text and repr(each.text), each.reason)
@@ -208,7 +208,9 @@ class Enriching:
             say(f"kept the examples of {counted(len(good), 'skill')} in {file}")
         return True
 
-    def _finish(self, good: Sequence[Kept], refused: Sequence[Refusal], *, done: bool) -> int:
+    def _finish(
+        self, good: Sequence[ExampleEntry], refused: Sequence[Refusal], *, done: bool
+    ) -> int:
         if self.as_json:
             emit_json(
                 {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from skillsearch.types import Json
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
+    from skillsearch.evaluation.types import SystemSpec
     from skillsearch.training.reader_tuning import ReaderOptions
     from skillsearch.training.tuning import Tuned, TuneOptions
 
@@ -33,6 +33,10 @@ _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
 }
+_COMPARING = (
+    "--compare shows two or more results of eval --json and measures nothing: beside their "
+    "files it takes one --system NAME, --html, --json and --header."
+)
 
 
 @click.command("eval")
@@ -146,25 +150,12 @@ def eval_command(
         "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
     )
     measuring = (foreign, drop_gold, example, own, pool, kinds, confusables, minima)
-    refuse(
-        compare
-        and (
-            any((*measuring, save_runs, work, save_collection))
-            or len(collections) < 2
-            or len(systems) > 1
-        ),
-        "--compare shows two or more results of eval --json and measures nothing: beside their "
-        "files it takes one --system NAME, --html, --json and --header.",
-    )
+    if compare:
+        is_measuring = any((*measuring, save_runs, work, save_collection))
+        refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
     refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
-    refuse(
-        pool and (own or len(collections) + example < 2),
-        "--pool mixes the documents of collections: name at least two.",
-    )
-    refuse(
-        pool and drop_gold,
-        "--drop-gold goes without --pool: another collection may answer what was dropped.",
-    )
+    if pool:
+        _check_pool(len(collections) + example, own=own, drop_gold=drop_gold)
     refuse(kinds is not None and not own, "--kinds goes with --self only.")
     refuse(save_collection and not own, "--save-collection goes with --self only.")
     refuse(
@@ -179,51 +170,22 @@ def eval_command(
         require_installed("eval", "--html", "matplotlib", "jinja2")
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
-    from skillsearch.evaluation import collection
-    from skillsearch.evaluation.history import read_history
-    from skillsearch.evaluation.jobs import evaluate, load_jobs, make_own_job, parse_systems
-    from skillsearch.evaluation.own_skills import KINDS
-    from skillsearch.evaluation.report import Outcome, shortfalls
+    from skillsearch.evaluation.jobs import evaluate, load_jobs
+    from skillsearch.evaluation.report import shortfalls
     from skillsearch.evaluation.runs import parse_minimum
     from skillsearch.evaluation.runs import save_runs as save_run_files
-    from skillsearch.evaluation.types import SystemSpec
 
     least = list(map(parse_minimum, minima))
     if compare:
-        reports = read_history(
-            [Path(file) for file in collections], system=next(iter(systems), None)
-        )
-        _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
+        _compare(collections, next(iter(systems), None), html, as_json=as_json)
         return 0
     settings = read_settings()
     request = _request(collections, settings) if own else None
+    specs = _specs(systems, settings, request)
     if request:
-        settings = replace(
-            settings,
-            model=request.model,
-            fields="full" if request.with_body else "metadata",
-            languages=request.languages,
-        )
-    specs = parse_systems(
-        systems,
-        SystemSpec(
-            "",
-            model=settings.model,
-            fields=settings.fields,
-            languages=settings.languages,
-            reader=settings.reader,
-        ),
-    )
-    if request:
-        names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
-        job = make_own_job(request.roots, names, foreign=foreign, split=split)
-        if save_collection:
-            collection.save_collection(job.collection, save_collection)
-        output.show_diagnostics(job.diagnostics)
-        jobs: tuple[Job, ...] = (job,)
+        jobs: tuple[Job, ...] = (_own_job(request, kinds, foreign, split, save_collection),)
     else:
-        folders = [*map(Path, collections), *([collection.EXAMPLE] if example else [])]
-        jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
+        jobs = load_jobs(_folders(collections, example), foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:
         outcomes = evaluate(
             jobs,
@@ -236,9 +198,72 @@ def eval_command(
     if save_runs:
         save_run_files(outcomes, save_runs)
     _show_outcomes(outcomes, html, as_json=as_json)
-    for shortfall in (missed := shortfalls(outcomes, least)):
+    missed = shortfalls(outcomes, least)
+    for shortfall in missed:
         output.say(str(shortfall))
     return 1 if missed else 0
+
+
+def _check_pool(collections: int, *, own: bool, drop_gold: bool) -> None:
+    refuse(
+        own or collections < 2,
+        "--pool mixes the documents of collections: name at least two.",
+    )
+    refuse(
+        drop_gold,
+        "--drop-gold goes without --pool: another collection may answer what was dropped.",
+    )
+
+
+def _folders(collections: Sequence[str], example: bool) -> list[Path]:
+    from skillsearch.evaluation.collection import EXAMPLE
+
+    return [*map(Path, collections), *[EXAMPLE] * example]
+
+
+def _compare(files: Sequence[str], system: str | None, html: Path | None, *, as_json: bool) -> None:
+    """Show results of before, each by one of its systems, its first if none is named."""
+    from skillsearch.evaluation.history import read_history
+    from skillsearch.evaluation.report import Outcome
+
+    reports = read_history(list(map(Path, files)), system=system)
+    _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
+
+
+def _specs(
+    systems: Sequence[str], settings: Settings, request: IndexRequest | None
+) -> tuple[SystemSpec, ...]:
+    """Parse the systems; what one does not say is as in the request, if any, or the settings."""
+    from skillsearch.evaluation.jobs import parse_systems
+    from skillsearch.evaluation.types import SystemSpec
+
+    model, fields, languages = settings.model, settings.fields, settings.languages
+    if request:
+        model, languages = request.model, request.languages
+        fields = "full" if request.with_body else "metadata"
+    reader = settings.reader
+    default = SystemSpec("", model=model, fields=fields, languages=languages, reader=reader)
+    return parse_systems(systems, default)
+
+
+def _own_job(
+    request: IndexRequest,
+    kinds: str | None,
+    foreign: Sequence[Path],
+    split: str,
+    save_collection: Path | None,
+) -> Job:
+    """Return the job of judging the user's own skills, after its diagnostics were shown."""
+    from skillsearch.evaluation import collection
+    from skillsearch.evaluation.jobs import make_own_job
+    from skillsearch.evaluation.own_skills import KINDS
+
+    names = KINDS if kinds is None else [kind.strip() for kind in kinds.split(",")]
+    job = make_own_job(request.roots, names, foreign=foreign, split=split)
+    if save_collection:
+        collection.save_collection(job.collection, save_collection)
+    output.show_diagnostics(job.diagnostics)
+    return job
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: bool) -> None:

@@ -141,7 +141,7 @@ def _report_no_index(index_dir: str | None) -> None:
 
     from skillsearch.config import load_settings, no_index
     from skillsearch.files.private import make_private
-    from skillsearch.hosts.places import has_places
+    from skillsearch.hosts.folders import has_host_folders
 
     with suppress(SkillSearchError, OSError):
         settings = load_settings(index_dir=index_dir)
@@ -155,8 +155,8 @@ def _report_no_index(index_dir: str | None) -> None:
         with suppress(OSError):
             make_private(mark.parent)
             mark.touch()
-        is_somewhere = has_places(Path.cwd())
-        reason = no_index(folder, settings, has_places=is_somewhere)
+        is_somewhere = has_host_folders(Path.cwd())
+        reason = no_index(folder, settings, has_host_folders=is_somewhere)
         text = f"skillsearch offers no skills here: {reason}"
         _emit(json.dumps({"systemMessage": text}))
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.reports.places import PlaceReport
+    from skillsearch.reports.host_folders import FolderReport
 
 _SHOWN_ROOTS = 10
 
@@ -137,7 +137,7 @@ def index_command(
     from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.reports.places import report_places
+    from skillsearch.reports.host_folders import report_folders
 
     folder = IndexFolder(settings.index_dir.absolute())
     before, generation = held_roots(settings), folder.current()
@@ -151,12 +151,12 @@ def index_command(
         index, report = SkillIndex.build(change, folder.path, run)
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
-    places = report_places(index, Path.cwd(), before) if follows == "hosts" else []
-    records = {"places": [report.to_dict() for report in places]} if places else {}
+    reports = report_folders(index, Path.cwd(), before) if follows == "hosts" else []
+    records = {"places": [report.to_dict() for report in reports]} if reports else {}
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, records, as_json=as_json)
     if not as_json:
-        show_places(places)
+        show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
     is_new = report.generation != generation
@@ -232,10 +232,10 @@ def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
     return built
 
 
-def show_places(places: Sequence[PlaceReport]) -> None:
+def show_folders(reports: Sequence[FolderReport]) -> None:
     """Say of each folder of a host what has become of it."""
-    for report in places:
-        say(report.told)
+    for report in reports:
+        say(report.summary)
 
 
 def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:

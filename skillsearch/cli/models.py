@@ -27,10 +27,10 @@ from skillsearch.execution.types import OutputFile, RunResult, StagedInput
 from skillsearch.hosts.moved import Move
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.library.enrich import Kept, Wanted
+from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
-from skillsearch.reports.health import Check
-from skillsearch.reports.places import PlaceReport
+from skillsearch.reports.health import ChannelStatus, Check, Status
+from skillsearch.reports.host_folders import FolderReport
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
@@ -48,7 +48,9 @@ def some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
     """Return the model of fields of a dataclass, all or some."""
     hints, optional = get_type_hints(of), getattr(of, "OPTIONAL", ())
     chosen = names.split() or [field.name for field in fields(of) if field.name != without]
-    return {f"{name}?" if name in optional else name: hints[name] for name in chosen}
+    keys = getattr(of, "KEYS", {})
+    names_of = {name: keys.get(name, name) for name in chosen}
+    return {f"{key}?" if name in optional else key: hints[name] for name, key in names_of.items()}
 
 
 SEVERITIES = each(int, "error warning note")
@@ -65,10 +67,7 @@ SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
 INDEXED = some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
 HELD = {"fields": Literal["full", "metadata"], "languages": types.Languages, "generation": str}
 HELD |= each(int, "indexed skipped")
-CHANNEL = each(str, "model name asked_about") | each(int, "dimensions vectors")
-STATUS = HELD | each(str, "index_dir model advice") | {"size_bytes": int, "in_sync": bool}
-STATUS |= {"channels": [CHANNEL | {"usable": bool}], "skills_by_language": {str: int}}
-STATUS |= {"examples": {str: int}}
+STATUS = get_type_hints(Status) | {"channels": [get_type_hints(ChannelStatus)]}
 STATUS |= {"diagnostics": SEVERITIES, "differences": Changes}
 STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
 STATUS |= {"roots": [some(types.Root) | {"path": str}]}
@@ -116,11 +115,11 @@ OFFERED = {"offers": {str: str}, "unvetted": int}
 ENRICHED = {"file": str, "done": bool}
 ENRICH = (
     {"ask": str, "skills": [Wanted], "more": int, "unvetted": int},
-    {"file": str, "skills": [some(Kept) | {"stale": bool}]},
-    ENRICHED | {"kept": [Kept], "refused": [each(str, "name text reason")]},
-    ENRICHED | {"forgotten": [Kept]},
+    {"file": str, "skills": [some(ExampleEntry) | {"stale": bool}]},
+    ENRICHED | {"kept": [ExampleEntry], "refused": [each(str, "name text reason")]},
+    ENRICHED | {"forgotten": [ExampleEntry]},
 )
-INDEX = (INDEXED | {"index_dir": str, "places?": [PlaceReport]}, INDEXED | {"collection": str})
+INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"collection": str})
 QUERY = some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
 DOCTOR = each(int, "ok warning error") | {"checks": [Check]}
 ENV = each(str, "folder active") | {"environments": [str]}
@@ -155,6 +154,9 @@ class _Printed(GenerateJsonSchema):
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         made, optional = super().dataclass_schema(schema), getattr(schema["cls"], "OPTIONAL", ())
         required = [name for name in made["properties"] if name not in optional]
+        keys = getattr(schema["cls"], "KEYS", {})
+        made["properties"] = {keys.get(name, name): of for name, of in made["properties"].items()}
+        required = [keys.get(name, name) for name in required]
         return made | {"required": required, "additionalProperties": False}
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import click
 
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import all_visible, counted, one_line
-from skillsearch.types import Diagnostic, Json, Progress
+from skillsearch.types import Diagnostic, Progress
 
 _SHOWN_DIAGNOSTICS = 10
 _STAGES = {
@@ -92,7 +92,7 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def emit_json(record: Json) -> None:
+def emit_json(record: object) -> None:
     """Print one JSON value on one line, without hidden characters in its texts."""
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     click.echo(json.dumps(all_visible(record), ensure_ascii=not is_unicode))
@@ -132,7 +132,7 @@ def show_rows(
 
 
 def show_record(
-    record: Json,
+    record: object,
     rows: Iterable[Sequence[object]],
     columns: Sequence[str] = ("key", "value"),
     *,

@@ -250,7 +250,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
         score, name = f"{hit.score:.4f}", shown_name(hit)
         yield hit.rank, score, name, hit.description, hit.path, *more
         if hit.explain:
-            yield from (("", *pair) for pair in hit.explain.told)
+            yield from (("", *pair) for pair in hit.explain.summary)
 
 
 @click.command("prompt")

@@ -173,11 +173,7 @@ def run_command(
         return 0
     if name is None or misplaced or not words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    refuse(
-        len(words) == 1 and len(words[0].split()) > 1,
-        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
-        " out the quotes, or let a shell read it: -- bash -c '...'",
-    )
+    _check_words(words)
     refuse(
         image is not None and executor not in executor_names("image"),
         f"--image is for --executor {_WITH_IMAGE}.",
@@ -192,17 +188,6 @@ def run_command(
         document = library.find(name)
         chosen = select_executor(executor, require_isolation=require_isolation, image=image)
         folder = _output_dir(output_dir) if globs else Path()
-        # As much as possible; hidden files, which configure shells and git, only if a glob has
-        # the dot.
-        spec = types.OutputSpec(
-            globs,
-            inline=as_json,
-            save=True,
-            hidden=False,
-            max_files=types.CEILINGS["max_files"],
-            max_file_bytes=types.CEILINGS["max_file_bytes"],
-            max_total_bytes=types.CEILINGS["max_total_bytes"],
-        )
         request = types.RunRequest(
             skill=library.handle(document),
             folder=Path(document.path).parent,
@@ -212,7 +197,7 @@ def run_command(
             stdin=read_stdin() if takes_stdin else "",
             timeout=timeout,
             inputs=input_specs,
-            outputs=spec if globs else None,
+            outputs=_output_spec(globs, inline=as_json) if globs else None,
         )
         collected = run_results.Collected()
         runner = SkillRunner(
@@ -233,8 +218,37 @@ def run_command(
     for problem in problems:
         say(f"warning: {problem}")
     is_short = bool(globs) and len(written) < len(result.output_files)
-    code = NOT_STARTED if result.exit_code < 0 else result.exit_code
-    return (TIMED_OUT if result.timed_out else code) or (FAILED if is_short else 0)
+    return _exit_code(result) or (FAILED if is_short else 0)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    refuse(
+        len(words) == 1 and len(words[0].split()) > 1,
+        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
+        " out the quotes, or let a shell read it: -- bash -c '...'",
+    )
+
+
+def _output_spec(globs: tuple[str, ...], *, inline: bool) -> types.OutputSpec:
+    """Return which files to keep: as much as possible, hidden ones only if a glob has the dot.
+
+    Hidden files configure shells and git.
+    """
+    return types.OutputSpec(
+        globs,
+        inline=inline,
+        save=True,
+        hidden=False,
+        max_files=types.CEILINGS["max_files"],
+        max_file_bytes=types.CEILINGS["max_file_bytes"],
+        max_total_bytes=types.CEILINGS["max_total_bytes"],
+    )
+
+
+def _exit_code(result: types.RunResult) -> int:
+    if result.timed_out:
+        return TIMED_OUT
+    return NOT_STARTED if result.exit_code < 0 else result.exit_code
 
 
 @contextmanager

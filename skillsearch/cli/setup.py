@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
-from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_places
+from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.config import Flags, load_settings, no_index, user_index_dir
@@ -30,7 +30,7 @@ from skillsearch.hosts.entries import (
     server_entry,
 )
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
-from skillsearch.hosts.places import has_places
+from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.request import key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
@@ -42,6 +42,7 @@ _KINDS = ("server", "hook")
 _ON_PATH = (
     "note: whoever uses it needs skillsearch on the PATH, by: pipx install 'path/to/skillsearch{}'"
 )
+_REMOVAL = "--remove takes our entry out, whatever it holds; leave out what a server is to do."
 
 
 @click.command("setup")
@@ -68,22 +69,12 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     are changed as by mcp-config --write. A host with our plugin needs neither server nor hook: they
     are taken out there.
     """
-    from skillsearch.index.corpus import last_request
-
     settings = read_settings()
     if settings.is_project_index:
         settings = load_settings(index_dir=user_index_dir())
-    index_dir, change = settings.index_dir.absolute(), None
-    roots: list[str] = []
-    is_new = False
-    if not remove:
-        change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
-        with suppress(ConfigError):  # there is nothing to index
-            held = last_request(IndexFolder(index_dir))
-            named = change.named(held)
-            roots = [shown(source_of(root)) for root in named]
-            is_held = held is not None and held.follows in ("hosts", "named")
-            is_new = not (is_held and held_roots(settings) >= set(map(key_of, named)))
+    index_dir = settings.index_dir.absolute()
+    change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
+    roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
     plans = [
         _Plan.of(client, file, entries)
         for client in HOSTS
@@ -97,16 +88,16 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         plan.explain()
     if not (remove or importlib.util.find_spec("mcp")):
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    if is_new or yes * bool(plans or roots) or any(plan.is_open for plan in plans):
-        words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
-        done = agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
-    elif plans or roots:
-        done = False
-        say("Nothing is to be done: all of this is so already.")
-    else:
+    if not (plans or roots):
         done = yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
-    if done and roots and change:
+    elif is_new or yes or any(plan.is_open for plan in plans):
+        words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
+        done = agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
+    else:
+        done = False
+        say("Nothing is to be done: all of this is so already.")
+    if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
     if as_json:
@@ -114,15 +105,30 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     return int(any(row["state"] == "refused" for row in outcomes))
 
 
+def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], bool]:
+    """Return the roots that a change means, none if there are none, and if any of it is new."""
+    from skillsearch.index.corpus import last_request
+
+    roots: list[str] = []
+    is_new = False
+    with suppress(ConfigError):  # there is nothing to index
+        held = last_request(IndexFolder(index_dir))
+        named = change.named(held)
+        roots = [shown(source_of(root)) for root in named]
+        is_held = held is not None and held.follows in ("hosts", "named")
+        is_new = not (is_held and held_roots(change.settings) >= set(map(key_of, named)))
+    return roots, is_new
+
+
 def _index(change: RootChange, index_dir: Path) -> None:
-    from skillsearch.reports.places import report_places
+    from skillsearch.reports.host_folders import report_folders
 
     before = held_roots(change.settings)
     index, report = build_index(change)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
     say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
-    show_places(report_places(index, Path.cwd(), before))
+    show_folders(report_folders(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 
 
@@ -149,7 +155,7 @@ def _files(
 class _Plan:
     """What is to become of a host's file: the row to show, and the change if one is needed."""
 
-    row: dict[str, str]
+    row: Mapping[str, str]
     entries: Sequence[Entry]
     change: Change | None = None
     note: str = ""
@@ -186,7 +192,7 @@ class _Plan:
         say(f"refused: {self.row['reason']}" if "reason" in self.row else "")
         say(f"note: {self.note}" if self.note else "")
 
-    def carry_out(self) -> dict[str, str]:
+    def carry_out(self) -> Mapping[str, str]:
         """Make the change that was shown, and return what came of it."""
         try:
             if self.change is None:
@@ -194,8 +200,8 @@ class _Plan:
             _make(self.change, self.entries)
         except (ConfigError, OSError) as exc:
             say(f"refused: {exc}")
-            return self.row | {"state": "refused", "reason": str(exc)}
-        return self.row | {"state": "changed"}
+            return {**self.row, "state": "refused", "reason": str(exc)}
+        return {**self.row, "state": "changed"}
 
 
 def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
@@ -270,57 +276,21 @@ def mcp_config_command(
     left alone.
     """
     flags = read_flags()
-    server_options = _server_options(flags)
-    server_options += ["--toolset", toolset] if toolset else []
-    server_options += ["--watch"] * watch + ["--allow-run"] * allow_run
-    has_index_dir = flags["index_dir"] is not None
+    words = _server_options(flags)
+    words += ["--toolset", toolset] if toolset else []
+    words += ["--watch"] * watch + ["--allow-run"] * allow_run
+    config = _Config(client, roots, url, tuple(words), hook, include_unvetted, project)
     refuse(write and remove, "--write or --remove, not both.")
-    refuse(
-        remove and (server_options or roots or url or has_index_dir or include_unvetted),
-        "--remove takes our entry out, whatever it holds; leave out what a server is to do.",
-    )
-    refuse(include_unvetted and not hook, "--include-unvetted is for --hook.")
-    is_no_start = server_options and (hook or url)
-    refuse(
-        is_no_start, f"{''.join(server_options[:1])} is for a server that the host starts itself."
-    )
-    refuse(
-        (flags["languages"] or flags["trust"]) and not roots,
-        "--languages and --trust are for a server that is given ROOTs to index.",
-    )
-    refuse(
-        hook and (roots or url),
-        "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
-    )
-    refuse(
-        hook and client not in HOOK_CLIENTS,
-        f"{client} has no known prompt hook; hosts with one: {', '.join(HOOK_CLIENTS)}. Use the "
-        f"server: skillsearch mcp-config {client}",
-    )
-    refuse(
-        url and (roots or has_index_dir),
-        "With --http, ROOT and --index-dir are for the running server.",
-    )
-    make = hook_entry if hook else server_entry
+    refuse(remove and config.says_what(flags), _REMOVAL)
+    config.check(flags)
     file = host_file(client, hook=hook, project=project)
+    make = hook_entry if hook else server_entry
     if remove:
         _change(make(client, None), file, project=project)
         return
-    settings = read_settings()
-    is_pinned = not url and (has_index_dir or not (roots or project))
-    index_dir, here = settings.index_dir.absolute(), Path.cwd() if project else None
-    arguments = ["--index-dir", _named(index_dir, here)] if is_pinned else []
-    arguments += [*server_options, *["--include-unvetted"] * include_unvetted]
-    kind = (
-        ["hook", "--client", client] if hook else ["mcp", *(_named(root, here) for root in roots)]
-    )
-    program = [NAME] if project else our_command()
-    server = url or [*program, *kind, *arguments]
+    server = config.server(flags)
     entry = make(client, server)
-    if not (hook or url or importlib.util.find_spec("mcp")):
-        say(f"warning: the server needs an extra: {install_extra('mcp')}")
-    if is_pinned and not roots and not (settings.index_dir / "CURRENT").exists():
-        say(f"note: {no_index(index_dir, settings, has_places=has_places(Path.cwd()))}")
+    config.warn(flags)
     on_path = _ON_PATH.format("" if hook else "[mcp]") if project and not url else ""
     if write:
         _change(entry, file, project=project)
@@ -336,6 +306,76 @@ def mcp_config_command(
 
 *_before, _last = HOSTS
 mcp_config_command.help = str(mcp_config_command.help).format(f"{', '.join(_before)} or {_last}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """What a host is to use: a server that it starts or reaches, or our hook."""
+
+    client: str
+    roots: tuple[NamedRoot, ...]
+    url: str | None
+    server_options: tuple[str, ...]
+    hook: bool
+    include_unvetted: bool
+    project: bool
+
+    def says_what(self, flags: Flags) -> bool:
+        """Return whether anything says what a server or hook is to do."""
+        words = (self.server_options, self.roots, self.url, self.include_unvetted)
+        return any(words) or flags["index_dir"] is not None
+
+    def check(self, flags: Flags) -> None:
+        """Refuse what does not go together."""
+        refuse(self.include_unvetted and not self.hook, "--include-unvetted is for --hook.")
+        refuse(
+            self.server_options and (self.hook or self.url),
+            f"{''.join(self.server_options[:1])} is for a server that the host starts itself.",
+        )
+        refuse(
+            (flags["languages"] or flags["trust"]) and not self.roots,
+            "--languages and --trust are for a server that is given ROOTs to index.",
+        )
+        refuse(
+            self.hook and (self.roots or self.url),
+            "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
+        )
+        refuse(
+            self.hook and self.client not in HOOK_CLIENTS,
+            f"{self.client} has no known prompt hook; hosts with one: {', '.join(HOOK_CLIENTS)}. "
+            f"Use the server: skillsearch mcp-config {self.client}",
+        )
+        refuse(
+            self.url and (self.roots or flags["index_dir"] is not None),
+            "With --http, ROOT and --index-dir are for the running server.",
+        )
+
+    def names_index(self, flags: Flags) -> bool:
+        """Return whether the command names the index that is in use here and now."""
+        is_anywhere = not (self.roots or self.project)
+        return not self.url and (flags["index_dir"] is not None or is_anywhere)
+
+    def server(self, flags: Flags) -> str | list[str]:
+        """Return the URL of the server, or the command that the host runs."""
+        if self.url:
+            return self.url
+        index_dir, here = read_settings().index_dir.absolute(), Path.cwd() if self.project else None
+        words = ["--index-dir", _named(index_dir, here)] if self.names_index(flags) else []
+        words += [*self.server_options, *["--include-unvetted"] * self.include_unvetted]
+        roots = [_named(root, here) for root in self.roots]
+        kind = ["hook", "--client", self.client] if self.hook else ["mcp", *roots]
+        program = [NAME] if self.project else our_command()
+        return [*program, *kind, *words]
+
+    def warn(self, flags: Flags) -> None:
+        """Say what the server or hook will lack."""
+        settings = read_settings()
+        index_dir = settings.index_dir
+        if not (self.hook or self.url or importlib.util.find_spec("mcp")):
+            say(f"warning: the server needs an extra: {install_extra('mcp')}")
+        if self.names_index(flags) and not (self.roots or (index_dir / "CURRENT").exists()):
+            has_folders = has_host_folders(Path.cwd())
+            say(f"note: {no_index(index_dir.absolute(), settings, has_host_folders=has_folders)}")
 
 
 def _server_options(flags: Flags) -> list[str]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import build_index, check_settings, held_roots, show_places
+from skillsearch.cli.index import build_index, check_settings, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, index_option, load_settings, user_index_dir
@@ -26,7 +26,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource
-from skillsearch.roots.sources import added_source, is_bundle, place_of, plain_source, shown
+from skillsearch.roots.sources import added_source, folder_of, is_bundle, plain_source, shown
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Json
@@ -58,7 +58,7 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     fetched = [source for source in sources if is_bundle(source)]
     try:
         for source in fetched:
-            update(source, place_of(source), agree=partial(_add, source, sources[source]))
+            update(source, folder_of(source), agree=partial(_add, source, sources[source]))
         indexed = _index_added(settings, list(map(_root, sources)), as_json=as_json)
     except BaseException:
         with lock.changed_lock() as locked:  # what was there before is pinned as its copy is now
@@ -67,7 +67,7 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
         raise
     _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
     if fetched:
-        names = (name if shown(name) == name else str(place_of(name)) for name in fetched)
+        names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
         trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
         command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
         say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
@@ -116,7 +116,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
 
 def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] = ()) -> str:
     """Return the source that a text names: a root by its path or URL, as it was added, or anew."""
-    by_text = {entry.given: entry.source for entry in locked.values()}
+    by_text = {entry.text: entry.source for entry in locked.values()}
     source = plain_source(text)
     if source in locked or key_of(source) in held:
         return source
@@ -126,7 +126,7 @@ def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] 
 
 
 def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
-    names = [entry.given for entry in locked.values()]
+    names = [entry.text for entry in locked.values()]
     near = difflib.get_close_matches(text, dict.fromkeys([*names, *locked]), n=3)
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
     hint = f"Did you mean: {', '.join(near)}?" if near else there
@@ -185,7 +185,7 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json
     """Fetch a source beside its copy, and take it if the user agrees."""
     from skillsearch.reports.sources import compare
 
-    record: dict[str, Json] = {"source": shown(entry.source), "given": entry.given}
+    record: dict[str, Json] = {"source": shown(entry.source), "given": entry.text}
     record["state"] = "unchanged"
 
     def agree(old: Path | None, new: Path) -> bool:
@@ -194,7 +194,7 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json
             return True
         is_pinned = old is not None and content_digest(old) == entry.digest
         changes = compare(old if is_pinned else None, new)
-        say(f"{entry.given}: {changes}")
+        say(f"{entry.text}: {changes}")
         is_asked = may_ask and is_interactive()
         is_taken = yes or (is_asked and click.confirm("Take it?", err=True))
         if is_taken:
@@ -204,12 +204,12 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json
         return is_taken
 
     try:
-        update(entry.source, place_of(entry.source), agree=agree)
+        update(entry.source, folder_of(entry.source), agree=agree)
     except RootError as exc:
-        say(f"{entry.given}: {exc}")
+        say(f"{entry.text}: {exc}")
         return record | {"state": "failed", "reason": str(exc)}
     if record["state"] == "unchanged":
-        say(f"{entry.given}: unchanged since {entry.date}")
+        say(f"{entry.text}: unchanged since {entry.date}")
     return record
 
 
@@ -224,7 +224,7 @@ def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: boo
     The first index of the user takes up what hosts look for too, as `skillsearch index` does.
     """
     from skillsearch.index.corpus import last_request
-    from skillsearch.reports.places import report_places
+    from skillsearch.reports.host_folders import report_folders
 
     is_named = settings.roots or settings.sources.get("index_dir") == "flag"
     settings = _own(settings)
@@ -233,7 +233,7 @@ def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: boo
     follows: Follows = "hosts" if is_first else "projects"
     index, report = build_index(RootChange(roots, "add", settings, follows=follows))
     if is_first and not as_json:
-        show_places(report_places(index, Path.cwd()))
+        show_folders(report_folders(index, Path.cwd()))
     return report.indexed
 
 
@@ -247,15 +247,15 @@ class _Record(NamedTuple):
     source: str
     given: str
     digest: str
-    skills: list[str]
+    skills: tuple[str, ...]
 
 
 def _record(source: str, text: str) -> _Record:
     from skillsearch.reports.sources import compare
 
-    entry, folder = lock.read_lock().get(source), place_of(source)
-    skills = sorted(compare(None, folder).added) if folder.is_dir() else []
-    return _Record(shown(source), text, entry.digest if entry else "", skills)
+    entry, folder = lock.read_lock().get(source), folder_of(source)
+    skills = sorted(compare(None, folder).added) if folder.is_dir() else ()
+    return _Record(shown(source), text, entry.digest if entry else "", tuple(skills))
 
 
 def _show(records: Sequence[_Record], indexed: int, *, as_json: bool) -> None:

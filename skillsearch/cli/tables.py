@@ -111,7 +111,16 @@ def _print_table(table: Table, console: Console) -> None:
     for head in table.heads:
         if head not in table.wide:
             heads += [head, "95 %"] if head in table.with_interval else [head]
-    rows: list[list[Text]] = []
+    rows = list(_text_rows(table))
+    texts = {*table.labels[:1], table.heads[0], *table.texts}
+    numbers = [number for number, head in enumerate(heads) if head not in texts]
+    heads = [one_line(head, _MAX_CELL) for head in heads]
+    if table.title:
+        console.print(Text(one_line(table.title), style="bold"))
+    print_rows(rows, heads, numbers=numbers, console=console)
+
+
+def _text_rows(table: Table) -> Iterator[list[Text]]:
     for group in table.groups:
         labels = group.labels or (group.title,) * len(table.labels)
         for number, row in enumerate(group.rows):
@@ -121,13 +130,7 @@ def _print_table(table: Table, console: Console) -> None:
                     cells.append(_text(value))
                 if head in table.with_interval and isinstance(value, Cell):
                     cells.append(Text(value.interval, style="dim"))
-            rows.append(cells)
-    texts = {*table.labels[:1], table.heads[0], *table.texts}
-    numbers = [number for number, head in enumerate(heads) if head not in texts]
-    heads = [one_line(head, _MAX_CELL) for head in heads]
-    if table.title:
-        console.print(Text(one_line(table.title), style="bold"))
-    print_rows(rows, heads, numbers=numbers, console=console)
+            yield cells
 
 
 def _text(value: Value) -> Text:
@@ -260,10 +263,10 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
         shown[-1].append(" …")
     lines = [name, Text("\n").join(shown)]
     more = [("chunk", hit.chunk)] if hit.chunk else []
-    more += hit.explain.told if hit.explain else []
+    more += hit.explain.summary if hit.explain else []
     lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]
     inside = Path(hit.path).is_relative_to(Path.cwd())
     lines.append(Text(one_line(os.path.relpath(hit.path) if inside else hit.path), style="dim"))
     if hit.family:
-        lines.append(Text(one_line(f"{hit.family}: {hit.family.told}"), style="dim"))
+        lines.append(Text(one_line(f"{hit.family}: {hit.family.names}"), style="dim"))
     return [wrapped(line, room) for line in lines]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,42 +23,14 @@ from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
 from skillsearch.hosts.table import hosts, readers_of_fields
 from skillsearch.index.opening import open_fresh, open_index
-from skillsearch.types import Diagnostic, Json, Root
+from skillsearch.json_values import checked, objects_of, text_of
+from skillsearch.types import Diagnostic, JsonObject, Root
 
 if TYPE_CHECKING:
     from skillsearch.reports.cache import CacheEntry
+    from skillsearch.reports.health import Status
 
     Sized = dict[CacheEntry, int]
-
-
-class _Status(TypedDict):
-    """What `skillsearch.reports.health.status` says of an index."""
-
-    index_dir: str
-    generation: str
-    model: str
-    fields: str
-    languages: str
-    channels: list[dict[str, str | int | bool]]
-    skills_by_language: dict[str, int]
-    examples: dict[str, int]
-    indexed: int
-    skipped: int
-    diagnostics: dict[str, int]
-    size_bytes: int
-    sources: list[dict[str, str]]
-    differences: dict[str, list[str]]
-    in_sync: bool
-
-
-class _DaemonStatus(TypedDict):
-    """What a running daemon says of itself."""
-
-    pid: int
-    version: str
-    seconds: float
-    answered: int
-    indexes: list[dict[str, str]]
 
 
 INVALID = 3
@@ -88,7 +60,7 @@ def status_command(as_json: bool) -> int:
         return 0
     index = open_index(settings)
     record, changes = status(index)
-    rows = _status_rows(cast("_Status", record), index.opened.settings.roots)
+    rows = _status_rows(record, index.opened.settings.roots)
     output.show_record(record, rows, as_json=as_json)
     if record["advice"] and not as_json:
         say(f"note: {record['advice']}")
@@ -98,7 +70,7 @@ def status_command(as_json: bool) -> int:
     return 0 if record["in_sync"] and not is_changed else 1
 
 
-def _describe_milvus(settings: Settings) -> dict[str, Json]:
+def _describe_milvus(settings: Settings) -> JsonObject:
     from skillsearch.cli.index import open_in_milvus
     from skillsearch.text.provenance import source_tag
 
@@ -116,7 +88,7 @@ def _describe_milvus(settings: Settings) -> dict[str, Json]:
         }
 
 
-def _status_rows(record: _Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
+def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
     from skillsearch.index.languages import in_words, install_line
     from skillsearch.reports.health import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
@@ -160,7 +132,7 @@ def doctor_command(as_json: bool) -> int:
     checks = doctor(read_flags()["index_dir"])
     verdicts = [check.verdict for check in checks]
     counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
-    record: dict[str, Json] = {**counts, "checks": [check.to_dict() for check in checks]}
+    record: JsonObject = {**counts, "checks": [check.to_dict() for check in checks]}
     rows = [(check.verdict, check.name, check.detail) for check in checks]
     output.show_record(record, rows, ("verdict", "name", "detail"), as_json=as_json)
     return 1 if "error" in verdicts else 0
@@ -302,7 +274,7 @@ def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     left = {entry: entry.size() for entry in read_cache(folder, in_use)}
     total = sum(left.values())
     if as_json:
-        record: dict[str, Json] = {"folder": str(folder), "bytes": total}
+        record: JsonObject = {"folder": str(folder), "bytes": total}
         for name, some in (("entries", left), ("removed", removed)):
             record[name] = [entry.to_dict(size) for entry, size in some.items()]
         output.emit_json(record)
@@ -319,8 +291,8 @@ def _in_use() -> dict[Path, str]:
         status = _ask("status")
     except DaemonError:
         status = None  # it is shutting down, or has another version
-    for index in status["indexes"] if status else ():
-        in_use[Path(index["index_dir"])] = "the daemon"
+    for index in objects_of(status["indexes"]) if status else ():
+        in_use[Path(text_of(index["index_dir"]))] = "the daemon"
     return {path.resolve(): user for path, user in in_use.items()}
 
 
@@ -362,15 +334,16 @@ def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
         _stop()
     status = _ask("status")
     if as_json:
-        facts = cast("dict[str, Json]", status or {})
-        output.emit_json({"running": status is not None, **facts})
+        output.emit_json({"running": status is not None, **(status or {})})
     if action != "status":
         return 0
     if status is None:
         say("No daemon is running; to start one: skillsearch daemon start")
     elif not as_json:
         rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
-        output.emit_rows(rows + [("index", index["index_dir"]) for index in status["indexes"]])
+        output.emit_rows(
+            rows + [("index", row["index_dir"]) for row in objects_of(status["indexes"])]
+        )
     return int(status is None)
 
 
@@ -400,7 +373,7 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
         say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
     if action == "switch":
         _switch(environment.name, settings)
-    record: dict[str, Json] = {"folder": str(folder), "active": environment.name}
+    record: JsonObject = {"folder": str(folder), "active": environment.name}
     record["environments"] = names
     rows: list[tuple[str, ...]] = [(n, "in use" * (n == environment.name)) for n in names]
     columns: tuple[str, ...] = ("name", "state")
@@ -430,9 +403,8 @@ def _switch(name: str, settings: Settings) -> None:
         change.write()
 
 
-def _ask(method: str) -> _DaemonStatus | None:
-    answer = client.ask(method, seconds=client.QUERY_SECONDS)
-    return cast("_DaemonStatus | None", answer)
+def _ask(method: str) -> JsonObject | None:
+    return client.ask(method, seconds=client.QUERY_SECONDS)
 
 
 def _start(idle: float) -> None:
@@ -458,7 +430,7 @@ def _stop() -> None:
     deadline = time.monotonic() + END_SECONDS
     while time.monotonic() < deadline:
         try:
-            os.kill(int(stopped["pid"]), 0)
+            os.kill(checked(stopped["pid"], int), 0)
         except ProcessLookupError:
             return say("The daemon has stopped.")
         time.sleep(0.02)

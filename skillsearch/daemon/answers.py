@@ -30,7 +30,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.reader import Readers
-from skillsearch.types import JsonValue, Selection
+from skillsearch.types import Json, JsonObject, Selection
 
 MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
@@ -140,9 +140,9 @@ class Answers:
     _started: float = field(default_factory=time.monotonic, init=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
     _warm: WarmIndexes = field(default_factory=WarmIndexes, init=False)
-    _described: list[JsonValue] = field(default_factory=list, init=False)
+    _described: list[Json] = field(default_factory=list, init=False)
 
-    def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def search(self, arguments: Mapping[str, Json]) -> JsonObject:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
         If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
@@ -159,7 +159,7 @@ class Answers:
             nearest = () if result else near_names(warm.index, query, selection)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
-    def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def overview(self, arguments: Mapping[str, Json]) -> JsonObject:
         """Render the skills that fit a prompt or may, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
@@ -191,10 +191,14 @@ class Answers:
             )
             (result,) = answer_queries(warm.index, [options["prompt"]], notes.append, how)
             offers = render_offers(warm.library, result.shown)
-        answer = {"offers": offers, "fits": len(result.hits), "unvetted": result.unvetted}
-        return answer | {"notes": notes}
+        return {
+            "offers": offers,
+            "fits": len(result.hits),
+            "unvetted": result.unvetted,
+            "notes": notes,
+        }
 
-    def status(self) -> dict[str, JsonValue]:
+    def status(self) -> JsonObject:
         """Describe this daemon; never waits for a search."""
         return {
             "pid": os.getpid(),
@@ -224,7 +228,7 @@ class Answers:
             self._turn.release()
 
 
-def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:
+def _check(arguments: Mapping[str, Json], types: _Types) -> dict[str, Any]:
     """Return a copy of arguments; refuse those that are missing, unknown or of the wrong type."""
     for name in types.keys() ^ arguments.keys():
         raise errors.DaemonError(f"The argument {name[:80]!r} is missing or unknown.")

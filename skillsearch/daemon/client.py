@@ -25,8 +25,9 @@ TYPE_CHECKING = False  # importing `typing` would cost every prompt some millise
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from socket import socket
+    from typing import Any
 
-    from skillsearch.types import Hit, JsonValue, SearchResult
+    from skillsearch.types import Hit, JsonObject, SearchResult
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
@@ -43,7 +44,7 @@ MAX_RESPONSE_BYTES = 64 << 20  # a thousand explained hits stay far below it
 _BLOCK = 1 << 16
 
 
-def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, JsonValue] | None:
+def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | None:
     """Ask the running daemon and return its answer; None if none runs.
 
     The methods are ``search``, ``overview``, ``status`` and ``stop``, with the arguments of
@@ -71,7 +72,7 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
 
 
 def read_search(
-    answer: Mapping[str, JsonValue],
+    answer: Mapping[str, Any],
 ) -> tuple[SearchResult, tuple[str, ...], tuple[str, ...]]:
     """Return the result, the nearest names and the notes in an answer to ``search``."""
     from skillsearch.types import ChannelVote, SearchResult
@@ -87,7 +88,7 @@ def read_search(
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
 
 
-def _read_hit(values: Mapping[str, JsonValue]) -> Hit:
+def _read_hit(values: Mapping[str, Any]) -> Hit:
     from skillsearch.types import Explanation, Family, Hit, Relative
 
     explain = values.get("explain")
@@ -161,13 +162,13 @@ def peer_of(connection: socket) -> int | None:
     return int(process)
 
 
-def message(**content: JsonValue) -> bytes:
+def message(**content: object) -> bytes:
     """Encode a message of this version."""
     record = {"protocol": PROTOCOL, "version": __version__, **content}
     return json.dumps(record).encode("ascii") + b"\n"
 
 
-def receive(connection: socket, limit: int, deadline: float) -> dict[str, JsonValue]:
+def receive(connection: socket, limit: int, deadline: float) -> JsonObject:
     """Read one message of at most `limit` bytes; its content is not checked.
 
     The deadline is a time of the monotonic clock. An `OSError` means that the connection broke or
@@ -194,7 +195,7 @@ def receive(connection: socket, limit: int, deadline: float) -> dict[str, JsonVa
     return content
 
 
-def result_of(response: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def result_of(response: JsonObject) -> JsonObject:
     """Return the result in a response; raise the `DaemonError` that it holds instead."""
     result, error = response.get("result"), response.get("error")
     if isinstance(result, dict):

@@ -32,7 +32,7 @@ from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.daemon.answers import Answers
-    from skillsearch.types import JsonValue
+    from skillsearch.types import JsonObject
 
 MAX_CONNECTIONS = 64
 MAX_LOG_BYTES = 1 << 16
@@ -157,7 +157,7 @@ class Daemon:
             text = f"{type(exc).__name__}: {exc}"
         return client.message(error={"message": text, "final": False})
 
-    def _result(self, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _result(self, request: JsonObject) -> JsonObject:
         method, arguments = request.get("method"), request.get("arguments")
         if method == "status":
             return self.answers.status()

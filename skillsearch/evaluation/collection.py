@@ -28,7 +28,7 @@ from skillsearch.evaluation.types import (
 from skillsearch.text.languages import language_of
 from skillsearch.text.requests import fold_blanks
 from skillsearch.text.safe_text import counted
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with the package
 
@@ -57,7 +57,7 @@ _LEAST_SHARE = 0.02  # a language that no tag names is believed from this share 
 class _Record:
     path: Path
     number: int
-    values: Mapping[str, JsonValue]
+    values: Mapping[str, Json]
 
     def error(self, key: str, cure: str) -> EvaluationError:
         value = self.values.get(key)

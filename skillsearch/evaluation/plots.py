@@ -40,7 +40,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 _STATES: Mapping[str, Mapping[str, Any]] = {
-    "kept": {"label": "right skill fits", "color": _COLOURS[0]},
+    "recall": {"label": "right skill fits", "color": _COLOURS[0]},
     "false": {
         "label": "only others fit",
         "color": _COLOURS[1],
@@ -211,7 +211,7 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
     if len(curve) < 2:
         return None
     lines: dict[str, list[float]] = {
-        "recall": [point.kept for point in curve],
+        "recall": [point.recall for point in curve],
         "precision": [math.nan if point.precision is None else point.precision for point in curve],
     }
     for source in curve[0].false_answers:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import Any
 
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.evaluation.types import (
     ANSWERABLE,
+    JSON_KEYS,
     Abstention,
     Comparison,
     OperatingPoint,
@@ -20,7 +20,8 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemReport,
 )
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.json_values import object_of
+from skillsearch.types import Diagnostic, Json, JsonObject
 
 MAIN_MEASURE = "nDCG@10"  # the measure by which a query, or a system, is good or bad
 SIGNIFICANT = 0.05  # a difference counts below this corrected p-value
@@ -53,7 +54,7 @@ class Outcome:
     confusions: tuple[Confusion, ...] | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form: the one of the report, with further keys for the rest."""
         record = report_dict(self.report)
         if self.kinds:
@@ -69,19 +70,22 @@ class Outcome:
         return record
 
 
-def report_dict(report: Report) -> dict[str, JsonValue]:
+def report_dict(report: Report) -> JsonObject:
     """Return the JSON form of a report, its numbers rounded, None for a missing one."""
-    systems = {system.name: asdict(system) for system in report.systems}
+    systems = {system.name: asdict(system, dict_factory=_with_keys) for system in report.systems}
     for system in systems.values():
-        del system["abstention"]["top_scores"]
-        for key in ("answerable", "shown", "length", "kinds", "unanswerable"):
-            (system["abstention"]["default"] or {}).pop(key, None)  # these are `states`
+        abstention = object_of(system["abstention"])
+        del abstention["top_scores"]
+        if abstention["default"] is not None:
+            default = object_of(abstention["default"])
+            for key in ("answerable", "shown", "length", "kinds", "unanswerable"):
+                del default[key]  # these are `states`
         system["examples"] = {key: system[key] for key in ("worst", "best")}
 
-    def each(key: str) -> dict[str, Any]:
+    def each(key: str) -> JsonObject:
         return {name: system[key] for name, system in systems.items()}
 
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "collection": report.collection,
         "documents": report.documents,
         "queries": report.queries,
@@ -105,26 +109,29 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
     return {key: _plain(value) for key, value in record.items()}
 
 
-def _states_dict(
-    states: States, system: SystemReport, style: Mapping[str, float]
-) -> dict[str, Any]:
-    shares = asdict(states.answerable)
+def _with_keys(fields: Iterable[tuple[str, Json]]) -> JsonObject:
+    """Return the fields of a dataclass by their JSON keys."""
+    return {JSON_KEYS.get(name, name): value for name, value in fields}
+
+
+def _states_dict(states: States, system: SystemReport, style: Mapping[str, float]) -> JsonObject:
+    shares = asdict(states.answerable, dict_factory=_with_keys)
     shares["silent"] = shares.pop("none")
     answerable = {**shares, "shown": states.shown, "kinds": dict(states.kinds)}
-    record: dict[str, Any] = {ANSWERABLE: answerable}
+    record: JsonObject = {ANSWERABLE: answerable}
     for source, of in states.unanswerable.items():
         control = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
         record[source] = {"false": of.false, "perhaps": of.perhaps, "none": of.none, **control}
     return record
 
 
-def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]:
+def _parts_dict(parts: Mapping[str, Report], *more: str) -> JsonObject:
     keys = ("queries", "systems", "intervals", *more)
     records = {name: report_dict(report) for name, report in parts.items()}
     return {name: {key: record[key] for key in keys} for name, record in records.items()}
 
 
-def _plain(value: JsonValue) -> JsonValue:
+def _plain(value: Json) -> Json:
     """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
     if isinstance(value, Mapping):
         keys = (f"{key:.2f}" if isinstance(key, float) else key for key in value)
@@ -283,7 +290,7 @@ def answers_said(system: SystemReport) -> str:
     states = system.abstention.default
     if states is None:
         return ""
-    said = f"With {system.name} a right skill fits for {percent(states.answerable.kept)} % of the"
+    said = f"With {system.name} a right skill fits for {percent(states.answerable.recall)} % of the"
     false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
     wrong = f"; of requests that nothing answers, {', '.join(false)} are answered" if false else ""
     return f"{said} requests that have one{wrong}."

@@ -51,7 +51,7 @@ def assess_states(
         **{field.name: getattr(of_list, field.name) for field in fields(of_list)},
         threshold=high,
         precision=precision,
-        kinds=_kept_by_kind(says, kinds),
+        kinds=_recall_by_kind(says, kinds),
         faces=faces,
     )
 
@@ -86,15 +86,15 @@ def _read_answer(ranking: Ranking, grades: Mapping[str, int], high: float, low: 
     fitting, length = count_shown([score for _, score in ranking], high, low)
     right = [grades.get(document, 0) > 0 for document, _ in ranking[:length]]
     if fitting:
-        return _Answer("kept" if any(right[:fitting]) else "false", length, any(right))
+        return _Answer("recall" if any(right[:fitting]) else "false", length, any(right))
     return _Answer("perhaps" if length else "none", length, any(right))
 
 
-def _kept_by_kind(says: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:
-    """Return the share of answers kept for each kind of query; nothing if all are alike."""
+def _recall_by_kind(says: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, float]:
+    """Return the recall of each kind of query; nothing if all are alike."""
     by_kind: dict[str, list[bool]] = {}
     for query, state in says.items():
-        by_kind.setdefault(kinds.get(query, ""), []).append(state == "kept")
+        by_kind.setdefault(kinds.get(query, ""), []).append(state == "recall")
     return {kind: fmean(some) for kind, some in by_kind.items() if kind and len(by_kind) > 1}
 
 

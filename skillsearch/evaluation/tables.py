@@ -9,6 +9,7 @@ from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, percent, score_digits
 from skillsearch.evaluation.types import (
     ANSWERABLE,
+    JSON_KEYS,
     Abstention,
     QueryExample,
     Report,
@@ -37,7 +38,7 @@ _MAX_PAIRS = 20
 _EXAMPLE_CHARS = 120
 _QUERY_CHARS = 160
 _NAME_CHARS = 32
-_SHARES = ("kept", "false", "perhaps", "none")
+_SHARES = ("recall", "false", "perhaps", "none")
 _DIFFERENCE = ("95 % interval", "p", "Holm p", "won/tied/lost", "verdict")
 
 
@@ -242,7 +243,7 @@ def _abstention_figures(
     points = words.operating_points(abstention)
     for name in names:
         point, group = points.get(name), f"to {name} of its right answers"
-        threshold, recall = (point.threshold, point.kept) if point else (None, None)
+        threshold, recall = (point.threshold, point.recall) if point else (None, None)
         label = "{} (" + name + ")" if sources else ""
         yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
         yield _Figure(group, "recall", label.format("kept"), recall)
@@ -375,7 +376,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
 def _state_figures(states: States) -> Iterator[tuple[str, float]]:
     for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
         for name in _SHARES[source != ANSWERABLE :]:
-            yield f"{name} {source}", getattr(shares, name)
+            yield f"{JSON_KEYS.get(name, name)} {source}", getattr(shares, name)
     if states.shown is not None:
         yield f"shown {ANSWERABLE}", states.shown
     for face, of_face in states.faces.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import ClassVar, Literal, TypeAlias
 
 from skillsearch.setting_values import DEFAULT_READER
 from skillsearch.types import Face, Languages, System
@@ -22,6 +23,8 @@ Examples = Literal["none", "given", "packaged", "all"]
 ANSWERABLE = "answerable"
 NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 """Where unanswerable queries come from; negatives of a kind of their own go by its name."""
+JSON_KEYS: Mapping[str, str] = MappingProxyType({"recall": "kept"})
+"""The keys in results of fields that have another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +168,10 @@ class QueryExample:
 class OperatingPoint:
     """The effect of a threshold, the lowest accepted score, as shares."""
 
+    KEYS: ClassVar[Mapping[str, str]] = JSON_KEYS
+
     threshold: float
-    kept: float  # answerable queries whose answer holds a relevant document
+    recall: float  # answerable queries whose answer holds a relevant document
     false_answers: Mapping[str, float]
     precision: float | None  # of all answered queries, if any, those whose first hit is relevant
 
@@ -175,10 +180,12 @@ class OperatingPoint:
 class StateShares:
     """The states of answers to some queries, as shares that add up to 1.
 
-    Skills fit, a right one among them (kept) or not (false); none fits but one may; or none does.
+    Skills fit, a right one among them (recall) or not (false); none fits but one may; or none does.
     """
 
-    kept: float
+    KEYS: ClassVar[Mapping[str, str]] = JSON_KEYS
+
+    recall: float
     false: float
     perhaps: float
     none: float
@@ -208,7 +215,7 @@ class States(FaceStates):
 
     Attributes:
         precision: Of all answered queries, if any, those whose first hit is relevant.
-        kinds: What is kept of each kind of answerable query, if there are several.
+        kinds: The recall of each kind of answerable query, if there are several.
         faces: As all other faces show them; none if nothing below the threshold may fit.
     """
 

@@ -27,7 +27,7 @@ from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.workspace import Workspace, Workspaces
 from skillsearch.files.paths import shown
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 
 class SkillRunner(AbstractContextManager["SkillRunner"]):
@@ -183,7 +183,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             return finished
 
 
-def _record(spec: types.InputSpec, staged: types.StagedInput) -> dict[str, JsonValue]:
+def _record(spec: types.InputSpec, staged: types.StagedInput) -> JsonObject:
     artifact = staged.artifact
     resolved = {"resolved": artifact.ref if artifact else spec.source}
     version = {"version": artifact.version if artifact else None}

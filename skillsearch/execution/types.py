@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, Protocol
 
-from skillsearch.types import JsonValue, Record
+from skillsearch.types import JsonObject, Record
 
 InputMode = Literal["copy", "link"]
 Isolation = Literal["none", "namespaces", "container"]
@@ -97,7 +97,7 @@ class OutputFile(Record):
 
     OPTIONAL = ("content",)
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form, and the source by which an input names the file."""
         return Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
 
@@ -125,10 +125,14 @@ class StagedInput(Record):
     mime_type: str
     artifact: ArtifactRef | None = None
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
-        sizes = {"mime_type": self.mime_type, "size_bytes": self.size_bytes}
-        return {"name": self.name, "original_name": self.source, **sizes}
+        return {
+            "name": self.name,
+            "original_name": self.source,
+            "mime_type": self.mime_type,
+            "size_bytes": self.size_bytes,
+        }
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import xxhash
 from skillsearch.errors import CacheError, UnreadableError, is_missing
 from skillsearch.files.locks import try_lock
 from skillsearch.files.openat import READ_FLAGS, using
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 _UNFINISHED = ".skillsearch-new"
 """The ending of our temporary files, which no other program uses."""
@@ -78,7 +78,7 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
         sync_to_disk(path.parent)
 
 
-def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
+def write_record(path: Path, record: Json, *, sync: bool = True) -> None:
     """Replace a JSON file as `write_atomically` does, its first line the digest of the rest."""
     data = json.dumps(record, separators=(",", ":")).encode()
     digest = xxhash.xxh3_128_hexdigest(data).encode()
@@ -102,10 +102,11 @@ def reading(path: Path) -> Iterator[None]:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
 
 
-def read_record(path: Path) -> JsonValue:
+def read_record(path: Path) -> Json:
     """Read a record that `write_record` wrote; fails as `reading` does."""
     with reading(path):
-        return json.loads(read_with_digest(path))
+        record: Json = json.loads(read_with_digest(path))
+        return record
 
 
 def is_record(path: Path) -> bool:

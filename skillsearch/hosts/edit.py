@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from skillsearch.errors import ConfigError, ParseError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 _BOM = "\ufeff"
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
@@ -54,7 +54,7 @@ def _edited(text: str, entry: Entry) -> str:
     return text if entry.value is None else _with(text, entry)
 
 
-def _present(data: JsonValue, entry: Entry) -> Iterator[tuple[Steps, JsonValue]]:
+def _present(data: Json, entry: Entry) -> Iterator[tuple[Steps, Json]]:
     """Yield where data hold an entry, and its value; a hook may be there more than once."""
     table = _at(data, entry.path[:-1])
     if isinstance(table, dict) and entry.path[-1] in table:
@@ -95,24 +95,39 @@ def _without(text: str, entry: Entry, path: Steps) -> str:
     """
     data, paths = _parse(entry.form, text), [path]
     may_go = entry.value is None or entry.form == "toml"
-    while may_go and len(path) in (2, 3) and len(_at(data, path[:-1])) == 1:
+    while may_go and len(path) in (2, 3) and _holds_one(_at(data, path[:-1])):
         paths.append(path := path[:-1])
     allowed = [copy.deepcopy(data) for _ in paths]
     for less, gone in zip(allowed, paths, strict=True):
-        del _at(less, gone[:-1])[gone[-1]]
+        _remove(_at(less, gone[:-1]), gone[-1])
     remove = _remove_json if entry.form == "json" else _remove_lines
     texts = (new for at in reversed(paths) for new in remove(text, data, at, at in paths[1:]))
     return _first(entry.form, texts, allowed)
 
 
-def _at(data: JsonValue, path: Steps) -> JsonValue:
+def _holds_one(node: Json) -> bool:
+    return isinstance(node, dict | list) and len(node) == 1
+
+
+def _remove(node: Json, step: str | int) -> None:
+    if isinstance(node, dict):
+        node.pop(str(step))
+    elif isinstance(node, list):
+        node.pop(int(step))
+
+
+def _at(data: Json, path: Steps) -> Json:
     for step in path:
-        is_there = step in data if isinstance(data, dict) else isinstance(data, list) and data
-        data = data[step] if is_there else None
+        if isinstance(data, dict) and isinstance(step, str):
+            data = data.get(step)
+        elif isinstance(data, list) and data and isinstance(step, int):
+            data = data[step]
+        else:
+            data = None
     return data
 
 
-def _first(form: str, texts: Iterator[str], allowed: list[JsonValue]) -> str:
+def _first(form: str, texts: Iterator[str], allowed: list[Json]) -> str:
     """Return the first text that holds data that are allowed; order counts, and 1 is not true."""
     wanted = set(map(repr, allowed))
     for text in itertools.islice(texts, _MAX_TRIES):
@@ -124,7 +139,7 @@ def _first(form: str, texts: Iterator[str], allowed: list[JsonValue]) -> str:
     raise EditError("is written in a way that cannot be edited without risk")
 
 
-def _parse(form: str, text: str) -> JsonValue:
+def _parse(form: str, text: str) -> Json:
     if form == "toml":
         return tomllib.loads(text)
     if form == "yaml":
@@ -166,7 +181,7 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
         yield text[:at] + _as_in(text, new) + text[at:]
 
 
-def _remove_json(text: str, data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+def _remove_json(text: str, data: Json, path: Steps, is_outer: bool) -> Iterator[str]:
     bare = without_comments(text)
     plain = without_last_commas(bare)
     key = rf"{json.dumps(path[-1])}\s*:\s*" if isinstance(path[-1], str) else r"(?=\{)"
@@ -209,7 +224,7 @@ def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
     yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)
 
 
-def _remove_lines(text: str, _data: JsonValue, path: Steps, is_outer: bool) -> Iterator[str]:
+def _remove_lines(text: str, _data: Json, path: Steps, is_outer: bool) -> Iterator[str]:
     """Try to leave out lines from one with our name on, of TOML or YAML, the fewest first."""
     lines = _LINE.findall(text)
     name = next(step for step in reversed(path) if isinstance(step, str))

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
 from skillsearch.hosts.table import with_key
-from skillsearch.types import JsonValue
+from skillsearch.json_values import object_of, objects_of, texts_of
+from skillsearch.types import Json
 
 NAME = "skillsearch"
 """Name of the server in every host."""
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
 
     form: str
     path: Steps
-    value: JsonValue
+    value: Json
     client: str = ""
 
     @property
@@ -55,8 +56,8 @@ class Entry(NamedTuple):
         if self.form == "yaml":
             return f"{self.path[0]}:\n" + yaml_lines(self, "  ")
         if not self.is_hook:
-            return f"[{name}]\n" + _lines(self.value, "{} = {}\n")
-        (hook,) = self.value["hooks"]
+            return f"[{name}]\n" + _lines(object_of(self.value), "{} = {}\n")
+        (hook,) = objects_of(object_of(self.value)["hooks"])
         return f"[[{name}]]\n\n[[{name}.hooks]]\n" + _lines(hook, "{} = {}\n")
 
 
@@ -83,18 +84,18 @@ def switch_entry(client: str, skill: str, *, is_off: bool) -> Entry:
     return _entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
 
 
-def _entry(client: str, path: Steps, value: JsonValue) -> Entry:
+def _entry(client: str, path: Steps, value: Json) -> Entry:
     return Entry(HOSTS[client]["form"], path, value, client)
 
 
 def add_command(client: str, server: Sequence[str] | str) -> str:
     """Return the host's own command that adds our server, or nothing if it has none."""
-    entry = json.dumps({"name": NAME, **server_entry(client, server).value})
+    entry = json.dumps({"name": NAME, **object_of(server_entry(client, server).value)})
     words = HOSTS[client].get("add_url" if isinstance(server, str) else "add", [])
-    return shlex.join(_filled(words, {**_given(client, server), "{json}": [entry]}))
+    return shlex.join(texts_of(_filled(words, {**_given(client, server), "{json}": [entry]})))
 
 
-def is_our_hook(client: str, hook: JsonValue) -> bool:
+def is_our_hook(client: str, hook: Json) -> bool:
     """Return whether a hook runs ``skillsearch hook --client CLIENT``, with whatever options."""
     command = hook.get("command") if isinstance(hook, dict) else None
     try:
@@ -105,7 +106,7 @@ def is_our_hook(client: str, hook: JsonValue) -> bool:
     return any(words[at + 1 : at + 4] == ["hook", "--client", client] for at in starts)
 
 
-def nested(path: Steps, value: JsonValue) -> JsonValue:
+def nested(path: Steps, value: Json) -> Json:
     """Return a value in the tables and lists of its path."""
     for step in reversed(path):
         value = {step: value} if isinstance(step, str) else [value]
@@ -114,7 +115,7 @@ def nested(path: Steps, value: JsonValue) -> JsonValue:
 
 def yaml_lines(entry: Entry, indent: str) -> str:
     """Return the lines of an entry inside its table."""
-    return f"{indent}{entry.path[-1]}:\n" + _lines(entry.value, indent * 2 + "{}: {}\n")
+    return f"{indent}{entry.path[-1]}:\n" + _lines(object_of(entry.value), indent * 2 + "{}: {}\n")
 
 
 def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
@@ -135,21 +136,21 @@ def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
     return {**whole, "{program}": words[:1], "{url}": words[:1], "{args}": words[1:]}
 
 
-def _filled(form: JsonValue, words: Mapping[str, list[str]]) -> JsonValue:
+def _filled(form: Json, words: Mapping[str, list[str]]) -> Json:
     """Return a form of the table of hosts with words in place of those in braces."""
     if isinstance(form, dict):
         return {key: _filled(value, words) for key, value in form.items()}
     if isinstance(form, list):
-        return [word for part in form for word in words.get(part, [part])]
-    return words[form][0] if form in words else form
+        return [word for part in texts_of(form) for word in words.get(part, [part])]
+    return words[form][0] if isinstance(form, str) and form in words else form
 
 
-def _lines(entries: Mapping[str, JsonValue], form: str) -> str:
+def _lines(entries: Mapping[str, Json], form: str) -> str:
     """Write a line for each entry, its value in what TOML and YAML have in common."""
     return "".join(form.format(key, _value(value)) for key, value in entries.items())
 
 
-def _value(value: JsonValue) -> str:
+def _value(value: Json) -> str:
     """Write a value that TOML and YAML read alike: not quite JSON, which escapes differently."""
     if isinstance(value, str):
         plain = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -22,7 +22,7 @@ from skillsearch.hosts.edit import EditError, edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.text.safe_text import visible
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 _MAX_BYTES = 16 << 20
 _BACKUP = ".skillsearch.bak"
@@ -76,7 +76,7 @@ def distrust(client: str, folder: Path) -> str:
     )
 
 
-def switches(client: str, file: Path | None = None) -> dict[str, JsonValue]:
+def switches(client: str, file: Path | None = None) -> JsonObject:
     """Return the values of a host's own switch by skill name, from its file or another."""
     file = file or host_file(client, hook="hook" in HOSTS[client])
     return read_json(file, *HOSTS[client]["switch"]["tables"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skillsearch.errors import SkillError
 from skillsearch.hosts.files import switched_off
-from skillsearch.hosts.places import Place, user_places
+from skillsearch.hosts.folders import HostFolder, user_folders
 from skillsearch.hosts.table import hosts, library_folder, with_key
 from skillsearch.text.safe_text import listed, visible
 
@@ -23,13 +23,15 @@ class Listings:
 
     def __init__(self) -> None:
         """Look at the folders, and at the hosts' own switches."""
-        places = user_places()
-        self._places = {Path(os.path.realpath(looked.path)): looked for looked in places}
+        host_folders = user_folders()
+        self._host_folders = {
+            Path(os.path.realpath(looked.path)): looked for looked in host_folders
+        }
         library = library_folder()
-        self._places.setdefault(library.resolve(), Place(library, (), None))
-        self._links: dict[Path, dict[Path, Place]] = {}
+        self._host_folders.setdefault(library.resolve(), HostFolder(library, (), None))
+        self._links: dict[Path, dict[Path, HostFolder]] = {}
         self._off = {(host, name) for host in with_key("switch") for name in switched_off(host)}
-        for folder, looked in self._places.items():
+        for folder, looked in self._host_folders.items():
             if looked.hosts and not looked.plugin and os.access(folder, os.R_OK):
                 for link in filter(Path.is_symlink, folder.iterdir()):
                     self._links.setdefault(Path(os.path.realpath(link)), {})[link] = looked
@@ -42,8 +44,8 @@ class Listings:
         """Return the hosts that look into a folder, even if a switch hides it."""
         around = self._around((folder, *folder.parents))
         own = [] if around and around[0].plugin else around
-        places = (*own, *self._links.get(folder, {}).values())
-        return tuple(dict.fromkeys(host for looked in places for host in looked.hosts))
+        host_folders = (*own, *self._links.get(folder, {}).values())
+        return tuple(dict.fromkeys(host for looked in host_folders for host in looked.hosts))
 
     def movable(self, folder: Path, name: str) -> tuple[Path, ...]:
         """Return what is to be moved so that no host lists a skill: its folder, or links to it.
@@ -65,11 +67,11 @@ class Listings:
             "yours, so it is not moved. Those of plugins and projects are the hosts' to turn off."
         )
 
-    def _around(self, folders: Iterable[Path]) -> list[Place]:
-        return [self._places[folder] for folder in folders if folder in self._places]
+    def _around(self, folders: Iterable[Path]) -> list[HostFolder]:
+        return [self._host_folders[folder] for folder in folders if folder in self._host_folders]
 
     def _refuse_folder_of_hosts(self, folder: Path, name: str) -> None:
-        for path, looked in self._places.items():
+        for path, looked in self._host_folders.items():
             if folder in (path, *path.parents):
                 titles = [hosts()[host]["title"] for host in looked.hosts]
                 looks = (

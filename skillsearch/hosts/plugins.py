@@ -19,7 +19,7 @@ from skillsearch.config import home_dir
 from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.text.jsonc import parse_jsonc
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 _MAX_BYTES = 16 << 20
 _MAX_PLUGINS = 1_000
@@ -77,7 +77,7 @@ def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
 def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:
     if project is not None:
         return
-    settings: dict[str, JsonValue] = {}
+    settings: JsonObject = {}
     with suppress(OSError, ValueError, RecursionError):
         settings = tomllib.loads(read_regular(base / "config.toml", _MAX_BYTES)[0].decode())
     used = set()
@@ -133,7 +133,7 @@ def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
                     yield Plugin(name, folder, folder.name, False, _skills(folder))
 
 
-def _is_allowed(overrides: JsonValue, folder: Path) -> bool:
+def _is_allowed(overrides: Json, folder: Path) -> bool:
     """Return whether the rules of Gemini CLI enable an extension in a folder; the last wins."""
     target, is_allowed = f"{str(folder).rstrip('/')}/", True
     for rule in filter(None, map(_text, overrides if isinstance(overrides, list) else ())):
@@ -144,7 +144,7 @@ def _is_allowed(overrides: JsonValue, folder: Path) -> bool:
     return is_allowed
 
 
-def _skills(folder: Path, more: JsonValue = None) -> tuple[Path, ...]:
+def _skills(folder: Path, more: Json = None) -> tuple[Path, ...]:
     """Return the folders of skills of a plugin: the usual one, and those its manifest names."""
     if not folder.is_absolute():
         return ()
@@ -167,11 +167,11 @@ def _is_same(path: str, folder: Path) -> bool:
     return bool(path) and os.path.realpath(path) == os.path.realpath(folder)
 
 
-def _table(value: JsonValue) -> dict[str, JsonValue]:
+def _table(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: JsonValue) -> str:
+def _text(value: Json) -> str:
     return value if isinstance(value, str) and "\0" not in value else ""
 
 
@@ -179,9 +179,9 @@ def _version_order(folder: Path) -> tuple[list[int], str]:
     return list(map(int, _NUMBERS.findall(folder.name)[:8])), folder.name
 
 
-def read_json(path: Path, *keys: str) -> dict[str, JsonValue]:
+def read_json(path: Path, *keys: str) -> JsonObject:
     """Return the table at a path of keys in a host's JSON file; empty if there is none."""
-    table: JsonValue = {}
+    table: Json = {}
     with suppress(OSError, ValueError):
         table = parse_jsonc(read_regular(path, _MAX_BYTES)[0].decode("utf-8-sig"))
     for key in keys:

@@ -37,8 +37,9 @@ from skillsearch.index.storage.document_store import DocumentSegment, DocumentSt
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
+from skillsearch.json_values import checked, choice_of, list_of, objects_of, text_of, texts_of
 from skillsearch.roots.sources import is_bundle, source_behind
-from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Languages, Root
+from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, Json, JsonObject, Languages, Root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,30 +90,33 @@ class IndexSettings:
         how = (sources, self.languages, trust)
         return IndexRequest(roots, model, self.with_body, *how, projects=projects)
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
         roots = [[str(root.path), *astuple(root)[1:]] for root in self.roots]
         channels = [channel.to_dict() for channel in self.channels]
         return asdict(self) | {"roots": roots, "channels": channels}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, JsonValue]) -> IndexSettings:
+    def from_dict(cls, values: Mapping[str, Json]) -> IndexSettings:
         """Read the JSON form; raises CacheError if it is another."""
         try:
-            channels = tuple(map(ChannelSettings.from_dict, values["channels"]))
-            first, second = map(int, values["analysis"])
-            if not channels or values["languages"] not in LANGUAGES:
-                raise ValueError("it has no channel, or is for unknown languages")
-            roots = tuple(
-                Root(Path(path), alias, trust, origin, tuple(projects), tuple(hidden_from))
-                for path, alias, trust, origin, projects, hidden_from in values["roots"]
-            )
-            if any(root.trust not in TRUSTS for root in roots):
-                raise ValueError("a root has an unknown trust")
+            channels = tuple(map(ChannelSettings.from_dict, objects_of(values["channels"])))
+            first, second = (checked(version, int) for version in list_of(values["analysis"]))
+            if not channels:
+                raise ValueError("it has no channel")
+            languages = choice_of(values["languages"], LANGUAGES)
+            roots = tuple(_root(list_of(root)) for root in list_of(values["roots"]))
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
-            return cls(roots, channels, values["languages"], could_add, with_body, (first, second))
+            return cls(roots, channels, languages, could_add, with_body, (first, second))
         except (KeyError, TypeError, ValueError) as exc:
             raise CacheError(f"the settings of the index have an unknown form: {exc}") from exc
+
+
+def _root(values: Sequence[Json]) -> Root:
+    path, alias, trust, origin, projects, hidden_from = values
+    seen_from, unseen_from = texts_of(projects), texts_of(hidden_from)
+    folder, level = Path(text_of(path)), choice_of(trust, TRUSTS)
+    return Root(folder, text_of(alias), level, text_of(origin), seen_from, unseen_from)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class ChunkTexts(NamedTuple):
     """A chunk: its entry in `Document.chunks`, its terms, and what the first channel embeds."""
 
     record: tuple[str, str, str]
-    terms: list[str]
+    terms: Sequence[str]
     head: str
 
 
@@ -183,8 +183,8 @@ class FieldTexts:
     """The texts of one skill: repeated terms of the lexical fields, and what is embedded."""
 
     document: Document
-    metadata_terms: list[str]
-    full_terms: list[str]
+    metadata_terms: Sequence[str]
+    full_terms: Sequence[str]
     embedded: tuple[EmbeddedTexts, ...]
     chunks: tuple[ChunkTexts, ...]
 

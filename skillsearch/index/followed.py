@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.hosts.places import (
-    Place,
+from skillsearch.hosts.folders import (
+    HostFolder,
+    project_folder_names,
     project_folders,
-    project_places,
     up_to_project,
-    user_places,
+    user_folders,
 )
 from skillsearch.index.request import Follows, IndexRequest, SeenBy, key_of
 from skillsearch.skills.discovery import discover, make_roots
@@ -36,11 +36,11 @@ class Followed(NamedTuple):
     seen_by: SeenBy
 
     @classmethod
-    def of(cls, enabled: Sequence[Place], places: Sequence[Place]) -> Followed:
+    def of(cls, enabled: Sequence[HostFolder], host_folders: Sequence[HostFolder]) -> Followed:
         """Join what the user and projects have in one folder; the user's is everybody's."""
         is_mine = any(location.project is None for location in enabled)
         projects = () if is_mine else _projects_of(enabled)
-        hidden = [location for location in places if is_mine and not location.is_enabled]
+        hidden = [location for location in host_folders if is_mine and not location.is_enabled]
         return cls(enabled[0].path, enabled[0].plugin, (projects, _projects_of(hidden)))
 
     @property
@@ -49,11 +49,13 @@ class Followed(NamedTuple):
         return self.seen_by[0]
 
 
-def _projects_of(places: Sequence[Place]) -> tuple[str, ...]:
-    return tuple(sorted({key_of(location.project) for location in places if location.project}))
+def _projects_of(host_folders: Sequence[HostFolder]) -> tuple[str, ...]:
+    return tuple(
+        sorted({key_of(location.project) for location in host_folders if location.project})
+    )
 
 
-def followed_places(
+def followed_folders(
     held: IndexRequest | None, follows: Follows | None, folders: Iterable[str | Path]
 ) -> dict[str, Followed]:
     """Return what an index takes up for questions from these folders, by the key of the root.
@@ -62,26 +64,26 @@ def followed_places(
     """
     if follows not in ("projects", "hosts"):
         return {}
-    places, looked_at = list(user_places() if follows == "hosts" else ()), set[str]()
+    host_folders, looked_at = list(user_folders() if follows == "hosts" else ()), set[str]()
     for folder in map(Path, folders):
-        places += project_places(folder)
+        host_folders += project_folders(folder)
         looked_at |= set(map(str, up_to_project(folder)))
     if held:
-        places += _elsewhere(held, looked_at)
-    return _joined(places)
+        host_folders += _elsewhere(held, looked_at)
+    return _joined(host_folders)
 
 
-def _elsewhere(held: IndexRequest, looked_at: Collection[str]) -> Iterator[Place]:
+def _elsewhere(held: IndexRequest, looked_at: Collection[str]) -> Iterator[HostFolder]:
     """Yield what an index has learned of projects that are not looked at now."""
     for key in filter(os.path.isdir, held.followed):  # many
         for is_enabled, projects in zip((True, False), held.seen_by(key), strict=True):
             for project in filter(os.path.isdir, projects):
                 if project not in looked_at:
-                    yield Place(Path(key), (), Path(project), is_enabled=is_enabled)
+                    yield HostFolder(Path(key), (), Path(project), is_enabled=is_enabled)
 
 
-def in_order(places: Mapping[str, Followed]) -> list[Followed]:
-    """Return places, by the keys of their roots, in the order of their skills of one name.
+def in_order(host_folders: Mapping[str, Followed]) -> list[Followed]:
+    """Return folders, by the keys of their roots, in the order of their skills of one name.
 
     The user's come first, as they are given. Those of projects follow, whatever came before: the
     nearest first, each in the order of the table, plugins last.
@@ -92,33 +94,33 @@ def in_order(places: Mapping[str, Followed]) -> list[Followed]:
         if not location.projects:
             return ()
         project = max(map(Path, location.projects), key=lambda path: (len(path.parts), str(path)))
-        folders = [os.path.realpath(project / name) for name in project_folders()]
+        folders = [os.path.realpath(project / name) for name in project_folder_names()]
         number = folders.index(key) if key in folders else len(folders)
         is_plugin = number == len(folders)
         return is_plugin, -len(project.parts), str(project), number, key
 
-    return [location for _, location in sorted(places.items(), key=rank)]
+    return [location for _, location in sorted(host_folders.items(), key=rank)]
 
 
 def is_followed(held: IndexRequest, folders: Iterable[str | Path]) -> bool:
     """Return, in a moment, whether an index holds what it is to take up, and nothing else."""
-    wanted, followed = followed_places(held, held.follows, folders), set(held.followed)
+    wanted, followed = followed_folders(held, held.follows, folders), set(held.followed)
     is_held = wanted.keys() <= held.aliases.keys() | set(held.left_out)
     is_known = all(held.seen_by(key) == wanted[key].seen_by for key in followed & wanted.keys())
     return is_held and followed <= wanted.keys() and is_known
 
 
-def usual_places() -> dict[str, Followed]:
+def usual_folders() -> dict[str, Followed]:
     """Return where hosts look for skills from the working folder, its project's before the user's.
 
     They are by the key of the root.
     """
-    return _joined((*project_places(Path.cwd()), *user_places()))
+    return _joined((*project_folders(Path.cwd()), *user_folders()))
 
 
 def project_around(root: str | Path) -> str:
     """Return the folder from which hosts see a root, if that is one of a project; else nothing."""
-    location = _joined(project_places(Path(root))).get(key_of(root))
+    location = _joined(project_folders(Path(root))).get(key_of(root))
     return location.projects[0] if location else ""
 
 
@@ -132,19 +134,19 @@ def with_projects(held: IndexRequest) -> IndexRequest:
     return replace(held, found=unnamed, followed=tuple(projects), projects=all_projects)
 
 
-def labels(places: Mapping[str, Followed], taken: Collection[str]) -> dict[str, str]:
+def labels(host_folders: Mapping[str, Followed], taken: Collection[str]) -> dict[str, str]:
     """Return aliases for the roots of plugins, by their keys: the names of the plugins."""
     names: dict[str, str] = {}
-    for key, location in places.items():
+    for key, location in host_folders.items():
         name = visible(location.plugin.partition("@")[0]).replace(":", "_").replace("/", "-")
         if name and len(name) <= _MAX_LABEL and name not in (*names.values(), *taken):
             names[key] = name
     return names
 
 
-def _joined(places: Iterable[Place]) -> dict[str, Followed]:
-    by_key: dict[str, list[Place]] = {}
-    for location in places:
+def _joined(host_folders: Iterable[HostFolder]) -> dict[str, Followed]:
+    by_key: dict[str, list[HostFolder]] = {}
+    for location in host_folders:
         if not location.is_outside:
             by_key.setdefault(key_of(location.path), []).append(location)
     return {

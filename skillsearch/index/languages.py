@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.multilingual import source
 from skillsearch.environ import install_extra, pip_install
-from skillsearch.index.dense.channels import ASKED, LEAST_SHARE, MULTILINGUAL, expects_others
+from skillsearch.index.dense.channels import (
+    LEAST_SHARE,
+    MULTILINGUAL,
+    OTHER_LANGUAGE_SEEN,
+    expects_others,
+)
 from skillsearch.index.documents import KNOWN, Document, is_english
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.languages import language_name, language_of
@@ -67,7 +72,7 @@ def marker_of(index: SkillIndex) -> str:
     From then on ``auto`` expects queries in other languages, and ``skillsearch index`` adds a
     channel.
     """
-    return _CHANNEL_LOST if index.lacks_channel() else ASKED
+    return _CHANNEL_LOST if index.lacks_channel() else OTHER_LANGUAGE_SEEN
 
 
 def notice_for(index: SkillIndex, query: str) -> str:

@@ -19,6 +19,7 @@ from skillsearch.index.scope import folders_of
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
+    from skillsearch.index.indexing.changes import Changes
     from skillsearch.index.request import IndexRequest
     from skillsearch.index.root_change import RootChange
     from skillsearch.index.search.options import SearchOptions
@@ -242,11 +243,21 @@ class Freshness:
         if gone:
             state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
             self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
-        if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
-            return self._begin()
-        if not has_changed_model and not has_come and self._timer.is_current(detector.is_unchanged):
-            return ""
+        if not has_changed_model:
+            if len(index) > MAX_CHECKED_SKILLS:
+                return self._begin()
+            if not has_come and self._timer.is_current(detector.is_unchanged):
+                return ""
         report = (detector.by_stat() or detector.walk()).report()
+        return self._search_anew(
+            report, option, has_come=has_come, has_changed_model=has_changed_model
+        )
+
+    def _search_anew(
+        self, report: Changes, option: str, *, has_come: bool, has_changed_model: bool
+    ) -> str:
+        """Index what has changed, if it is little, and return what is searched now."""
+        index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"

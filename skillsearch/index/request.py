@@ -10,17 +10,27 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Literal, TypedDict, cast, get_args
 
 from skillsearch.config import cache_dir, load_setting
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
-from skillsearch.hosts.places import up_to_project
+from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
-from skillsearch.roots.sources import is_bundle, place_of, shown, source_behind, source_of
+from skillsearch.json_values import choice_of, object_of, text_of, texts_of
+from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, JsonValue, Languages, Root, Trust
+from skillsearch.types import (
+    LANGUAGES,
+    TRUSTS,
+    Diagnostic,
+    Json,
+    JsonObject,
+    Languages,
+    Root,
+    Trust,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +42,6 @@ the root was; its skills are left out until it is there."""
 
 SeenBy = tuple[tuple[str, ...], tuple[str, ...]]
 Follows = Literal["named", "projects", "hosts"]
-_MAPS = ("projects", "hidden_from")
 FOLLOWS: tuple[Follows, ...] = get_args(Follows)
 """Which folders an index takes up by itself. named: none, exactly the roots that were named;
 projects: those where hosts look for the skills of the project that a question comes from; hosts:
@@ -130,10 +139,11 @@ class IndexRequest:
 
         If a generation is named that is not in use yet, the request `before` holds until it is.
         """
-        record = self._to_dict() | {"generation": generation}
-        write_record(folder / REQUEST_FILE, record | {"before": before and before._to_dict()})
+        held = None if before is None else before._to_dict()
+        record: JsonObject = {**self._to_dict(), "generation": generation, "before": held}
+        write_record(folder / REQUEST_FILE, record)
 
-    def _to_dict(self) -> dict[str, JsonValue]:
+    def _to_dict(self) -> JsonObject:
         return asdict(self) | {"roots": list(map(str, self.roots))}
 
     @classmethod
@@ -148,28 +158,25 @@ class IndexRequest:
     @classmethod
     def _read(cls, folder: Path, generation: str | None) -> IndexRequest | None:
         try:
-            record = read_record(folder / REQUEST_FILE)
+            record = object_of(read_record(folder / REQUEST_FILE))
             if generation and record.get("generation", "") not in ("", generation):
-                record = record["before"]
-            roots = tuple(map(Path, record["roots"]))
-            trust, follows = dict(record.get("trust", {})), record.get("follows")
-            if not set(trust.values()) <= set(TRUSTS):
-                raise ValueError(f"a root has an unknown trust: {trust}")
-            if follows not in (None, *FOLLOWS):
-                raise ValueError(f"it follows {follows!r}")
-            keys = ("sources", "found", "followed", "left_out")
-            lists: dict[str, Any] = {key: tuple(map(str, record.get(key, ()))) for key in keys}
-            maps: dict[str, Any] = {key: _lists(record.get(key, {})) for key in _MAPS}
+                record = object_of(record["before"])
+            trust = object_of(record.get("trust", {}))
+            aliases = object_of(record.get("aliases", {}))
             return cls(
-                roots,
-                str(record["model"]),
+                tuple(map(Path, texts_of(record["roots"]))),
+                text_of(record["model"]),
                 bool(record["with_body"]),
-                languages=record.get("languages", "auto"),
-                trust=trust,
-                follows=follows,
-                aliases={str(key): str(alias) for key, alias in record.get("aliases", {}).items()},
-                **lists,
-                **maps,
+                sources=texts_of(record.get("sources", [])),
+                languages=choice_of(record.get("languages", "auto"), LANGUAGES),
+                trust={key: choice_of(level, TRUSTS) for key, level in trust.items()},
+                found=texts_of(record.get("found", [])),
+                follows=choice_of(record.get("follows"), (None, *FOLLOWS)),
+                followed=texts_of(record.get("followed", [])),
+                left_out=texts_of(record.get("left_out", [])),
+                projects=_lists(object_of(record.get("projects", {}))),
+                hidden_from=_lists(object_of(record.get("hidden_from", {}))),
+                aliases={key: text_of(alias) for key, alias in aliases.items()},
             )
         except (CacheError, ConfigError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
@@ -206,14 +213,15 @@ def trusting(project: str) -> list[str]:
     return list(dict.fromkeys([project, *map(str, up_to_project(Path(project)))]))
 
 
-def _lists(values: Mapping[str, JsonValue]) -> dict[str, tuple[str, ...]]:
-    pairs = ((key, [some] if isinstance(some, str) else some) for key, some in values.items())
-    return {str(key): tuple(map(str, some)) for key, some in pairs}
+def _lists(values: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
+    return {
+        key: (some,) if isinstance(some, str) else texts_of(some) for key, some in values.items()
+    }
 
 
 def key_of(root: Path | str) -> str:
     """Return the real path of the folder of a root, the same for all its spellings."""
-    folder = place_of(root)
+    folder = folder_of(root)
     try:
         return os.path.realpath(folder)
     except ValueError:  # No system can name it.
@@ -254,7 +262,7 @@ def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
 
 def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
     """Return the roots that can be indexed; archives and URLs are not looked at."""
-    return [root for root in roots if is_bundle(root) or make_roots([place_of(root)])[0]]
+    return [root for root in roots if is_bundle(root) or make_roots([folder_of(root)])[0]]
 
 
 def replace_command(roots: Iterable[Path | str], option: str = "") -> str:

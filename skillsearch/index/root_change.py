@@ -13,14 +13,14 @@ from typing import Any, Literal
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
-from skillsearch.hosts.places import project_of
+from skillsearch.hosts.folders import project_of
 from skillsearch.index.followed import (
     Followed,
-    followed_places,
+    followed_folders,
     in_order,
     labels,
     project_around,
-    usual_places,
+    usual_folders,
     with_projects,
 )
 from skillsearch.index.request import (
@@ -153,7 +153,7 @@ class RootChange:
         named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
         if held and self.how != "replace":
             named |= set(map(key_of, held.named)) - set(held.followed)
-        followed = followed_places(held, follows, self.folders)
+        followed = followed_folders(held, follows, self.folders)
         gone = {*named, *self._left_out(held), *self.without}
         return {key: folder for key, folder in followed.items() if key not in gone}
 
@@ -191,12 +191,7 @@ class RootChange:
         own = [root for root in own if not held or key_of(root) not in held.followed]
         stays = self.how == "keep" and held is not None
         first = () if stays or self.how == "replace" else self.settings.index_roots
-        usual: Roots = ()
-        if not (self.roots or places or own or stays):
-            left_out = self._left_out(held) if self.how != "replace" else ()
-            usual = self.settings.roots or [
-                folder.path for key, folder in usual_places().items() if key not in left_out
-            ]
+        usual = () if self.roots or places or own or stays else self._usual(held)
         taken_up = [folder.path for folder in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
         is_filled_again = held is not None and follows in ("projects", "hosts")
@@ -207,6 +202,13 @@ class RootChange:
                 "--examples"
             )
         return named
+
+    def _usual(self, held: IndexRequest | None) -> Roots:
+        """Return the roots of the settings, else the folders of hosts that the user left in."""
+        left_out = self._left_out(held) if self.how != "replace" else ()
+        return self.settings.roots or [
+            folder.path for key, folder in usual_folders().items() if key not in left_out
+        ]
 
     def _without(self, held: Roots) -> Roots:
         """Return the roots that are left; an error for one that is not held, or stays by itself."""
@@ -255,7 +257,7 @@ class RootChange:
         unnamed = set(held.found) - chosen if held else set()
         if new := set(keys) - known_before - chosen:
             unnamed |= new & set(map(key_of, settings.file_roots))
-            unnamed |= new & {key for key, folder in usual_places().items() if folder.projects}
+            unnamed |= new & {key for key, folder in usual_folders().items() if folder.projects}
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
         keys_in_use |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
         trust = {key: level for key, level in said.items() if key in keys_in_use}
@@ -269,7 +271,7 @@ class RootChange:
         for root in named:
             is_seen = held is None or self.how in ("add", "replace") or root in self.roots
             try:
-                folders.append((local_root if unpack and is_seen else sources.place_of)(root))
+                folders.append((local_root if unpack and is_seen else sources.folder_of)(root))
                 is_held = held is not None and root in held.named
                 if missing == "refuse" or (missing == "keep" and not is_held):
                     resolve_roots(folders[-1:])

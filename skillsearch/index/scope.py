@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.hosts.places import project_of
+from skillsearch.hosts.folders import project_of
 from skillsearch.types import EVERYWHERE, SCOPE, Root, Selection
 
 

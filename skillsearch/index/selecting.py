@@ -24,7 +24,7 @@ from skillsearch.index.names import shadowed_without
 from skillsearch.index.request import key_of
 from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
-from skillsearch.index.storage.numbering import find_sorted, union, without
+from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
 from skillsearch.types import SCOPE, SELECTING, WITH_FRONTMATTER, Diagnostic, Root, Selection
@@ -98,31 +98,42 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     for kind, values, *folder in selection:
         inside = [root for root in roots if not folder or root.path.is_relative_to(folder[0])]
         outside = {root.alias for root in roots if root not in inside}
-        if kind != "in_roots":
+        if kind == "in_roots":
+            named = [_alias(name, inside, must_exist=not folder) for name in values]
+            of_hidden = (root.projects for root in hidden if root.alias in named)
+            elsewhere += itertools.chain.from_iterable(of_hidden)
+            of_roots = store.of_roots([*outside, *filter(None, named)])
+            numbers = numbers[find_sorted(of_roots, numbers) >= 0]
+        else:
             (strict if kind == "strict" else tests).append((kind, _pattern(kind, values), outside))
-            continue
-        named = [_alias(name, inside, must_exist=not folder) for name in values]
-        of_hidden = (root.projects for root in hidden if root.alias in named)
-        elsewhere += itertools.chain.from_iterable(of_hidden)
-        of_roots = store.of_roots([*outside, *filter(None, named)])
-        numbers = numbers[find_sorted(of_roots, numbers) >= 0]
-    if tests:
-        numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
+    numbers = _passing(tests, store, numbers)
     if selection and not len(numbers):
         raise SelectionError(_nothing(store, selection, elsewhere))
-    skipped: tuple[Diagnostic, ...] = ()
+    fitting = _passing(strict, store, numbers)
+    left = _store_of(fitting, store, roots)
     if strict:
-        fits = np.array([_passes(strict, label) for label in store.labels(numbers)], bool)
-        skipped = tuple(map(_skipped, (store[number] for number in numbers[~fits].tolist())))
+        gone = without(numbers, fitting)
+        left.skipped = tuple(map(_skipped, (store[number] for number in gone.tolist())))
         if ("strict", WITH_FRONTMATTER) not in selection:
-            _warn_of(skipped)
-        numbers = numbers[fits]
+            _warn_of(left.skipped)
+    return left
+
+
+def _passing(tests: Sequence[_Test], store: DocumentStore, numbers: Numbers) -> Numbers:
+    """Return the documents that pass all tests; nothing is read if there are none."""
+    if not tests:
+        return numbers
+    passing: Numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
+    return passing
+
+
+def _store_of(numbers: Numbers, store: DocumentStore, roots: Sequence[Root]) -> DocumentStore:
+    """Return a store of some documents alone."""
     families, gone = store.families, without(np.arange(store.size), numbers)
     left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
     left.shadowed = shadowed_without(store, left, roots)
     left.uncounted = union(left.left_out, families.waiting(left.left_out))
     left.mean_trust, left.other_share = store.mean_trust, store.other_share
-    left.skipped = skipped
     return left
 
 

@@ -24,7 +24,7 @@ from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.safe_text import all_visible, counted, one_line, visible
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -78,7 +78,7 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ExampleEntry:
     """The example requests of a skill that can be kept."""
 
     digest: str
@@ -172,7 +172,7 @@ def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
     return answers, refused
 
 
-def _answer(record: JsonValue) -> Answer | None:
+def _answer(record: Json) -> Answer | None:
     if not isinstance(record, dict) or not isinstance(record.get("examples"), list):
         return None
     named = record.get("digest") or record.get("name")
@@ -195,13 +195,13 @@ class Review:
 
     def check(
         self, answers: Iterable[Answer], digests: Collection[str] | None = None
-    ) -> tuple[list[Kept], list[Refusal]]:
+    ) -> tuple[list[ExampleEntry], list[Refusal]]:
         """Return what can be kept of answers, the last one of each skill, and what cannot.
 
         Only skills of the `digests` that were asked for count: what a skill says may make a model
         write for others.
         """
-        accepted: dict[str, Kept] = {}
+        accepted: dict[str, ExampleEntry] = {}
         refused = []
         for answer in answers:
             try:
@@ -221,7 +221,7 @@ class Review:
             if reason := _reason_for_all(document, good):
                 refused.append(Refusal(document.name, "", reason))
             else:
-                accepted[digest] = Kept(digest, document.name, tuple(good))
+                accepted[digest] = ExampleEntry(digest, document.name, tuple(good))
         return list(accepted.values()), refused
 
     def _digest_of(self, named: str) -> str:

@@ -369,9 +369,9 @@ class SkillLibrary:
     def _read(self, document: Document) -> Skill:
         """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
         path, root = Path(document.path), Path(document.root)
-        parsed = self._parsed.get(document.path)
+        cached = self._parsed.get(document.path)
         roots = self.root_paths
-        skill = read_skill(path, doc_id=document.doc_id, root=root, known=parsed, roots=roots)
+        skill = read_skill(path, doc_id=document.doc_id, root=root, cached=cached, roots=roots)
         self._parsed.pop(document.path, None)
         self._parsed[document.path] = skill
         while len(self._parsed) > self._kept:

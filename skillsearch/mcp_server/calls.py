@@ -19,13 +19,21 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
-from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of, without_folders
-from skillsearch.agents.tool import Begun, Deferred, Tool, Toolset
+from skillsearch.agents.failures import (
+    INDEXING,
+    Answer,
+    failure,
+    failure_of,
+    problem_in,
+    without_folders,
+)
+from skillsearch.agents.tool import Begun, Deferred, Text, Tool, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.execution.capture import STOP
+from skillsearch.json_values import object_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
-from skillsearch.types import IndexProgress
+from skillsearch.types import IndexProgress, Json, JsonObject
 
 INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
 FEW_FILES = 32  # fewer files take about `Patience.soon`, as long as nothing else tells
@@ -35,7 +43,6 @@ MAX_QUERY_BYTES = 4096  # some 600 words: a task, not the document it is about
 FOUND_BY_WORDS = "Found by words alone"
 ERROR_KEY = "skillsearch/error"  # where the metadata of a failed call hold the error for programs
 
-Record = dict[str, Any]
 Report = Callable[[float, float, str], Awaitable[None]]
 """Tells a client that asked for it how much is done, of how much, and what that is."""
 Context = ServerRequestContext[Any, Any]
@@ -72,13 +79,15 @@ class Calls:
         self._slow = ThreadPoolExecutor(MAX_SLOW, thread_name_prefix="skillsearch-run")
         self._running: dict[str, Future[Any]] = {}
 
-    async def result(self, ctx: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def result(
+        self, ctx: Context, name: str, arguments: Mapping[str, Json]
+    ) -> CallToolResult:
         """Answer a call as text with structured content, or an error as text with metadata."""
         report = ctx.session.report_progress
         tool, answer = await self.answer(session_of(ctx), name, arguments, report)
         if "error" not in answer:
             return _success(answer, tool.text if tool else None)
-        error = answer["error"]
+        error = problem_in(answer)
         lines = [f"{error['message']} {error['next_step']}"]
         for key, value in list(error.items())[3:]:  # beside code, message and next step
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
@@ -87,12 +96,12 @@ class Calls:
         return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
 
     async def answer(
-        self, session: str, name: str, arguments: Mapping[str, Any], report: Report | None = None
+        self, session: str, name: str, arguments: Mapping[str, Json], report: Report | None = None
     ) -> tuple[Tool | None, Answer]:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
-        If only words were searched, the answer has an `IndexProgress` as ``progress``; if the index
-        is not like the disk, it says why as ``problem``, once.
+        If only words were searched, the answer says so as ``progress``; if the index is not like
+        the disk, it says why as ``problem``, once.
         """
         query = arguments.get("query")
         if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
@@ -114,7 +123,10 @@ class Calls:
                     return tool, answer
                 has_words, waited = "result" in answer, anyio.current_time() - begun_at
                 if not self._patience.lasts(waited, progress, has_words=has_words):
-                    return tool, {**answer, "progress": progress} if has_words else answer
+                    return tool, {
+                        **answer,
+                        "progress": _words_only(progress, tool, answer),
+                    } if has_words else answer
                 await teller.tell(progress)
                 await anyio.sleep(INDEXING_SECONDS)
         except (SkillSearchError, TimeoutError, queue.Full) as exc:
@@ -135,7 +147,7 @@ class Calls:
         return future
 
     def _begin(
-        self, session: str, name: str, arguments: Mapping[str, Any]
+        self, session: str, name: str, arguments: Mapping[str, Json]
     ) -> tuple[Toolset, Begun, IndexProgress | None]:
         """Begin a call; return the progress of the index if the answer depends on it."""
         toolset = self._tools.of(session).toolset
@@ -144,7 +156,7 @@ class Calls:
         if isinstance(answer, Deferred) or tool is None:
             return toolset, begun, None
         error = answer.get("error")
-        is_open = error["code"] == INDEXING if error else tool.searches
+        is_open = problem_in(answer)["code"] == INDEXING if error else tool.searches
         progress = self._tools.served.progress if is_open else None
         if not (progress or error) and (note := self._tools.served.take_note()):
             begun = replace(begun, outcome={**answer, "problem": without_folders(note)})
@@ -175,7 +187,7 @@ async def in_thread(thread: LibraryThread, function: Callable[[], _T]) -> _T:
     try:
         return await thread.run(function)
     except (SkillSearchError, TimeoutError, queue.Full) as exc:
-        error = _failure(exc)["error"]
+        error = problem_in(_failure(exc))
         raise MCPError(INTERNAL_ERROR, f"{error['message']} {error['next_step']}") from exc
 
 
@@ -192,13 +204,11 @@ def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
 
 
-def _success(answer: Answer, text_of: Callable[[Record], str] | None) -> CallToolResult:
+def _success(answer: Answer, text_of: Text | None) -> CallToolResult:
     """Return a result as text and structured content; one without a text of its own, as JSON."""
     result = answer["result"]
-    record = {"result": result} if text_of is None else dict(result)
-    if "progress" in answer:
-        is_empty = text_of is not None and not (record["skills"] or record["perhaps"])
-        record |= _words_only(answer["progress"], is_empty=is_empty)
+    record = {"result": result} if text_of is None else object_of(result)
+    record = record | object_of(answer.get("progress", {}))
     text = (text_of or _plain_text)(record)
     if problem := answer.get("problem"):
         record, text = {**record, "problem": problem}, f"{text}\n[{problem}]"
@@ -206,8 +216,12 @@ def _success(answer: Answer, text_of: Callable[[Record], str] | None) -> CallToo
     return CallToolResult(content=[content], structured_content=record)
 
 
-def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
+def _words_only(progress: IndexProgress, tool: Tool | None, answer: Answer) -> JsonObject:
     """Say that an answer is by words alone, and when a better one can be had."""
+    is_empty = False
+    if tool and tool.text:
+        result = object_of(answer["result"])
+        is_empty = not (result["skills"] or result["perhaps"])
     outcome = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
     retry = "Search" if is_empty else "If none fits, search"
     left = progress.seconds_left
@@ -221,7 +235,7 @@ def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
     }
 
 
-def _plain_text(record: Record) -> str:
+def _plain_text(record: JsonObject) -> str:
     """Write text as it is and any other result as JSON; the note comes last."""
     result = record["result"]
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

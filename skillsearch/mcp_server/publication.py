@@ -18,6 +18,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.files.openat import RACY_NS, is_racy
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
+from skillsearch.json_values import object_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.skills.frontmatter import Finding
@@ -25,7 +26,7 @@ from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
 from skillsearch.text.safe_text import all_visible, counted
-from skillsearch.types import Diagnostic, FileStat, JsonValue
+from skillsearch.types import Diagnostic, FileStat, Json
 
 SKILL_MD = "SKILL.md"
 MAX_FILES = 512
@@ -34,7 +35,7 @@ MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 
-Frontmatter = Mapping[str, JsonValue]
+Frontmatter = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ class Publisher:
             ManifestFile(make_uri((*skill.path, *path.split("/"))), file.digest, file.size)
             for path, file in read.items()
         )
-        return Manifest(skill.uri, all_visible(skill_md.frontmatter), resources)
+        return Manifest(skill.uri, object_of(all_visible(skill_md.frontmatter)), resources)
 
     def _file(self, skill: Published, path: str, state: FileStat) -> _Read:
         """Read and hash a file, unless it cannot have changed since it was read."""

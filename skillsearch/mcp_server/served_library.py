@@ -14,7 +14,7 @@ from typing import Any
 
 from skillsearch.config import Settings, index_dir_for, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
-from skillsearch.hosts.places import has_places
+from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import everywhere, folders_of, from_folders
@@ -24,7 +24,7 @@ from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary, library_config
 from skillsearch.library.thread import LibraryThread
 from skillsearch.library.watcher import watch
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 from skillsearch.types import IndexProgress, IndexReport, Selection
 
 FIRST_SECONDS = 8.0  # how long a call waits for the first index of a user
@@ -49,7 +49,7 @@ class ServedLibrary:
     ) -> None:
         """Serve folders, archives or URLs, the first one first, or the index of the settings."""
         self._named = tuple(roots)
-        self.roots = tuple(place_of(root) for root in roots)
+        self.roots = tuple(folder_of(root) for root in roots)
         self.settings = settings
         own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
         self.index_dir = Path(index_dir or own).absolute()
@@ -106,7 +106,7 @@ class ServedLibrary:
         is_own = is_own or self.index_dir == user_index_dir().absolute()
         folders = folders_of(self._selection())
         is_wanted = is_own and not IndexFolder(self.index_dir).exists()
-        if not (is_wanted and any(map(has_places, map(Path, folders or ("/",))))):
+        if not (is_wanted and any(map(has_host_folders, map(Path, folders or ("/",))))):
             return
         change = RootChange(settings=settings, follows="hosts", folders=folders)
         self._first = self._first or self._indexing.submit(SkillIndex.build, change, self.index_dir)

@@ -15,6 +15,7 @@ from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
+from skillsearch.json_values import text_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Manifest, Publisher
@@ -96,8 +97,8 @@ class SkillResources:
         listed = [
             mt.Resource(
                 uri=manifest.uri,
-                name=manifest.frontmatter["name"],
-                description=manifest.frontmatter["description"],
+                name=text_of(manifest.frontmatter["name"]),
+                description=text_of(manifest.frontmatter["description"]),
                 mime_type="text/markdown",
                 size=manifest.resources[0].size,
             )
@@ -182,9 +183,9 @@ def _index(publisher: Publisher) -> bytes:
         manifests, after = publisher.page(after, PAGE_SIZE)
         skills += (
             {
-                "name": manifest.frontmatter["name"],
+                "name": text_of(manifest.frontmatter["name"]),
                 "type": "skill-md",
-                "description": manifest.frontmatter["description"],
+                "description": text_of(manifest.frontmatter["description"]),
                 "url": manifest.uri,
                 "digest": manifest.resources[0].digest,
             }

@@ -200,8 +200,8 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
 class Pair(NamedTuple):
     """The tokens of a pair, [CLS] request [SEP] skill [SEP], and which text each belongs to."""
 
-    ids: list[int]
-    parts: list[int]
+    ids: Sequence[int]
+    parts: Sequence[int]
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> list[Pair]:

@@ -258,7 +258,7 @@ class RowStates:
         fields = (*named, "skill", "examples")
         pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
         for row in chain.from_iterable(pages):
-            has_same = kept_key(book.known_as(row["skill"])) == row["examples"]
+            has_same = kept_key(book.by_digest(row["skill"])) == row["examples"]
             ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"] * has_same)
             entry = _HeldRow(row["id"], state, ends, row["name_key"], row["shadowed"])
             if row["until"] < version:

@@ -28,7 +28,7 @@ from skillsearch.index.documents import Document, FieldTexts, embeds_body, name_
 from skillsearch.remote.client import Row
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
-from skillsearch.types import Example, JsonValue
+from skillsearch.types import Example, Json
 
 Vectors = Sequence[Mapping[bytes, NDArray[np.float32]]]
 """For each dense channel, the vectors by the key of the text that they embed."""
@@ -105,7 +105,7 @@ def dense_keys(document: Document, *, with_body: bool) -> Iterator[tuple[int, st
             yield channel, name, bytes.fromhex(key)
 
 
-def note_row(key: str, kind: int, version: int, record: JsonValue = None) -> Row:
+def note_row(key: str, kind: int, version: int, record: Json = None) -> Row:
     """Return a row of the collection of terms that holds a record, if any, instead of a term."""
     note = [] if record is None else pack(json.dumps(record).encode())
     return {**term_row(key, version, (0, 0), (0, 0)), "kind": kind, "note": note}

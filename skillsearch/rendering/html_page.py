@@ -49,7 +49,7 @@ def text(value: str, limit: int = MAX_CHARS) -> Markup:
     return Markup(f"<bdi>{escape(one_line(value, limit))}</bdi>")
 
 
-def _visible(value: Any) -> Any:
+def _visible(value: object) -> object:
     return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
 
 

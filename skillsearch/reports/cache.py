@@ -17,8 +17,9 @@ from pathlib import Path
 
 from skillsearch.files.openat import using
 from skillsearch.index.request import IndexRequest
+from skillsearch.json_values import text_of
 from skillsearch.roots.sources import indexes_over, read_ready, shown
-from skillsearch.types import LAST_SECOND, JsonValue
+from skillsearch.types import LAST_SECOND, JsonObject
 
 KEPT_SECONDS = 30 * 24 * 3600
 """How long an unneeded entry is kept after its last use."""
@@ -75,7 +76,7 @@ class CacheEntry:
                     sizes[status.st_dev, status.st_ino] = status.st_size
         return sum(sizes.values())
 
-    def to_dict(self, size: int) -> dict[str, JsonValue]:
+    def to_dict(self, size: int) -> JsonObject:
         """Return the JSON form; the size is given, as measuring it reads the whole tree."""
         return {
             "kind": self.kind,
@@ -145,7 +146,7 @@ def _member(path: Path, kind: str) -> CacheEntry:
     if path.is_symlink():
         return _entry("other", path, "a link")
     if kind == "archive":
-        source = read_ready(path).get("source", "")
+        source = text_of(read_ready(path).get("source", ""))
         users = [index for index in indexes_over(path) if _is_over(index, path)]
         return _entry(kind, path, shown(source) if source else "unfinished", users)
     is_ours = _is_folder(path) == (kind == "evaluation")

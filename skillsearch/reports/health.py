@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from skillsearch import config
 from skillsearch._version import __version__
@@ -29,7 +29,7 @@ from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import embeds_body
-from skillsearch.index.followed import usual_places
+from skillsearch.index.followed import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
@@ -37,10 +37,11 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
+from skillsearch.json_values import text_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
-from skillsearch.reports.places import PlaceReport, report_places
+from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
@@ -48,7 +49,7 @@ from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Diagnostic, JsonValue, Record, Root
+from skillsearch.types import Diagnostic, Languages, Record, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -228,7 +229,7 @@ def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Setti
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Check the roots that the next indexing would take; archives and URLs are only named."""
     request = IndexRequest.load(folder.path)
-    usual = [host_folder.path for host_folder in usual_places().values()]
+    usual = [host_folder.path for host_folder in usual_folders().values()]
     before = request.named if request else usual
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):
@@ -247,7 +248,7 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
         yield Check("sources", "error", str(exc))
         return
     for entry, problem in check_sources(locked.values(), request):
-        said = f"{entry.given}, added or updated on {entry.date}, {entry.digest[:19]}"
+        said = f"{entry.text}, added or updated on {entry.date}, {entry.digest[:19]}"
         yield Check.of("sources", said, f"{said}: {problem}" if problem else "")
     for source in unlocked(locked.values(), request):
         yield Check("sources", "ok", f"{source}: not pinned; to pin it: skillsearch add")
@@ -255,8 +256,8 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
 
 def _check_places(index: SkillIndex | None) -> Iterator[Check]:
     """Say which folders of hosts are indexed, which plugins are disabled, and what is missing."""
-    by_state: dict[str, list[PlaceReport]] = {}
-    for report in report_places(index, Path.cwd()):
+    by_state: dict[str, list[FolderReport]] = {}
+    for report in report_folders(index, Path.cwd()):
         by_state.setdefault("indexed" if report.state == "new" else report.state, []).append(report)
     for state, reports in by_state.items():
         skills = sum(report.skills for report in reports)
@@ -316,15 +317,48 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
 
 
-def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
-    """Return an index in JSON form, and how it differs from the disk by the hash of every file.
+class ChannelStatus(TypedDict):
+    """A dense channel; it is not usable if its library is not installed."""
+
+    model: str
+    name: str
+    dimensions: int
+    vectors: int
+    asked_about: str
+    usable: bool
+
+
+class Status(TypedDict):
+    """An index in JSON form.
 
     The model is of its first embedder; advice is about skills in languages that no channel knows;
     skipped are files that could not be indexed.
     """
+
+    index_dir: str
+    generation: str
+    model: str
+    fields: Literal["full", "metadata"]
+    languages: Languages
+    channels: list[ChannelStatus]
+    skills_by_language: dict[str, int]
+    examples: dict[str, int]
+    advice: str
+    indexed: int
+    skipped: int
+    diagnostics: dict[str, int]
+    size_bytes: int
+    roots: list[dict[str, object]]
+    sources: list[dict[str, str]]
+    differences: dict[str, list[str]]
+    in_sync: bool
+
+
+def status(index: SkillIndex) -> tuple[Status, Changes]:
+    """Return an index in JSON form, and how it differs from the disk by the hash of every file."""
     settings, diagnostics = index.opened.settings, index.diagnostics()
     differences = index.differences(verify=True)
-    record: dict[str, JsonValue] = {
+    record: Status = {
         "index_dir": str(index.folder),
         "generation": index.generation,
         "model": settings.channels[0].model,
@@ -346,16 +380,19 @@ def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
     return record, differences
 
 
-def _sources_of(index: SkillIndex) -> list[JsonValue]:
+def _sources_of(index: SkillIndex) -> list[dict[str, str]]:
     """Return the locked sources that the index holds, each with its problem if any."""
     request = IndexRequest.load(index.folder)
     held = set(request.sources) if request else set()
     checked = check_sources(known_sources().values(), request)
-    return [entry.to_dict() | {"problem": why} for entry, why in checked if entry.source in held]
+    return [
+        {key: text_of(value) for key, value in entry.to_dict().items()} | {"problem": why}
+        for entry, why in checked
+        if entry.source in held
+    ]
 
 
-def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:
-    """Describe a dense channel; it is not usable if its library is not installed."""
+def _channel(index: SkillIndex, number: int) -> ChannelStatus:
     settings, corpus = index.opened.settings, index.opened.corpus
     channel = settings.channels[number]
     asked_about = "all other languages" if number else "English"

@@ -12,7 +12,7 @@ from skillsearch.errors import SkillError
 from skillsearch.index.request import IndexRequest
 from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.lock import LockedSource
-from skillsearch.roots.sources import is_bundle, place_of, shown
+from skillsearch.roots.sources import folder_of, is_bundle, shown
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import read_skill
 from skillsearch.text.safe_text import listed, one_line
@@ -68,7 +68,7 @@ def check_sources(
     held = set(request.sources) if request else set()
     checked = []
     for entry in entries:
-        folder, source = place_of(entry.source), shlex.quote(entry.given)
+        folder, source = folder_of(entry.source), shlex.quote(entry.text)
         again = f"skillsearch update {source}"
         problem = ""
         if entry.source not in held:

@@ -50,7 +50,7 @@ def local_root(root: str | Path) -> Path:
     gone, and must be what it was. A plain folder is returned as it is, even if it does not exist.
     """
     source = sources.source_of(root)
-    unpacked = sources.place_of(source)
+    unpacked = sources.folder_of(source)
     if sources.is_bundle(source):
         locked_source = lock.known_sources().get(source)
         if not locked_source:
@@ -62,7 +62,7 @@ def local_root(root: str | Path) -> Path:
 
 def _require_same(locked_source: lock.LockedSource, _old: Path | None, new: Path) -> bool:
     if content_digest(new) != locked_source.digest:
-        again = f"skillsearch update {shlex.quote(locked_source.given)}"
+        again = f"skillsearch update {shlex.quote(locked_source.text)}"
         raise RootError(
             f"{sources.shown(locked_source.source)} is not what was added on "
             f"{locked_source.date}: its digest is another. To see what changed and take it: {again}"
@@ -129,8 +129,7 @@ def update(
 def _intact(source: str, unpacked: Path) -> sources.Downloaded | None:
     """Return the record of a folder that is as it was unpacked."""
     with suppress(OSError, TypeError, KeyError):
-        values = sources.read_ready(unpacked.parent)
-        record = sources.Downloaded(**{**values, "stat": tuple(values["stat"])})
+        record = sources.Downloaded.from_dict(sources.read_ready(unpacked.parent))
         if (record.source, record.content) == (source, _digest(unpacked, unpacked)):
             return record
     return None

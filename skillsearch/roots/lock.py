@@ -6,8 +6,9 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from skillsearch import config
 from skillsearch.errors import ConfigError, RootError
@@ -29,13 +30,15 @@ class LockedSource(Record):
 
     Attributes:
         source: The canonical root.
-        given: What the user wrote for a URL; the path of a local archive.
+        text: What the user wrote for a URL; the path of a local archive.
         digest: ``sha256:`` and the digest of the names and bytes of all files.
         date: The day of that content, in UTC.
     """
 
+    KEYS = MappingProxyType({"text": "given"})
+
     source: str
-    given: str
+    text: str
     digest: str
     date: str
 
@@ -53,7 +56,7 @@ def read_lock() -> dict[str, LockedSource]:
             record = json.loads(file.read(_MAX_BYTES))
         if record["version"] != VERSION:
             raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
-        names = [field.name for field in fields(LockedSource)]
+        names = [LockedSource.KEYS.get(name, name) for name in LockedSource.__slots__]
         rows = [LockedSource(*(str(row[name]) for name in names)) for row in record["sources"]]
     except FileNotFoundError:
         return {}
@@ -88,7 +91,7 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
             before = dict(entries)
             yield entries
             if entries != before:
-                listed = [asdict(entries[source]) for source in sorted(entries)]
+                listed = [entries[source].to_dict() for source in sorted(entries)]
                 text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
                 write_atomically(path, f"{text}\n".encode())
     except TimeoutError as exc:

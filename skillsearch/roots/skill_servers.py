@@ -16,10 +16,12 @@ from urllib.parse import unquote
 
 from skillsearch.errors import RootError, require_installed
 from skillsearch.files.paths import is_plain
+from skillsearch.json_values import list_of, objects_of, text_of
 from skillsearch.roots.downloads import UnreachableError
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonObject
 
 SECONDS = 120.0
 MAX_FILES, MAX_FILE_BYTES = 512, 16 << 20
@@ -124,8 +126,9 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
     with anyio.fail_after(SECONDS):
         async with http, Client(connection) as client:
             for skill in await _list_skills(client, url):
-                for resource in skill["resources"]:
-                    uri, parts = resource["uri"], _parts(resource["uri"], skill["uri"])
+                for resource in objects_of(skill["resources"]):
+                    uri = text_of(resource["uri"])
+                    parts = _parts(uri, text_of(skill["uri"]))
                     data = _bytes_of(await client.read_resource(uri))
                     if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
                         said = "has another digest than its server says"
@@ -136,26 +139,26 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
     return files
 
 
-async def _list_skills(client: Client, url: str) -> list[Any]:
+async def _list_skills(client: Client, url: str) -> list[JsonObject]:
     import mcp_types as mt
     from pydantic import ConfigDict
 
     class Page(mt.Result):
         model_config = ConfigDict(extra="allow")
 
-    skills: list[Any] = []
+    skills: list[JsonObject] = []
     cursor: str | None = ""
     while cursor is not None and len(skills) < MAX_SKILLS:
         params = {"cursor": cursor} if cursor else {}
-        request = mt.Request[dict[str, Any], str](method="skills/list", params=params)
+        request = mt.Request[dict[str, str], str](method="skills/list", params=params)
         page = (await client.session.send_request(request, Page)).model_dump()
-        skills += page["skills"]
-        cursor = page.get("nextCursor") if page["skills"] else None
+        skills += (listed := objects_of(page["skills"]))
+        cursor = page.get("nextCursor") if listed else None
     if len(skills) > MAX_SKILLS or cursor:
         logger.warning("%s serves more than %d skills; the first count", shown(url), MAX_SKILLS)
     usable = []
     for skill in skills[:MAX_SKILLS]:
-        if (number := len(skill["resources"])) > MAX_FILES:
+        if (number := len(list_of(skill["resources"]))) > MAX_FILES:
             name, most = one_line(str(skill["uri"]), 200), f"the most is {MAX_FILES}"
             logger.warning("Left out of %s: %s has %d files; %s", shown(url), name, number, most)
         else:

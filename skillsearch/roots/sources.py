@@ -19,9 +19,10 @@ from skillsearch import config
 from skillsearch.errors import RootError
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
+from skillsearch.json_values import checked, list_of, text_of
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
 """Endings of archive names, in any case; packagers of skills write zips that end in the last."""
@@ -76,6 +77,13 @@ class Downloaded:
     content: str = ""
     stat: tuple[int, ...] = ()
 
+    @classmethod
+    def from_dict(cls, values: JsonObject) -> Downloaded:
+        """Read the JSON form; a KeyError or TypeError if it has another."""
+        stat = tuple(checked(number, int) for number in list_of(values["stat"]))
+        texts = {key: text_of(value) for key, value in values.items() if key != "stat"}
+        return cls(**texts, stat=stat)
+
     @property
     def condition(self) -> dict[str, str]:
         """The header that asks a server only for what is newer, if it can be asked."""
@@ -120,7 +128,7 @@ def plain_source(text: str) -> str:
     return source if is_plain else str(Path(source).resolve())
 
 
-def place_of(root: str | Path) -> Path:
+def folder_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
     if not is_bundle(source):
@@ -144,8 +152,8 @@ def source_behind(folder: Path) -> str:
     """Return the path or URL behind a folder in the cache; empty for any other folder."""
     with suppress(OSError, ValueError, RootError):
         source = read_ready(folder.parent).get("source") if _is_unpacked(folder) else None
-        if source and place_of(source).resolve() == folder.resolve():
-            return str(source)
+        if isinstance(source, str) and folder_of(source).resolve() == folder.resolve():
+            return source
     return ""
 
 
@@ -219,7 +227,7 @@ def folder_in(source: str) -> tuple[str, ...]:
     return parts
 
 
-def read_ready(folder: Path) -> dict[str, JsonValue]:
+def read_ready(folder: Path) -> JsonObject:
     """Read the record of an unpacked root, given the folder around it; empty if it is damaged."""
     try:
         with os.fdopen(open_file(folder, (READY,)), "rb") as file:

@@ -20,7 +20,7 @@ from skillsearch.errors import RootError
 from skillsearch.roots.downloads import fetch
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_SKILLS, MAX_INDEX_BYTES, MAX_BYTES, MAX_SKILL_MD = 1_000, 4 << 20, 256 << 20, 1 << 20
@@ -96,7 +96,7 @@ def read_index(data: bytes, url: str) -> list[Offer]:
     return list(offers.values())
 
 
-def _offer_of(entry: JsonValue, index: str) -> Offer | str:
+def _offer_of(entry: Json, index: str) -> Offer | str:
     """Return what an entry offers, or what is wrong with it."""
     values = entry if isinstance(entry, dict) else {}
     name, kind, url, digest = (

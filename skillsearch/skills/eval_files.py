@@ -20,7 +20,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.text.tables import read_tables
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.types import Diagnostic, Json
 
 MAX_FILE_BYTES = 1 << 20
 MAX_QUERIES = 2_000  # of one skill
@@ -114,7 +114,7 @@ def read_eval_files(
     return queries, diagnostics
 
 
-def _load(file: str, data: bytes) -> tuple[JsonValue, Diagnostic | None]:
+def _load(file: str, data: bytes) -> tuple[Json, Diagnostic | None]:
     """Return the values of a file, None if it cannot be read, and what is wrong with it."""
     if len(data) > MAX_FILE_BYTES:
         message = f"The eval file is larger than {MAX_FILE_BYTES} bytes; split it."
@@ -137,9 +137,9 @@ def _load(file: str, data: bytes) -> tuple[JsonValue, Diagnostic | None]:
     return None, Diagnostic("eval-unreadable", "warning", message, file, line)
 
 
-def _load_lines(file: str, text: str) -> tuple[list[JsonValue], Diagnostic | None]:
+def _load_lines(file: str, text: str) -> tuple[list[Json], Diagnostic | None]:
     """Return the values of JSON lines without blank lines, comments and broken lines."""
-    values: list[JsonValue] = []
+    values: list[Json] = []
     broken: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith(("//", "#")):
@@ -153,7 +153,7 @@ def _load_lines(file: str, text: str) -> tuple[list[JsonValue], Diagnostic | Non
     return values, Diagnostic("eval-unreadable", "warning", message, file, broken[0])
 
 
-def eval_queries(values: JsonValue, name: str, skills: AbstractSet[str]) -> Iterator[EvalQuery]:
+def eval_queries(values: Json, name: str, skills: AbstractSet[str]) -> Iterator[EvalQuery]:
     """Return the cases in an eval file of a skill, known or not, down to 12 levels."""
     return _Place(skills | {name.casefold()}, name.casefold()).cases(values)
 
@@ -166,7 +166,7 @@ class _Place(NamedTuple):
     is_wanted: bool | None = None
     depth: int = 0
 
-    def cases(self, value: JsonValue) -> Iterator[EvalQuery]:
+    def cases(self, value: Json) -> Iterator[EvalQuery]:
         """Yield the cases in a value here."""
         below = self._replace(depth=self.depth + 1)
         if self.depth > _MAX_DEPTH:
@@ -178,7 +178,7 @@ class _Place(NamedTuple):
                 yield self._query(item.strip(), {})
             yield from below.cases(item)
 
-    def _cases_of(self, record: Mapping[str, JsonValue]) -> Iterator[EvalQuery]:
+    def _cases_of(self, record: Mapping[str, Json]) -> Iterator[EvalQuery]:
         fields = {_fold(key): value for key, value in record.items()}
         named = _first_text(fields, _KEYS["owner"])
         # A file may lag behind the name of its skill; a single case means what it names.
@@ -192,7 +192,7 @@ class _Place(NamedTuple):
         for key, value in record.items():
             yield from below._cases_below(key, value)
 
-    def _cases_below(self, key: str, value: JsonValue) -> Iterator[EvalQuery]:
+    def _cases_below(self, key: str, value: Json) -> Iterator[EvalQuery]:
         """Yield the cases below a key, which may judge them or name their skill."""
         word = _fold(key)
         if word in _KEYS["no-cases"]:
@@ -212,12 +212,12 @@ class _Place(NamedTuple):
         meant = (name.casefold(), plain, re.split("[:/]", plain)[-1])
         return next(filter(self.skills.__contains__, meant), None)
 
-    def _query(self, text: str, fields: Mapping[str, JsonValue]) -> EvalQuery:
+    def _query(self, text: str, fields: Mapping[str, Json]) -> EvalQuery:
         is_wanted, skills, kind = self._judge(fields)
         resolved = dict.fromkeys(filter(None, map(self._resolve, skills)))
         return EvalQuery(text, kind, is_wanted, tuple(resolved))
 
-    def _judge(self, fields: Mapping[str, JsonValue]) -> tuple[bool | None, Sequence[str], Kind]:
+    def _judge(self, fields: Mapping[str, Json]) -> tuple[bool | None, Sequence[str], Kind]:
         """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
         own, keys = [self.owner], filter(fields.__contains__, _KEYS["right"])
         named = (_named_skills(key, fields[key], self.owner) for key in keys)
@@ -235,14 +235,15 @@ class _Place(NamedTuple):
         return True, own, "task"
 
 
-def _named_skills(key: str, value: JsonValue, owner: str) -> list[str] | None:
+def _named_skills(key: str, value: Json, owner: str) -> list[str] | None:
     """Return the skills that a field names, none for nobody; None if it means something else."""
     if isinstance(value, dict):
         value = next((value[part] for part in ("route", "skill", "name") if part in value), 0)
     if value is None and key not in _KEYS["flag"]:
         return []
-    names = value if isinstance(value, list) else [value]
-    if not all(isinstance(name, str) for name in names):
+    listed = value if isinstance(value, list) else [value]
+    names = [name for name in listed if isinstance(name, str)]
+    if len(names) < len(listed):
         return None
     if key in _KEYS["output-too"] and max(map(len, map(str.split, names)), default=0) > 1:
         return None
@@ -250,7 +251,7 @@ def _named_skills(key: str, value: JsonValue, owner: str) -> list[str] | None:
     return [owner if word in _YES else name for name, word in words if word not in _NOBODY]
 
 
-def _first_text(fields: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
+def _first_text(fields: Mapping[str, Json], keys: Iterable[str]) -> str:
     texts = (text.strip() for key in keys if isinstance(text := fields.get(key), str))
     return next(filter(None, texts), "")
 

@@ -27,9 +27,10 @@ from skillsearch import config
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
+from skillsearch.json_values import list_of
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible
-from skillsearch.types import Example, ExampleSource, FileStat, JsonValue, SkillMetadata
+from skillsearch.types import Example, ExampleSource, FileStat, Json, SkillMetadata
 
 PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
 MAX_EXAMPLES = 8
@@ -148,9 +149,9 @@ class ExampleBook:
 
     def of(self, name: str, description: str) -> tuple[Example, ...]:
         """Return the examples of a skill of the user, else of the package."""
-        return self.known_as(digest_of_skill(name, description))
+        return self.by_digest(digest_of_skill(name, description))
 
-    def known_as(self, key: str) -> tuple[Example, ...]:
+    def by_digest(self, key: str) -> tuple[Example, ...]:
         """Return the examples of a skill, given by its digest, as `of` does."""
         if texts := self.extra.get(key):
             return _as_examples(texts, "user")
@@ -180,7 +181,7 @@ def _as_examples(texts: Iterable[str], source: ExampleSource) -> tuple[Example, 
     return tuple(Example(text, source) for text in texts)
 
 
-def read_examples(path: Path) -> Iterator[Mapping[str, JsonValue]]:
+def read_examples(path: Path) -> Iterator[Mapping[str, Json]]:
     """Yield the records of a file of examples, ``{"digest": …, "examples": […]}`` a line.
 
     Other lines, and a file that cannot be read, are logged and left out.
@@ -222,7 +223,9 @@ def _read(path: Path) -> bytes:
 @lru_cache(maxsize=4)
 def _load(path: Path, seen: FileStat) -> Mapping[str, tuple[str, ...]]:
     """Read a file of examples as it was at a stat; the last record of a skill counts."""
-    return {str(record["digest"]): usable(record["examples"]) for record in read_examples(path)}
+    return {
+        str(record["digest"]): usable(list_of(record["examples"])) for record in read_examples(path)
+    }
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from skillsearch.errors import ParseError
-from skillsearch.types import Diagnostic, JsonValue, Severity
+from skillsearch.types import Diagnostic, Json, JsonObject, Severity
 
 MAX_FRONTMATTER_BYTES = 64 * 1024
 MAX_DEPTH = 16
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
         return Diagnostic(self.code, self.severity, self.message, path, self.line)
 
 
-Fields: TypeAlias = dict[str, JsonValue]
+Fields: TypeAlias = JsonObject
 Loaded: TypeAlias = tuple[Fields, tuple[Finding, ...]]
 """The fields of a frontmatter, and what is odd about them."""
 
@@ -206,7 +206,7 @@ class _EventReader:
             raise self._refusal(event, code, f"tag {tag!r}")
         return event
 
-    def _read_node(self, event: Any, depth: int) -> JsonValue:
+    def _read_node(self, event: Any, depth: int) -> Json:
         if isinstance(event, yaml.ScalarEvent):
             return _resolve(event)
         if depth >= MAX_DEPTH:

@@ -26,7 +26,7 @@ from skillsearch.skills.metadata import (
     as_text,
     plain_key,
 )
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 
 _NAMING_KEYS = ("name", "description")
 _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
@@ -94,7 +94,7 @@ def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 
     return mended, tuple(findings)
 
 
-def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Finding]]:
+def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
     """Return the value that was meant, and what is odd about it; an item of a list has no key."""
     if isinstance(value, list) and len(items := _items(written)) == len(value):
         pairs = [_mend("", item, text) for item, text in zip(value, items, strict=True)]
@@ -105,14 +105,8 @@ def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Fin
         value = plain
         message = f"The {key} {plain[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
         problems.append(Finding(f"{key}-not-text", message))
-    text, comment = as_text(value), _COMMENT.search(written)
-    # In quotes, or in an entry that was read as text, a comment sign is text.
-    if comment and text.split() == written[: comment.start()].split():
-        is_text = _is_text(comment[0], written[: comment.start()], key)
-        value = f"{text} {comment[0]}".strip() if is_text else value
-        shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
-        message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
-        problems += [Finding("yaml-comment", message)] if is_text is not False else []
+    value, odd = _with_comment(key, value, written)
+    problems += odd
     if isinstance(value, str) and written[:1] != '"' and (text := unescape(value)) != value:
         value = text
         message = f"YAML reads escapes in double quotes alone; write the characters in {key!r}."
@@ -123,13 +117,28 @@ def _mend(key: str, value: JsonValue, written: str) -> tuple[JsonValue, list[Fin
     return value, problems
 
 
+def _with_comment(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
+    """Return the value with what YAML takes for a comment, if that is a part of it."""
+    text, comment = as_text(value), _COMMENT.search(written)
+    # In quotes, or in an entry that was read as text, a comment sign is text.
+    if not comment or text.split() != written[: comment.start()].split():
+        return value, []
+    is_text = _is_text(comment[0], written[: comment.start()], key)
+    if is_text is False:
+        return value, []
+    shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
+    message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
+    meant = f"{text} {comment[0]}".strip() if is_text else value
+    return meant, [Finding("yaml-comment", message)]
+
+
 def _items(written: str) -> list[str]:
     """Return what is written behind each dash of a list, with the lines that go on with it."""
     first = _ITEM.search(written)
     return re.split(rf"(?m)^{first[1]}-(?:[ \t]+|$)", written)[1:] if first else []
 
 
-def _type_beside_text(value: JsonValue, plain: str) -> str:
+def _type_beside_text(value: Json, plain: str) -> str:
     """Return the type that YAML reads from a plain value; empty if it is text."""
     if isinstance(value, (list, dict)) and plain[:1] + plain[-1:] in {"[]", "{}"}:
         return "list or mapping"
@@ -137,7 +146,7 @@ def _type_beside_text(value: JsonValue, plain: str) -> str:
     return "" if kind in {"str", "null"} else kind
 
 
-def _placeholder(value: JsonValue) -> str:
+def _placeholder(value: Json) -> str:
     """Return what nobody has filled in of a name or a description."""
     text = _CODE_SPAN.sub("", value) if isinstance(value, str) else ""
     match = _PLACEHOLDER.fullmatch(text) or _SLOT.search(text)

@@ -12,7 +12,7 @@ from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line, shorten
-from skillsearch.types import MAX_NAME_CHARS, JsonValue, Severity, SkillMetadata
+from skillsearch.types import MAX_NAME_CHARS, Json, Severity, SkillMetadata
 
 # By the specification, as `MAX_NAME_CHARS` is.
 MAX_DESCRIPTION_CHARS = 1024
@@ -120,7 +120,7 @@ def clean(text: str) -> str:
     return CONTROL_CHARACTERS.sub(" ", text).strip()
 
 
-def as_text(value: JsonValue) -> str:
+def as_text(value: Json) -> str:
     """Return a value as one string: lists joined by blanks, mappings as ``key: value; …``."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -157,7 +157,7 @@ def check_name(written: str, folder: str, rank: Severity = "warning") -> Iterato
 def _levels(frontmatter: Fields) -> list[Fields]:
     """Return the top-level fields, the fields of ``metadata``, and of the mappings inside it."""
     top = _folded(frontmatter)
-    nested = [top[key] for key in NESTING_KEYS if isinstance(top.get(key), dict)]
+    nested = [fields for key in NESTING_KEYS if isinstance(fields := top.get(key), dict)]
     inner = [value for fields in nested for value in fields.values() if isinstance(value, dict)]
     middle = dict(pair for fields in nested for pair in _folded(fields).items())
     return [top, middle, *map(_folded, inner)]
@@ -178,7 +178,7 @@ def _folded(fields: Fields) -> Fields:
     return folded
 
 
-def _first(levels: Iterable[Fields], *keys: str) -> JsonValue:
+def _first(levels: Iterable[Fields], *keys: str) -> Json:
     """Return the first value that is present, outer levels first."""
     values = (fields.get(key) for fields in levels for key in keys)
     return next((value for value in values if value is not None), None)
@@ -195,7 +195,7 @@ def _collect(levels: Iterable[Fields], keys: tuple[str, ...]) -> tuple[str, ...]
     return tuple(filter(None, phrases))
 
 
-def _phrases(value: JsonValue) -> Iterator[str]:
+def _phrases(value: Json) -> Iterator[str]:
     """Yield the phrases of a list, a mapping's values or a comma-separated string, some empty."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -240,11 +240,11 @@ def regular_requirements(levels: Iterable[Fields]) -> tuple[tuple[str, ...], lis
 
 def _requirement_texts(levels: Iterable[Fields]) -> list[str]:
     """Return the requirements cleaned, with ``>=1,<2`` joined again if its comma was split."""
-    values: list[JsonValue] = []
+    values: list[Json] = []
     for fields in levels:
         values += [fields[key] for key in _REQUIREMENT_KEYS if key in fields]
-        groups = [fields[key] for key in _REQUIREMENT_GROUPS if isinstance(fields.get(key), dict)]
-        values += [group.get("skills") for group in groups]
+        groups = map(fields.get, _REQUIREMENT_GROUPS)
+        values += [group.get("skills") for group in groups if isinstance(group, dict)]
     texts: list[str] = []
     for text in (text for value in values for text in _required_texts(value)):
         text = one_line(text).strip("\"' ")
@@ -255,7 +255,7 @@ def _requirement_texts(levels: Iterable[Fields]) -> list[str]:
     return texts
 
 
-def _required_texts(value: JsonValue) -> Iterator[str]:
+def _required_texts(value: Json) -> Iterator[str]:
     """Yield the required skills of a value, each as ``name`` or ``name@constraint``."""
     if isinstance(value, dict):
         # The mapping describes one skill, or its keys are the skills.
@@ -275,14 +275,14 @@ def _required_texts(value: JsonValue) -> Iterator[str]:
         yield from re.split(r"[,;\n]", _scalar_text(value).strip().strip("[]"))
 
 
-def _constraint_of(value: JsonValue) -> str:
+def _constraint_of(value: Json) -> str:
     if isinstance(value, dict):
         value = next((value[key] for key in _CONSTRAINT_KEYS if key in value), None)
     items = value if isinstance(value, list) else [value]
     return ",".join(filter(None, map(_scalar_text, items)))
 
 
-def _scalar_text(value: JsonValue) -> str:
+def _scalar_text(value: Json) -> str:
     """Return a string or number as text, and nothing for any other value."""
     is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     return str(value) if is_scalar else ""

@@ -23,7 +23,7 @@ from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, opening_of, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.text.encodings import decode
-from skillsearch.types import STRICT, Diagnostic, JsonValue, Skill
+from skillsearch.types import STRICT, Diagnostic, Json, Skill
 
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _BEGIN = "begin it with a '---' line, name and description, and another '---' line."
@@ -84,16 +84,16 @@ def read_skill(
     *,
     doc_id: str,
     root: Path,
-    known: Skill | None = None,
+    cached: Skill | None = None,
     roots: Iterable[Path | str] = (),
 ) -> Skill:
-    """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`.
+    """Read a skill, or return the `cached` one if its bytes are the same; raises `ParseError`.
 
     A stub is not read on. A link may lead into the `root`, or into one of the `roots`.
     """
     data, _ = read_skill_md(path, (root, *roots))
-    if known and (known.doc_id, known.content_hash) == (doc_id, content_hash(data)):
-        return known
+    if cached and (cached.doc_id, cached.content_hash) == (doc_id, content_hash(data)):
+        return cached
     return parse_skill(data, doc_id=doc_id, path=path, root=root)[0]
 
 
@@ -295,7 +295,7 @@ def _read_entry(
     if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
     message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
-    value: JsonValue = tail.strip()
+    value: Json = tail.strip()
     if not _BLOCK_INDICATOR.fullmatch(head):
         texts = [line.strip() for line in (head, *lines[1:]) if line.strip()]
         if texts and all(text.startswith("- ") for text in texts):

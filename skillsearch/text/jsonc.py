@@ -6,14 +6,14 @@ import json
 import re
 from collections import Counter
 
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 # What is not closed runs to the end of its line, or of the text, so that no search starts anew.
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
 
 
-def parse_jsonc(text: str) -> dict[str, JsonValue]:
+def parse_jsonc(text: str) -> JsonObject:
     """Return the object in a text, empty for an empty text, or raise `ValueError`.
 
     Repeated keys and too deep nesting raise it too.
@@ -43,7 +43,7 @@ def without_last_commas(bare: str) -> str:
     return _LAST_COMMA.sub(lambda token: " " if token[0] == "," else token[0], bare)
 
 
-def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
     counts = Counter(name for name, _ in pairs)
     if len(counts) < len(pairs):
         raise ValueError(f"the key {counts.most_common(1)[0][0]!r} stands twice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import MOST_TOLD, SHOWN_NAME_CHARS, Hit
+from skillsearch.types import MOST_NAMED, SHOWN_NAME_CHARS, Hit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def family_of(source: Root | Hit) -> str:
         return ""
     members = source.family.members
     named = [near for near in members if near.root == source.root or "name" in near.differs]
-    names = listed((one_line(member.shown, SHOWN_NAME_CHARS) for member in named), MOST_TOLD)
+    names = listed((one_line(member.shown, SHOWN_NAME_CHARS) for member in named), MOST_NAMED)
     return f"also {names}, {'a copy' if len(named) == 1 else 'copies'}" if named else ""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillsearch.types import JsonValue
+    from skillsearch.types import Json
 
 _BREAK = "\r\x0b\x0c\x85\u2028\u2029"
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"
@@ -84,15 +84,20 @@ def hidden_runs(text: str) -> Iterator[str]:
             yield removed
 
 
-def all_visible(value: JsonValue) -> JsonValue:
-    """Return a JSON value with all its texts, keys included, as `visible` returns them."""
+def all_visible(value: object) -> Json:
+    """Return a JSON value with all its texts, keys included, as `visible` returns them.
+
+    What is no JSON value raises `TypeError`.
+    """
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {all_visible(key): all_visible(item) for key, item in value.items()}
+        return {visible(str(key)): all_visible(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [all_visible(item) for item in value]
-    return value
+    if value is None or isinstance(value, int | float):
+        return value
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -12,7 +12,6 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.readers.reader import HEAD, HEAD_NUMBERS, HEAD_VECTORS, Pair, encode_pairs
 from skillsearch.readers.reader import MAX_TOKENS as PAIR_TOKENS
 from skillsearch.text.passages import PASSAGE_CHARS, passage_text
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 MAX_TOKENS = 256  # tokens kept of a text in use, as published for all-MiniLM-L6-v2
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
@@ -54,7 +53,7 @@ class BertWeights:
     """
 
     tensors: Mapping[str, NDArray[np.float32]]
-    config: Mapping[str, JsonValue]
+    config: Mapping[str, Json]
     tokenizer: bytes
 
     def __post_init__(self) -> None:
@@ -74,6 +73,10 @@ class BertWeights:
     def is_reader(self) -> bool:
         """Return whether they have a head."""
         return any(name.startswith(HEAD) for name in self.tensors)
+
+    def size(self, key: str) -> int:
+        """Return a size that the config says."""
+        return _whole(self.config, key)
 
 
 def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights:
@@ -150,7 +153,7 @@ def export(
     name: str,
     notice: str | None = None,
     licence: str | None = None,
-    extra: Mapping[str, JsonValue] = {},
+    extra: Mapping[str, Json] = {},
     stem: str = "model",
     words: str | None = None,
 ) -> str:
@@ -179,8 +182,8 @@ def export(
                     (fresh / file).write_bytes(text.encode())
             record = {
                 "name": name,
-                "dimensions": 1 if weights.is_reader else weights.config["hidden_size"],
-                "max_tokens": min(limit, weights.config["max_position_embeddings"]),
+                "dimensions": 1 if weights.is_reader else weights.size("hidden_size"),
+                "max_tokens": min(limit, weights.size("max_position_embeddings")),
                 "pooling": "head" if weights.is_reader else "mean",
                 **extra,
                 "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
@@ -222,14 +225,14 @@ def _errors_about(folder: Path, needed: str) -> Iterator[None]:
 
 
 def _with_tokenizer(
-    tensors: Mapping[str, NDArray[np.float32]], config: JsonValue, folder: Path
+    tensors: Mapping[str, NDArray[np.float32]], config: JsonObject, folder: Path
 ) -> BertWeights:
     """Join the parts, after making sure that every token has a row in the table of words."""
     path = folder / "tokenizer.json"
     tokens = load_tokenizer(path).get_vocab_size()
     weights = BertWeights(tensors, config, path.read_bytes())
-    if tokens > config["vocab_size"]:
-        raise TrainingError(f"{path} has {tokens:,} tokens, the model {config['vocab_size']:,}")
+    if tokens > (words := weights.size("vocab_size")):
+        raise TrainingError(f"{path} has {tokens:,} tokens, the model {words:,}")
     return weights
 
 
@@ -245,7 +248,7 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
         return {name: value.astype(np.float32, copy=False) for name, value in floats}
 
 
-def _check_config(config: JsonValue) -> None:
+def _check_config(config: Json) -> None:
     """Raise for an architecture that the graph does not compute."""
     if not isinstance(config, Mapping):
         raise TrainingError(f"config.json holds {type(config).__name__}, not an object")
@@ -261,7 +264,7 @@ def _check_config(config: JsonValue) -> None:
         raise TrainingError(f"config.json has layer_norm_eps {epsilon!r}, expected a small number")
 
 
-def _shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _shapes(config: Mapping[str, Json]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the name and shape of every tensor."""
     hidden, inner = _whole(config, "hidden_size"), _whole(config, "intermediate_size")
     layer = {
@@ -282,7 +285,7 @@ def _shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, .
             yield f"encoder.layer.{number}.{part}.bias", shape[:1]
 
 
-def _head_shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _head_shapes(config: Mapping[str, Json]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the name and shape of every tensor of a reader's head."""
     hidden = _whole(config, "hidden_size")
     yield f"{HEAD}token.weight", (1, hidden)
@@ -294,7 +297,7 @@ def _head_shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[i
         yield f"{HEAD}{layer}.bias", shape[:1]
 
 
-def _whole(config: Mapping[str, Any], key: str) -> int:
+def _whole(config: Mapping[str, Json], key: str) -> int:
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise TrainingError(f"config.json has {key} {value!r}, expected a whole number above 0")

@@ -148,7 +148,7 @@ class TorchReader:
         torch.manual_seed(seed)
         # Without dropout: few passes do not need it, and it costs a third of the time.
         self.bert, self._tokenizer, self.is_half = build_bert(weights, device, "sdpa")
-        self.head = ReaderHead(int(weights.config["hidden_size"])).to(device)
+        self.head = ReaderHead(weights.size("hidden_size")).to(device)
         self.put(weights.tensors)
         self.bert.get_parameter(WORDS).requires_grad = False
 

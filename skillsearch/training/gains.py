@@ -10,7 +10,7 @@ from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.jobs import Job, answer_all
 from skillsearch.evaluation.report import SIGNIFICANT, system_means
 from skillsearch.evaluation.types import Collection, Comparison, SystemAnswers, SystemSpec
-from skillsearch.types import JsonValue, Languages, Progress, System
+from skillsearch.types import JsonObject, Languages, Progress, System
 
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
@@ -32,7 +32,7 @@ class Change:
         """Whether the difference is more than chance."""
         return self.test.p_value < SIGNIFICANT
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
         return {
             "before": {name: round(value, 6) for name, value in self.before.items()},
@@ -64,7 +64,7 @@ class Measured:
         hybrid = self.changes["hybrid"]
         return hybrid.test.difference < 0 and hybrid.is_certain
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
         changes = {name: one.to_dict() for name, one in self.changes.items()}
         return {"queries": self.queries, "documents": self.documents, **changes}

@@ -27,7 +27,7 @@ from skillsearch.readers.reader import (
     SKILL,
     Pair,
 )
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 with importing("onnx", "train", "Reading or exporting a model"):
     import onnx
@@ -134,7 +134,7 @@ def write_apart(model: onnx.ModelProto, out: Path, words: str | None = None) -> 
     out.write_bytes(model.SerializeToString())
 
 
-def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, JsonValue]]:
+def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], JsonObject]:
     """Return tensors, by Hugging Face's names, and config; TrainingError for another's graph."""
     with errors_of("onnx", path):
         graph = onnx.load(path).graph
@@ -206,7 +206,7 @@ class BertGraph:
             total = node("ReduceSum", kept, self._integers(1), keepdims=0)
             mean = node("Div", total, node("ReduceSum", mask, self._integers(1), keepdims=1))
             node("Div", mean, node("ReduceL2", mean, axes=[1], keepdims=1), name=_OUTPUT)
-            shape = ["texts", self._hidden]
+            shape: list[str | int | None] = ["texts", self._hidden]
             output = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, shape)
         inputs = [
             helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])

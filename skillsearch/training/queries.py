@@ -114,7 +114,7 @@ class MinedSkill:
     """A skill, and the texts to make queries of by kind."""
 
     text: SkillText
-    sources: dict[str, tuple[str, ...]]
+    sources: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def mine(cls, text: SkillText) -> MinedSkill:

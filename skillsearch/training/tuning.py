@@ -33,7 +33,7 @@ from skillsearch.training.bert_weights import (
 from skillsearch.training.gains import Measured, decide, measure_both
 from skillsearch.training.material import LOOKED_AT, Material, read_judged, read_library
 from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
-from skillsearch.types import JsonValue, Languages, Progress
+from skillsearch.types import JsonObject, Languages, Progress
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
@@ -94,7 +94,7 @@ class Tuned:
     seconds: float
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
         return {
             "better": self.is_better,
@@ -191,8 +191,8 @@ def export_tuned(
     """
     shutil.rmtree(folder, ignore_errors=True)
     notice, licence = texts_beside(model)
-    extra: dict[str, JsonValue] = {"scripts": sorted(old.scripts)} if old.scripts else {}
-    made = {"from": old.name, **learned, "steps": trained.steps, "share": share}
+    extra: JsonObject = {"scripts": sorted(old.scripts)} if old.scripts else {}
+    made: JsonObject = {"from": old.name, **learned, "steps": trained.steps, "share": share}
     export(
         average(begin, trained.weights, share),
         folder,

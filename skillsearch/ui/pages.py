@@ -166,7 +166,7 @@ class Pages:
         for first, *others in families[:MOST_ROWS]:
             family = index.family(first, others)
             name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
-            rows.append((name, first.alias, str(family), family.told))
+            rows.append((name, first.alias, str(family), family.names))
         heads = "first skill", "root", "others", "which, and what differs"
         return _first_of("Families", heads, rows, len(families))
 

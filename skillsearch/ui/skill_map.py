@@ -18,8 +18,9 @@ from skillsearch.files.private import make_private
 from skillsearch.index.dense.likeness import confusable_from
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.json_values import object_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Json
 from skillsearch.ui.projection import Projection, neighbours, project
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def make_map(index: SkillIndex) -> bytes:
 
 def map_record(
     documents: Sequence[Document], families: Sequence[int], projection: Projection
-) -> JsonValue:
+) -> Json:
     """Return what the map draws of documents, given what stands for the family of each."""
     sizes = Counter(families)
     roots, root = _numbered([document.alias for document in documents])
@@ -65,7 +66,7 @@ def _kept(index: SkillIndex) -> Projection:
     """Return the projection of a generation, from our cache if a sound one is there."""
     path = cache_dir() / FOLDER / f"{index.generation}-{_VERSION}.json"
     with suppress(CacheError, ValueError, TypeError, KeyError):
-        record = read_record(path)
+        record = object_of(read_record(path))
         xy, pairs = (np.array(record[name], np.int32).reshape(-1, 2) for name in ("xy", "pairs"))
         if len(xy) == len(index) > max(pairs.ravel(), default=-1):
             return Projection((xy / _GRID).astype(np.float32), pairs)

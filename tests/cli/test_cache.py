@@ -13,7 +13,7 @@ from skillsearch.config import cache_dir, default_index_dir, index_dir_for
 from skillsearch.files.own_folder import own_folder
 from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 from skillsearch.roots.bundles import local_root
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 from skillsearch.text.safe_text import visible
 
 SKILL = "---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
@@ -101,7 +101,7 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
         write(cache_dir() / name)
     os.link(cache_dir() / "evaluation" / "c" / "x", cache_dir() / "evaluation" / "c" / "y")
     found = cache()
-    archive = place_of(tmp_path / "tea.zip").parent
+    archive = folder_of(tmp_path / "tea.zip").parent
     assert set(kinds(found["entries"])) == {
         ("index", "default"),
         ("index", index_dir_for([drinks], "hashing").name),
@@ -130,7 +130,7 @@ def test_rows_are_for_programs_and_tables_for_people(
     rows = [line.split("\t") for line in cli("cache").stdout.splitlines()]
     (archive,) = [row for row in rows if row[0] == "archive"]
     today = time.strftime("%Y-%m-%d")
-    place = place_of(tmp_path / "tea.zip").parent
+    place = folder_of(tmp_path / "tea.zip").parent
     assert archive[2:] == [
         today,
         str(place),
@@ -168,8 +168,8 @@ def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path,
     index(left)
     age(cache_dir())
     index(drinks, "--replace")
-    assert place_of(needed).is_dir()
-    assert not place_of(left).parent.exists()
+    assert folder_of(needed).is_dir()
+    assert not folder_of(left).parent.exists()
     assert cli("show", "steep-tea", "--body", *elsewhere).stdout == "Use 80 C.\n"
     shutil.rmtree(tmp_path / "elsewhere")
     age(cache_dir())
@@ -199,7 +199,7 @@ def test_a_library_over_an_archive_keeps_it(cache, pack):
 def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, monkeypatch):
     """The default index and the one in the settings; an archive goes with its index."""
     tea, coffee = pack("tea.zip"), pack("coffee.zip")
-    mine, other = cache_dir() / "mine", index_dir_for([place_of(coffee)], "hashing")
+    mine, other = cache_dir() / "mine", index_dir_for([folder_of(coffee)], "hashing")
     index(drinks)
     index(tea, "--index-dir", mine)
     index(coffee, "--index-dir", other)
@@ -209,14 +209,14 @@ def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, 
     found = cache("--clear")
     assert set(kinds(found["removed"])) == {
         ("index", other.name),
-        ("archive", place_of(coffee).parent.name),
+        ("archive", folder_of(coffee).parent.name),
         ("model", "a.bin"),
         ("vectors", "embeddings"),
     }
     assert set(kinds(found["entries"])) == {
         ("index", "default"),
         ("index", "mine"),
-        ("archive", place_of(tea).parent.name),
+        ("archive", folder_of(tea).parent.name),
         ("kept", "artifacts"),
     }
     assert cli("status").exit_code == 0
@@ -236,7 +236,7 @@ def test_an_index_that_the_daemon_holds_is_needed(cache, cli, index, drinks, run
 def test_what_a_process_writes_is_left(cache, index, pack, drinks, kind):
     place = {
         "index": index_dir_for([drinks], "hashing"),
-        "archive": place_of(pack("tea.zip")).parent,
+        "archive": folder_of(pack("tea.zip")).parent,
         "evaluation": cache_dir() / "evaluation" / "c" / "index-1",
     }[kind]
     if kind == "archive":

@@ -20,7 +20,7 @@ from skillsearch.files.locks import locked
 from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.opening import open_index
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library import kept_examples as kept_module
+from skillsearch.library import user_examples as kept_module
 from skillsearch.skills.example_requests import digest_of_skill, user_file
 
 PAGE = Path(skillsearch.__file__).parent / "cli" / "README.md"

@@ -240,14 +240,14 @@ EXPLAINED = Explanation(
 )
 def test_an_explanation_in_words_by_hand(cut_by, ends):
     """What adds nothing is left out; a reader has no feature, only what it adds."""
-    assert replace(EXPLAINED, cut_by=cut_by).told == [
+    assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("confidence", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
     ]
 
 
 def test_an_explanation_without_evidence_tells_no_confidence():
-    (line,) = replace(EXPLAINED, confidence={}).told
+    (line,) = replace(EXPLAINED, confidence={}).summary
     assert line[0] == "why"
 
 

@@ -67,7 +67,7 @@ def make_states(point):
         source: StateShares(0.0, 0.9 * share, 0.1, 0.9 * (1 - share))
         for source, share in point.false_answers.items()
     }
-    kept = 0.8 * point.kept
+    kept = 0.8 * point.recall
     answerable = StateShares(kept, 0.05, 0.1, 0.85 - kept)
     kinds = {"short": 0.61, "task": 0.42}
     return States(

@@ -33,7 +33,7 @@ def system(answers, *, calibrated=True, threshold=None, **unanswerable):
 def point_of(states):
     """Return what the states at the default threshold say in the form of the other thresholds."""
     false = {source: shares.false for source, shares in states.unanswerable.items()}
-    return OperatingPoint(states.threshold, states.answerable.kept, false, states.precision)
+    return OperatingPoint(states.threshold, states.answerable.recall, false, states.precision)
 
 
 def qrels_of(answers, document="a"):
@@ -120,7 +120,7 @@ def test_a_score_at_the_threshold_is_accepted():
     answers = answered([("a", 0.5)])
     for threshold, kept in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
         found = assess_abstention(system(answers, threshold=threshold), qrels_of(answers))
-        assert found.default.answerable.kept == kept
+        assert found.default.answerable.recall == kept
 
 
 def test_a_query_without_a_hit_is_not_answered_at_any_threshold():
@@ -140,7 +140,7 @@ def test_no_hit_is_below_every_hit():
 def test_depth_says_how_far_an_answer_goes():
     """The relevant document of the third query is at rank 6, and is kept once it is at rank 5."""
     higher = {**FOUR, "q3": FOUR["q3"][1:]}
-    kept = [assess_abstention(system(one), qrels_of(one)).curve[0].kept for one in (FOUR, higher)]
+    kept = [assess_abstention(system(one), qrels_of(one)).curve[0].recall for one in (FOUR, higher)]
     assert kept == [2 / 4, 3 / 4]
 
 
@@ -200,7 +200,7 @@ def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
     for share, point in keeping.items():
         kept = sum(score >= point.threshold for score in found)
         assert kept >= share * len(found) - 1e-9
-        assert point.kept == pytest.approx(kept / len(answers))
+        assert point.recall == pytest.approx(kept / len(answers))
         higher = [score for score in found if score > point.threshold]
         assert len(higher) < share * len(found) - 1e-9
 
@@ -214,9 +214,9 @@ def test_a_higher_threshold_never_answers_more(rankings, foreign, calibrated):
     )
     for low, high in pairwise(found.curve):
         assert low.threshold < high.threshold
-        assert low.kept >= high.kept
+        assert low.recall >= high.recall
         assert low.false_answers.get("foreign", 0) >= high.false_answers.get("foreign", 0)
-    assert all(0 <= one.kept <= 1 for one in found.curve)
+    assert all(0 <= one.recall <= 1 for one in found.curve)
     assert all(one.precision is None or 0 <= one.precision <= 1 for one in found.curve)
 
 
@@ -273,7 +273,7 @@ def test_a_system_that_never_answers(calibrated):
     )
     silent = OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
     assert point_of(found.default) == silent
-    assert {point.kept for point in found.curve} == ({0.0} if calibrated else set())
+    assert {point.recall for point in found.curve} == ({0.0} if calibrated else set())
     assert found.auroc == {"foreign": 0.5}
     assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
 

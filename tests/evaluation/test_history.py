@@ -84,7 +84,7 @@ def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
 def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs):
     (found,) = read_history(saved)
     new, states = found.systems[-1], runs["new"].systems[0].abstention.default
-    expected = {"kept": (states.answerable.kept, QUERIES)}
+    expected = {"kept": (states.answerable.recall, QUERIES)}
     for source, of in states.unanswerable.items():
         expected[f"false answers, {source}"] = (of.false, 150)
     for measure, (share, size) in expected.items():

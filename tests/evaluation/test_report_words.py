@@ -175,7 +175,7 @@ def test_what_answers_say_is_told_in_a_sentence(report):
     states = hybrid.abstention.default
     false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
     assert answers_said(hybrid) == (
-        f"With hybrid a right skill fits for {percent(states.answerable.kept)} % of the requests "
+        f"With hybrid a right skill fits for {percent(states.answerable.recall)} % of the requests "
         f"that have one; of requests that nothing answers, {', '.join(false)} are answered."
     )
     assert answers_said(dense) == ""

@@ -61,12 +61,12 @@ def test_the_states_by_hand():
     """
     found = measured()
     assert (found.threshold, found.lower_bound, found.precision) == (0.5, 0.1, 0.25)
-    assert found.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=3 / 8, none=3 / 8)
+    assert found.answerable == StateShares(recall=1 / 8, false=1 / 8, perhaps=3 / 8, none=3 / 8)
     assert found.shown == pytest.approx(3 / 6)
     assert found.kinds == {"short": 1 / 2, "task": 0.0}
     assert found.unanswerable == {
-        "twin": StateShares(kept=0.0, false=1 / 4, perhaps=2 / 4, none=1 / 4),
-        "foreign": StateShares(kept=0.0, false=0.0, perhaps=0.0, none=1.0),
+        "twin": StateShares(recall=0.0, false=1 / 4, perhaps=2 / 4, none=1 / 4),
+        "foreign": StateShares(recall=0.0, false=0.0, perhaps=0.0, none=1.0),
     }
     assert found.length == (2 + 2 + 2 + 1 + 0 + 0 + 0 + 5) / 8
 
@@ -76,7 +76,7 @@ def test_another_face_shows_as_much_as_its_bound_lets_it():
     page = measured().faces["page"]
     assert set(measured().faces) == {"page"}
     assert page.lower_bound == 0.05
-    assert page.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=4 / 8, none=2 / 8)
+    assert page.answerable == StateShares(recall=1 / 8, false=1 / 8, perhaps=4 / 8, none=2 / 8)
     assert page.shown == pytest.approx(5 / 6)
     assert page.length == (2 + 2 + 2 + 2 + 1 + 0 + 0 + 5) / 8
     assert page.unanswerable["foreign"].none == 0.0
@@ -91,7 +91,7 @@ def test_an_answer_is_as_long_as_that_of_a_search():
         ((*fits, ("a", 0.45)), "false", 0.0),
         ((*fits[1:], ("a", 0.45)), "false", 1.0),
         ((*fits[1:], ("a", 0.44)), "false", 0.0),
-        ((*fits[1:], ("a", 0.8)), "kept", 1.0),
+        ((*fits[1:], ("a", 0.8)), "recall", 1.0),
     ):
         found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
         assert (getattr(found.answerable, state), found.shown) == (1.0, shown)
@@ -110,11 +110,11 @@ def test_a_right_skill_beyond_the_first_ten_could_not_be_shown():
 def test_only_the_threshold_tells_without_a_lower_bound_below_it():
     """Nothing is perhaps: of a channel alone, or if one asked for a lower threshold."""
     raw = measured(replace(SYSTEM, has_states=False))
-    assert raw.answerable == StateShares(kept=1 / 8, false=1 / 8, perhaps=0.0, none=6 / 8)
+    assert raw.answerable == StateShares(recall=1 / 8, false=1 / 8, perhaps=0.0, none=6 / 8)
     assert raw.faces == {}
     low = measured(replace(SYSTEM, threshold=0.05, has_states=False))
     assert (low.threshold, low.lower_bound) == (0.05, 0.05)
-    assert low.answerable == StateShares(kept=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)
+    assert low.answerable == StateShares(recall=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)
 
 
 def test_without_a_threshold_an_answer_says_nothing():

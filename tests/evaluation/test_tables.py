@@ -142,7 +142,7 @@ def test_each_threshold_has_a_row_of_false_answers(report):
     assert rows[start + 4] == "AUROC of style alone foreign 0.876 0.876 0.876"
     assert rows[start + 5] == "at its own threshold threshold - - 0.30"
     points = [system.abstention.keeping[0.9] for system in made.systems]
-    assert "recall " + " ".join(f"{100 * point.kept:.1f}" for point in points) in rows
+    assert "recall " + " ".join(f"{100 * point.recall:.1f}" for point in points) in rows
     shares = [f"{100 * point.false_answers['foreign']:.1f}" for point in points]
     assert f"false answers, foreign {' '.join(shares)}" in rows
     assert "calibration error answerable queries - - 0.061" in rows
@@ -155,7 +155,7 @@ def test_the_states_at_the_default_threshold_have_a_table(report):
     lines = printed(report_blocks, made)
     start = lines.index("What answers say at the default threshold, in percent of the requests")
     states = made.systems[2].abstention.default
-    kept, foreign = states.answerable.kept, states.unanswerable["foreign"]
+    kept, foreign = states.answerable.recall, states.unanswerable["foreign"]
     said = [f"{100 * share:.1f}" for share in (foreign.false, foreign.perhaps, foreign.none)]
     table = [row for row in words(lines[start + 1 :]) if row and not row[0].startswith("─")][:6]
     assert table[0] == ["system", "requests", "recall", "false", "perhaps", "none", "shown"]
@@ -277,7 +277,7 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
         points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
         for name, point in points.items():
-            shares = {f"threshold ({name})": point.threshold, f"kept ({name})": point.kept}
+            shares = {f"threshold ({name})": point.threshold, f"kept ({name})": point.recall}
             for source, share in point.false_answers.items():
                 shares[f"false answers {source} ({name})"] = share
             for measure, figure in shares.items():
@@ -287,7 +287,10 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
     expected = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
     expected |= {"shown answerable (page)": 0.97, "perhaps answerable": 0.1}
     expected |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
-    expected |= {"precision (default)": states.precision, "kept answerable": states.answerable.kept}
+    expected |= {
+        "precision (default)": states.precision,
+        "kept answerable": states.answerable.recall,
+    }
     expected |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}
     for measure, figure in expected.items():
         assert said["hybrid", measure] == pytest.approx(figure, abs=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import speaks_english
 from skillsearch.index.dense.channels import (
-    ASKED,
+    OTHER_LANGUAGE_SEEN,
     ChannelSettings,
     channels_fit,
     count_needed_by,
@@ -142,7 +142,7 @@ def test_other_queries_are_expected_by_locale_and_after_one_was_asked(speak, tmp
     """A mark in the index folder says the latter."""
     speak(LANG="en_GB.UTF-8")
     assert not expects_others(tmp_path)
-    (tmp_path / ASKED).touch()
+    (tmp_path / OTHER_LANGUAGE_SEEN).touch()
     assert expects_others(tmp_path)
     speak(LANG="ko_KR.UTF-8")
     assert expects_others(tmp_path / "absent")

@@ -240,7 +240,7 @@ def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
     gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]
     small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=1.0) for one in sorted(second)]
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
-    places = np.array([segments[0].place_of(one.doc_id) for one in small], np.int64)
+    places = np.array([segments[0].position_of(one.doc_id) for one in small], np.int64)
     store = DocumentStore(segments, np.array(sorted(gone), np.int64), places)
     expected = [one for n, one in enumerate(large) if n not in gone] + small
     expected.sort(key=lambda document: document.doc_id)

@@ -5,7 +5,7 @@ import pytest
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import ASKED
+from skillsearch.index.dense.channels import OTHER_LANGUAGE_SEEN
 from skillsearch.index.languages import notice_for
 from skillsearch.index.opening import Freshness, answer_queries, open_fresh
 from skillsearch.index.search.options import SearchOptions
@@ -87,7 +87,7 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
     asked = ["차를 우려 주세요"]
     (_,) = answer_queries(index, asked, told.append, SearchOptions(include_hidden=False))
     assert told == []
-    assert not (index.folder / ASKED).exists()
+    assert not (index.folder / OTHER_LANGUAGE_SEEN).exists()
 
 
 def test_a_notice_is_told_once(extra, index, files_of):
@@ -98,4 +98,4 @@ def test_a_notice_is_told_once(extra, index, files_of):
     assert (files_of(index.folder), notices) == (before, [])
     list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append, SearchOptions()))
     assert len(notices) == 1
-    assert (index.folder / ASKED).exists()
+    assert (index.folder / OTHER_LANGUAGE_SEEN).exists()

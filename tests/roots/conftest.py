@@ -13,7 +13,7 @@ import pytest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest
-from skillsearch.roots.sources import WELL_KNOWN, place_of
+from skillsearch.roots.sources import WELL_KNOWN, folder_of
 from skillsearch.roots.well_known import SCHEMA
 
 TAR_MODES = {
@@ -165,7 +165,7 @@ def state():
 
     def read():
         path = lock.lock_file()
-        copies = {entry.source: place_of(entry.source) for entry in lock.known_sources().values()}
+        copies = {entry.source: folder_of(entry.source) for entry in lock.known_sources().values()}
         digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
         return path.read_text() if path.exists() else "", digests
 

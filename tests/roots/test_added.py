@@ -11,7 +11,7 @@ import pytest
 from skillsearch.cli.commands import COMMANDS
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
-from skillsearch.roots.sources import added_source, place_of
+from skillsearch.roots.sources import added_source, folder_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
 
@@ -29,7 +29,7 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
     assert source["skills"] == ["boil-egg", "brew-tea"]
     assert names() == ["boil-egg", "brew-tea"]
     (entry,) = lock.read_lock().values()
-    assert (entry.given, entry.digest) == (url, source["digest"])
+    assert (entry.text, entry.digest) == (url, source["digest"])
     assert json.loads(cli("prompt", "brew tea", "--json").stdout)["skills"] == []
     assert "unchanged since" in cli("update").stderr
 
@@ -91,7 +91,7 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
         monkeypatch.chdir(tmp_path / folder)
         assert cli("add", "s.zip").exit_code == 0
     monkeypatch.chdir(tmp_path / "p1")
-    assert {entry.given for entry in lock.read_lock().values()} == set(lock.read_lock())
+    assert {entry.text for entry in lock.read_lock().values()} == set(lock.read_lock())
     assert "unchanged since" in cli("update", "s.zip").stderr
     assert cli("remove", "s.zip").exit_code == 0
     assert names() == ["p2", "p3"]
@@ -188,7 +188,7 @@ def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
         for given in (url, f"{url}#folder=none" if files else url):
             refused = cli("add", given)
             assert refused.exit_code == 2
-            assert not place_of(added_source(given)).exists()
+            assert not folder_of(added_source(given)).exists()
         assert "holds no skill" in cli("add", url).stderr
     assert lock.read_lock() == {}
     assert cli("query", "x").exit_code == 4
@@ -208,7 +208,7 @@ def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack
         assert "secret" not in told
         assert cli(*shlex.split(command)).exit_code == 0
         roots = {root.path: root for root in SkillIndex.open(*option[1:]).opened.settings.roots}
-        assert roots[place_of(added_source(given))].trust == "vetted"
+        assert roots[folder_of(added_source(given))].trust == "vetted"
 
 
 def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):

@@ -19,7 +19,7 @@ import pytest
 from skillsearch.errors import RootError
 from skillsearch.roots import bundles
 from skillsearch.roots.bundles import local_root, update
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 
 UNPACK = (
     "import sys; from skillsearch.roots.bundles import local_root; print(local_root(sys.argv[1]))"
@@ -175,7 +175,7 @@ def test_a_refused_archive_leaves_what_was_there(pack):
     other = archive.rename(archive.with_name("other.zip"))
     with pytest.raises(RootError):
         local_root(f"file://{other}")
-    assert beside(place_of(other)) == ["lock"]
+    assert beside(folder_of(other)) == ["lock"]
 
 
 @pytest.mark.parametrize("make", [lambda path: None, os.mkfifo])
@@ -315,7 +315,7 @@ def test_processes_at_once_unpack_an_archive_once(pack):
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait(120)
-    place = place_of(archive)
+    place = folder_of(archive)
     assert told == {str(place)}
     assert [process.returncode for process in running] == [0] * 4
     assert contents(place) == files
@@ -396,7 +396,7 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
     """Whole, and found even if its archive is gone by then; nothing is left beside it."""
     old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
     archive = old.with_name("drinks.zip")
-    place, found = place_of(archive), []
+    place, found = folder_of(archive), []
     for step in range(1, 60):
         shutil.copy(old, archive)
         local_root(archive)

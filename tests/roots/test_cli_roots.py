@@ -9,7 +9,7 @@ import pytest
 from skillsearch.config import cache_dir
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 
 
 def skill(name, description):
@@ -81,7 +81,7 @@ def test_a_bare_index_looks_at_the_archive_again(index, query, pack, index_dir):
     index()
     assert query("coffee") == {"brew-coffee"}
     request = IndexRequest.load(index_dir)
-    assert (request.roots, request.sources) == ((place_of(archive),), (str(archive),))
+    assert (request.roots, request.sources) == ((folder_of(archive),), (str(archive),))
 
 
 def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, pack, server):
@@ -100,7 +100,7 @@ def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir,
     archive = pack("drinks.zip", TEA)
     index(archive)
     status = cli("status", "--index-dir", index_dir)
-    place = place_of(archive)
+    place = folder_of(archive)
     assert f"root\t{place} (alias drinks, from {archive}, fetched)" in status.stdout
     assert status.exit_code == 0
     doctor = cli("doctor", "--index-dir", index_dir).stdout
@@ -135,7 +135,7 @@ def test_a_folder_and_an_archive_of_one_name_are_told_apart(
     archive = pack("drinks.zip", TEA)
     index(tmp_path / "drinks", archive)
     roots = SkillIndex.open(index_dir).opened.settings.roots
-    aliases = [f"{tmp_path.name}/drinks", f"{place_of(archive).parent.name}/drinks"]
+    aliases = [f"{tmp_path.name}/drinks", f"{folder_of(archive).parent.name}/drinks"]
     assert [root.alias for root in roots] == aliases
 
 

@@ -5,7 +5,7 @@ import pytest
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
 from skillsearch.errors import RootError
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 
 TEA = {"steep-tea/SKILL.md": b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"}
 
@@ -16,7 +16,7 @@ def test_a_library_reads_an_archive_or_refuses_it(pack):
         SkillLibrary.from_roots(pack("drinks.zip", {"../evil": b"x"}))
     archive = pack("drinks.tgz", TEA)
     library = SkillLibrary.from_roots(str(archive), model="hashing")
-    assert [root.path for root in library.roots] == [place_of(archive)]
+    assert [root.path for root in library.roots] == [folder_of(archive)]
     assert [root.alias for root in library.roots] == ["drinks"]
     assert library.get("steep-tea").body == "Use 80 C."
 
@@ -35,5 +35,5 @@ def test_skills_root_names_the_skills_of_a_manager(pack, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLS_ROOT", str(archive))
     manager = SkillsManager(model="hashing")
-    assert manager.roots == (place_of(archive),)
+    assert manager.roots == (folder_of(archive),)
     assert manager.list_skills() == ["steep-tea"]

@@ -14,7 +14,7 @@ from skillsearch.errors import RootError, SkillSearchError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, local_root
-from skillsearch.roots.sources import added_source, place_of
+from skillsearch.roots.sources import added_source, folder_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("hashing")
 def is_pinned():
     """Return whether each copy is what the lock file says."""
     known = lock.read_lock()
-    return all(content_digest(place_of(name)) == known[name].digest for name in known)
+    return all(content_digest(folder_of(name)) == known[name].digest for name in known)
 
 
 def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
@@ -118,7 +118,7 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
     url = host({"good": "Good."})
     cli("add", url)
-    place = place_of(added_source(url))
+    place = folder_of(added_source(url))
     shutil.rmtree(place.parent)
     assert cli("index").exit_code == 0
     assert names() == ["good"]
@@ -136,7 +136,7 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
     url = host({"good": "Good."})
     cli("add", url)
     assert f"{url}, added or updated on" in cli("doctor").stdout
-    place = place_of(added_source(url))
+    place = folder_of(added_source(url))
     path = place / "good" / "SKILL.md"
     path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
     assert "its copy is not what was added on" in cli("doctor").stdout

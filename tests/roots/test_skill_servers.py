@@ -18,7 +18,7 @@ import skillsearch
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots import lock, skill_servers
 from skillsearch.roots.bundles import content_digest
-from skillsearch.roots.sources import added_source, place_of
+from skillsearch.roots.sources import added_source, folder_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
 
@@ -122,7 +122,7 @@ def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names):
     url = served({"a": {**files, "a/more.bin": most + b"x"}}, as_events=False)
     result = cli("update", "--yes")
     assert (result.exit_code, "is larger than 16,777,216 bytes" in result.stderr) == (1, True)
-    assert len(list(place_of(added_source(url)).rglob("*.bin"))) == 1
+    assert len(list(folder_of(added_source(url)).rglob("*.bin"))) == 1
 
 
 def endless(handler, kind, begin, block):

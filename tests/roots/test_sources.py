@@ -13,8 +13,8 @@ from skillsearch.roots.bundles import local_root, local_roots
 from skillsearch.roots.sources import (
     WELL_KNOWN,
     added_source,
+    folder_of,
     is_bundle,
-    place_of,
     shown,
     source_behind,
     source_of,
@@ -98,7 +98,7 @@ def test_a_file_of_another_machine_is_refused(url):
     ],
 )
 def test_the_folder_of_a_bundle_is_named_after_it(root, name):
-    place = place_of(root)
+    place = folder_of(root)
     assert place.name == name
     assert place.parent.parent == cache_dir() / "roots"
 
@@ -106,7 +106,7 @@ def test_the_folder_of_a_bundle_is_named_after_it(root, name):
 @given(st.text(max_size=80), st.sampled_from(["https://x.org/", "https://", "/srv/"]))
 def test_whatever_the_source_its_folder_lies_in_the_cache(text, start):
     """One folder, of a name that a file system takes."""
-    place = place_of(f"{start}{text}.zip")
+    place = folder_of(f"{start}{text}.zip")
     assert place.parent.parent == cache_dir() / "roots"
     assert 0 < len(os.fsencode(place.name)) <= 255
     assert place.name not in {".", ".."}
@@ -115,9 +115,9 @@ def test_whatever_the_source_its_folder_lies_in_the_cache(text, start):
 
 def test_each_source_has_a_folder_of_its_own():
     """Two of one name are told apart, and one is always the same."""
-    places = {place_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
+    places = {folder_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
     assert len(places) == 3
-    assert place_of("https://x.org/a.zip") in places
+    assert folder_of("https://x.org/a.zip") in places
 
 
 def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
 def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
     archive = pack("drinks.zip")
     folders, sources = local_roots([tmp_path, archive])
-    assert folders == (tmp_path, place_of(archive))
+    assert folders == (tmp_path, folder_of(archive))
     assert sources == (str(tmp_path), str(archive))
 
 

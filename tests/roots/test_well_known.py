@@ -8,7 +8,7 @@ import pytest
 from skillsearch.errors import RootError
 from skillsearch.roots import well_known
 from skillsearch.roots.downloads import fetch
-from skillsearch.roots.sources import WELL_KNOWN, added_source, place_of
+from skillsearch.roots.sources import WELL_KNOWN, added_source, folder_of
 from skillsearch.roots.well_known import read_index
 
 pytestmark = pytest.mark.usefixtures("hashing")
@@ -63,7 +63,7 @@ def test_nothing_is_added_of_a_hostile_server(cli, server, host, state, make, me
     result = cli("add", server.url)
     assert (result.exit_code, message in result.stderr) == (2, True)
     assert state() == ("", {})
-    assert not list(place_of(added_source(server.url)).parent.glob(".temporary-*"))
+    assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 @pytest.mark.parametrize("attack", ["other digest", "dying", "empty"])
@@ -76,7 +76,7 @@ def test_a_server_that_became_hostile_changes_nothing(cli, server, host, names, 
     result = cli("update", "--yes")
     assert (result.exit_code, message in result.stderr) == (1, True)
     assert (state(), names()) == before
-    assert not list(place_of(added_source(server.url)).parent.glob(".temporary-*"))
+    assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):

@@ -147,7 +147,7 @@ def test_the_page_says_why_as_explain_does(site, index_dir):
         for label, reason in re.findall(r"<dt>(.*?)</dt>\s*<dd><bdi>(.*?)</bdi></dd>", text)
     ]
     result = SkillIndex.open(index_dir).search(query, 10, explain=True)
-    assert said == [pair for hit in (*result.hits, *result.perhaps) for pair in hit.explain.told]
+    assert said == [pair for hit in (*result.hits, *result.perhaps) for pair in hit.explain.summary]
     assert ("section", "Grind: Grind the beans just before you brew.") in said
 
 

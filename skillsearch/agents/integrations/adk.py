@@ -16,7 +16,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonObject
 
 with importing("google-adk", "adk", "The ADK adapter"):
     from google.adk.skills import SkillRegistry
@@ -114,7 +114,7 @@ class SkillSearchRegistry(SkillRegistry):
     def _resources(self, doc_id: str, files: tuple[str, ...]) -> Resources:
         """Read the files in the three folders that ADK knows."""
         left = self.max_bytes
-        resources: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
+        resources: dict[str, JsonObject] = {folder: {} for folder in _FOLDERS}
         for path in files:
             folder, _, rest = path.partition("/")
             if folder not in _FOLDERS:

@@ -14,15 +14,17 @@ from typing import TypeAlias, Unpack
 from pydantic import Field
 
 from skillsearch.agents.catalog import SkillCatalog
+from skillsearch.agents.failures import problem_in
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import skill_of
+from skillsearch.json_values import text_of, texts_of
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, JsonValue, SearchResult, SkillMetadata
+from skillsearch.types import Diagnostic, Json, SearchResult, SkillMetadata
 
 __all__ = ["LoadSkillChunkTool", "Skill", "SkillChunk", "SkillManager", "SkillMetadata"]
 
@@ -219,14 +221,15 @@ class LoadSkillChunkTool:
     def __init__(self, manager: SkillManager) -> None:
         self._manager = manager
 
-    def execute(self, args: LoadSkillChunkArgs | Mapping[str, JsonValue]) -> str:
+    def execute(self, args: LoadSkillChunkArgs | Mapping[str, Json]) -> str:
         """Return the content of a chunk, or as text for the model why there is none."""
         arguments = dict(args) if isinstance(args, LoadSkillChunkArgs) else args
         answer = self.toolset().call(self.name, arguments)
         if "error" not in answer:
             return str(answer["result"])
-        error = answer["error"]
-        return "\n".join([error["message"], *error.get("problems", ()), error["next_step"]])
+        error = problem_in(answer)
+        problems = texts_of(error.get("problems", []))
+        return "\n".join([text_of(error["message"]), *problems, text_of(error["next_step"])])
 
     def toolset(self) -> Toolset:
         """Return the tool for a host: errors have a code and details."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillsearch.agents.catalog import SkillCatalog
-from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of
+from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of, problem_in
 from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
@@ -23,7 +23,7 @@ from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import LOADED_NAME_CHARS, Diagnostic, Hit, JsonValue, SearchResult, State
+from skillsearch.types import LOADED_NAME_CHARS, Diagnostic, Hit, Json, SearchResult, State
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -336,7 +336,7 @@ def skills_prompt(manager: SkillsManager | None) -> str:
 def toolset(ctx: ToolContext) -> Toolset:
     """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
 
-    def answer(function: Callable[[ToolContext, Any], ToolResult]) -> Callable[[Any], JsonValue]:
+    def answer(function: Callable[[ToolContext, Any], ToolResult]) -> Callable[[Any], Json]:
         return lambda args: function(ctx, args).model_dump(exclude_none=True)
 
     return Toolset(
@@ -358,7 +358,7 @@ def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResul
     except IndexingError:
         raise
     except SkillSearchError as exc:
-        error = failure_of(exc)["error"]
+        error = problem_in(failure_of(exc))
         next_step = _USE_A_NAME if isinstance(exc, LookupError) else error["next_step"]
         return ToolResult(success=False, error=f"{error['message']}\n{next_step}")
 

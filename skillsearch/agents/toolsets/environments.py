@@ -39,7 +39,8 @@ from skillsearch.types import (
     WITH_FRONTMATTER,
     Diagnostic,
     Hit,
-    JsonValue,
+    Json,
+    JsonObject,
     SearchResult,
 )
 
@@ -298,7 +299,7 @@ class Environment:
 
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
-    ) -> list[dict[str, str]]:
+    ) -> list[JsonObject]:
         """Find the skills for a request: id, name and description of each, best first.
 
         Those that only may fit come last, and have a ``state``: *perhaps*.
@@ -323,7 +324,7 @@ class Environment:
         tools = self._registered | {"skill": self._loaded().tool}
         if (loader := self._loader) and not self._choice.is_whole:
 
-            def search(args: _SearchSkillsArguments) -> JsonValue:
+            def search(args: _SearchSkillsArguments) -> Json:
                 result = self._search(loader, args.query, args.n, args.threshold)
                 return record_of(result, _shown)
 
@@ -369,7 +370,7 @@ class ServerEnvironment(Environment):
         the folder, else the only one or ``default``.
         """
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
-        self.config: dict[str, JsonValue] = {}
+        self.config: JsonObject = {}
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
         self._active = active
 
@@ -445,7 +446,7 @@ def active_environment(folder: Path) -> str:
     return ""
 
 
-def _read_config(folder: Path) -> dict[str, JsonValue]:
+def _read_config(folder: Path) -> JsonObject:
     """Read the ``config.jsonc`` of a folder; empty without one, and, logged, if it is broken."""
     try:
         with os.fdopen(open_file(folder, [CONFIG_FILE]), "rb") as file:

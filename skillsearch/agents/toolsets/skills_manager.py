@@ -27,10 +27,10 @@ from skillsearch.errors import (
     explained,
 )
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
-from skillsearch.roots.sources import place_of
+from skillsearch.roots.sources import folder_of
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Hit, JsonValue
+from skillsearch.types import Hit, Json, JsonObject
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -86,7 +86,7 @@ class SkillsManager:
         if library is None:
             usual = load_setting("roots") or ("skills",)
             named = usual if skills_root is None else (skills_root,)
-            self.roots = tuple(map(place_of, named))
+            self.roots = tuple(map(folder_of, named))
             library = SkillLibrary.from_roots(named, **options)
         else:
             self.roots = tuple(root.path for root in library.roots)
@@ -120,7 +120,7 @@ class SkillsManager:
 
         return self._answer(skill_name, read)
 
-    def search_skills(self, query: str, n: int = 5) -> list[dict[str, str]]:
+    def search_skills(self, query: str, n: int = 5) -> list[JsonObject]:
         """Find the skills for a request: name and description of each, best first.
 
         Those that only may fit come last, and have a ``state``: *perhaps*.
@@ -161,7 +161,7 @@ class SkillsManager:
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
 
-        def spread(function: Callable[..., JsonValue]) -> Callable[[ToolArguments], JsonValue]:
+        def spread(function: Callable[..., Json]) -> Callable[[ToolArguments], Json]:
             return lambda args: function(**dict(args))
 
         scripts = spread(self.get_skill_script_path)

@@ -33,7 +33,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Hit, JsonValue
+from skillsearch.types import Hit, Json
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
@@ -103,7 +103,7 @@ class SearchAllArgs(SearchSkillsArgs):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolEvent:
     """The result of a tool, and what the call changed in the state of the session.
 
@@ -113,7 +113,7 @@ class ToolEvent:
     kind: Literal["tool.response"]
     tool: str
     skill: str
-    result: JsonValue
+    result: Json
     delta: StateDelta
 
 
@@ -217,7 +217,7 @@ class WorkspaceToolset:
             search = LibraryTools(lambda: self.library, None).search
             yield Tool.of("search_skills", SearchAllArgs, search, searches=True)
 
-    def _load(self, args: LoadArgs) -> JsonValue:
+    def _load(self, args: LoadArgs) -> Json:
         name = self._find(args.skill)
         self.library.get(name)  # what cannot be read is not loaded
         docs = () if args.include_all_docs or not args.docs else args.docs
@@ -231,10 +231,10 @@ class WorkspaceToolset:
             lines.append(f"unknown documents: {_joined(unknown)}; there are: {available}")
         return "\n".join(lines)
 
-    def _list_docs(self, args: ListDocsArgs) -> JsonValue:
+    def _list_docs(self, args: ListDocsArgs) -> Json:
         return list(doc_paths(self.library, self._find(args.skill)))
 
-    def _select_docs(self, args: SelectDocsArgs) -> JsonValue:
+    def _select_docs(self, args: SelectDocsArgs) -> Json:
         name = self._find(args.skill)
         there = doc_paths(self.library, name)
         selection = self.session.select_docs(name, args.docs, args.include_all_docs, args.mode)
@@ -255,7 +255,7 @@ class WorkspaceToolset:
         request = args.request(name, Path(self.library.find(name).path).parent)
         runner = self._runner = self._runner or self._own_runner()
 
-        def finish(result: RunResult) -> JsonValue:
+        def finish(result: RunResult) -> Json:
             if result.artifact_files:
                 self._tell(self.session.record_artifacts(result.artifact_files, self._call_id()))
             return result.to_dict()
@@ -307,7 +307,7 @@ class WorkspaceToolset:
         if on_event is None:
             return tool
 
-        def observed(args: Any, part: Callable[[Any], JsonValue | Deferred], value: Any) -> Any:
+        def observed(args: Any, part: Callable[[Any], Json | Deferred], value: Any) -> Any:
             """Do a part of a call; if it is the last one, tell the result."""
             self._in_call = StateDelta()
             result = part(value)

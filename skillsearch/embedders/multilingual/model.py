@@ -22,7 +22,7 @@ import logging
 import math
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
@@ -175,7 +175,7 @@ class WeightFile:
     _data: memoryview
     _bounds: NDArray[np.uint32]
     _pieces: int
-    _tensors: dict[str, tuple[int, int]]
+    _tensors: Mapping[str, tuple[int, int]]
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -191,16 +191,16 @@ class WeightFile:
             pieces = _HEADER.size + bounds.nbytes + scores.nbytes
             # Behind the pieces, the table of folds begins with its count and size.
             _, folds = struct.unpack_from("<iI", data, pieces + size)
-            place = pieces + size + 8 + int(folds)
-            (count,) = struct.unpack_from("<i", data, place)
-            place += 4
+            offset = pieces + size + 8 + int(folds)
+            (count,) = struct.unpack_from("<i", data, offset)
+            offset += 4
             tensors = {}
             for _ in range(count):
-                (length,) = struct.unpack_from("<H", data, place)
-                place += 2 + length
-                name = bytes(data[place - length : place]).decode()
-                _, _, start, size = struct.unpack_from("<BIQQ", data, place)
-                place += struct.calcsize("<BIQQ")
+                (length,) = struct.unpack_from("<H", data, offset)
+                offset += 2 + length
+                name = bytes(data[offset - length : offset]).decode()
+                _, _, start, size = struct.unpack_from("<BIQQ", data, offset)
+                offset += struct.calcsize("<BIQQ")
                 tensors[name] = (start, size)
             return cls(scores, data, bounds, pieces, tensors)
         except (OSError, ValueError, struct.error) as exc:
@@ -217,14 +217,14 @@ class WeightFile:
 
     def folds(self) -> dict[int, str]:
         """Return the text that stands for each code point that the tokenizer does not keep."""
-        place = self._pieces + int(self._bounds[-1])
-        (count,) = struct.unpack_from("<i", self._data, place)
-        place += 8
+        offset = self._pieces + int(self._bounds[-1])
+        (count,) = struct.unpack_from("<i", self._data, offset)
+        offset += 8
         folds = {}
         for _ in range(count):
-            code, length = struct.unpack_from("<IB", self._data, place)
-            place += 5 + 4 * length
-            folds[code] = bytes(self._data[place - 4 * length : place]).decode("utf-32-le")
+            code, length = struct.unpack_from("<IB", self._data, offset)
+            offset += 5 + 4 * length
+            folds[code] = bytes(self._data[offset - 4 * length : offset]).decode("utf-32-le")
         return folds
 
     def floats(self, name: str) -> NDArray[np.float32]:

@@ -117,11 +117,11 @@ class UnigramTokenizer:
         hashes = _hash_all(codes, LONGEST_PIECE)
         length, start = np.nonzero(self._seen[hashes >> _SEEN_SHIFT])
         hashes = hashes[length, start]
-        place = np.searchsorted(self._hashes, hashes).clip(max=len(self._hashes) - 1)
-        is_piece = self._hashes[place] == hashes
-        length, start, place = length[is_piece], start[is_piece], place[is_piece]
+        row = np.searchsorted(self._hashes, hashes).clip(max=len(self._hashes) - 1)
+        is_piece = self._hashes[row] == hashes
+        length, start, row = length[is_piece], start[is_piece], row[is_piece]
         each = np.arange(len(codes))
-        pieces = (start, start + length + 1, self._scores[place], self._ids[place])
+        pieces = (start, start + length + 1, self._scores[row], self._ids[row])
         unknown = (each, each + 1, np.full(each.shape, self._unknown), np.full(each.shape, UNKNOWN))
         columns = [np.concatenate(pair) for pair in zip(pieces, unknown, strict=True)]
         order = np.argsort(columns[0], kind="stable")

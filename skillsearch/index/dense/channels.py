@@ -15,12 +15,13 @@ from skillsearch.embedders.embedder import (
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import install_extra, speaks_english
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.types import JsonValue, Languages
+from skillsearch.json_values import checked, texts_of
+from skillsearch.types import Json, JsonObject, Languages
 
 # Model spec of the second channel.
 MULTILINGUAL = "multilingual"
 # Empty file that marks an index folder in which a query in another language was asked in vain.
-ASKED = "asked-in-another-language"
+OTHER_LANGUAGE_SEEN = "asked-in-another-language"
 # Share of skills in other languages from which on ``auto`` builds the second channel.
 LEAST_SHARE = 0.01
 
@@ -47,17 +48,23 @@ class ChannelSettings:
         """Return whether the model's files are not those that the vectors were made with."""
         return model_identity(self.model) != self.model_identity
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
         return asdict(self) | {"scripts": None if self.scripts is None else sorted(self.scripts)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, JsonValue]) -> ChannelSettings:
+    def from_dict(cls, values: Mapping[str, Json]) -> ChannelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
         scripts = values["scripts"]
         model, identity = str(values["model"]), str(values["model_identity"])
-        readable = None if scripts is None else frozenset(map(str, scripts))
-        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), readable)
+        readable = None if scripts is None else frozenset(texts_of(scripts))
+        return cls(
+            model,
+            identity,
+            str(values["fingerprint"]),
+            checked(values["dimensions"], int),
+            readable,
+        )
 
 
 def possible_models(
@@ -73,7 +80,7 @@ def possible_models(
 
 def expects_others(folder: Path) -> bool:
     """Return whether queries in other languages are likely: by the locale, or as asked before."""
-    return not speaks_english() or (folder / ASKED).exists()
+    return not speaks_english() or (folder / OTHER_LANGUAGE_SEEN).exists()
 
 
 def count_needed_by(

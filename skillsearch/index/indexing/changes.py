@@ -38,7 +38,7 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
-from skillsearch.types import Diagnostic, FileStat, JsonValue, Progress, Root, SkillFile
+from skillsearch.types import Diagnostic, FileStat, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
 """With more changed folders and files than this, a walk is simpler."""
@@ -61,7 +61,7 @@ class Changes:
     def __str__(self) -> str:
         return f"{len(self.added)} added, {len(self.changed)} changed, {len(self.removed)} removed"
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> dict[str, list[str]]:
         """Return the JSON form."""
         return {name: list(values) for name, values in asdict(self).items()}
 
@@ -81,7 +81,7 @@ class FileChanges:
     discovery: Discovery
     roots: Sequence[Root]
     seen_before: Mapping[str, SeenFile]
-    is_kept: bytearray
+    is_kept: Sequence[int]
     refused: Set[int]
     reader: FileReader
     seen_at_ns: int

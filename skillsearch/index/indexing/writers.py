@@ -296,7 +296,7 @@ class DeltaWriter:
                     writer.keep(self._corpus, old, document)
             writer.finish()
         places = [
-            base.place_of(document.doc_id)
+            base.position_of(document.doc_id)
             if old < 0
             else self._corpus.documents.places[old - base.size]
             for document, old in self._members

@@ -13,14 +13,14 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.storage.numbering import Values
-from skillsearch.types import JsonValue
+from skillsearch.json_values import object_of
+from skillsearch.types import Json, JsonObject
 
 # Features of a query that tell whether the first of two channels knows its language.
 # english, other_language: 1 if its words and letters tell that it is English, that it is not.
@@ -108,20 +108,20 @@ class Calibration:
         means: Values = features @ weights / max(whole, 1e-12)
         return np.minimum(means, 1.0)
 
-    def to_dict(self) -> dict[str, JsonValue]:
+    def to_dict(self) -> JsonObject:
         """Return the JSON form."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, JsonValue]) -> Calibration:
+    def from_dict(cls, values: Mapping[str, Json]) -> Calibration:
         """Read the JSON form; unknown keys are ignored, except features with a weight.
 
         A ValueError if a number is missing, not finite, too large, or has a sign that would let
         more evidence lower a score.
         """
         weights = _numbers(values, "weights", _FEATURE_SIGNS)
-        for name, value in values["weights"].items():
+        for name, value in object_of(values["weights"]).items():
             if name not in weights and value:
                 raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
         single = _numbers({"": values}, "", {"threshold": 1, READER: 1})
@@ -154,7 +154,7 @@ def probability(log_odds: float) -> float:
 
 
 def _numbers(
-    values: Mapping[str, JsonValue], key: str, signs: Mapping[str, Sign]
+    values: Mapping[str, Json], key: str, signs: Mapping[str, Sign]
 ) -> Mapping[str, float]:
     """Read a table of numbers by name, each of its sign, or 0; of either if that is 0."""
     table = values.get(key)
@@ -162,9 +162,9 @@ def _numbers(
         raise ValueError(f"{key!r} is not a table of numbers")
     numbers = {}
     for name, sign in signs.items():
-        value: Any = table.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and abs(value) <= _LARGEST):
+        value = table.get(name)
+        is_bool = isinstance(value, bool)
+        if is_bool or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
             text = reprlib.repr(value)
             raise ValueError(f"{name!r} is {text}, not a number up to {_LARGEST:,.0f}")
         if sign * value < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,10 +43,10 @@ class QueryForm:
 
     text: str
     language: str
-    counts: Counter[str]
+    counts: Mapping[str, int]
     views: tuple[QueryView, ...]
     weights: tuple[TermWeights, ...] = ()
-    excluded: Counter[str] = field(default_factory=Counter)
+    excluded: Mapping[str, int] = field(default_factory=dict)
     alone: QueryView | None = None
 
     @property
@@ -70,7 +71,7 @@ def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[st
     return wanted, counts, Counter({t: n for t, n in excluded.items() if t not in counts})
 
 
-def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
+def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights, ...]:
     """Weigh the terms of a query in each lexical field.
 
     In a short query, a term that no document has counts half for the words of metadata that it

@@ -15,6 +15,7 @@ import numpy as np
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.index.storage.numbering import find_sorted
+from skillsearch.json_values import object_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,5 +48,5 @@ def note_arrivals(
 def _load(path: Path) -> NDArray[np.uint64]:
     """Return the ids of skills that came later, ascending, each with its number."""
     with suppress(CacheError, KeyError, TypeError, ValueError, OverflowError):
-        return np.array(read_record(path)["arrivals"], np.uint64).reshape(-1, 2)
+        return np.array(object_of(read_record(path))["arrivals"], np.uint64).reshape(-1, 2)
     return np.zeros((0, 2), np.uint64)

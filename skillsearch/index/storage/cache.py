@@ -38,8 +38,9 @@ from skillsearch.index.storage.generation_parts import (
     Part,
     damaged_parts,
 )
+from skillsearch.json_values import checked, object_of, text_of
 from skillsearch.text.safe_text import listed
-from skillsearch.types import JsonValue
+from skillsearch.types import Json, JsonObject
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Generation:
 
     name: str
     folder: Path
-    settings: Mapping[str, JsonValue]
+    settings: Mapping[str, Json]
     parts: Mapping[str, Part]
 
     @property
@@ -99,10 +100,10 @@ class IndexFolder:
 
     def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
-        from skillsearch.hosts.places import has_places
+        from skillsearch.hosts.folders import has_host_folders
 
-        is_somewhere = has_places(Path.cwd())
-        reason = config.no_index(self.path, settings, has_places=is_somewhere)
+        is_somewhere = has_host_folders(Path.cwd())
+        reason = config.no_index(self.path, settings, has_host_folders=is_somewhere)
         return errors.IndexNotFoundError(reason)
 
     def open(self) -> Generation:
@@ -158,7 +159,7 @@ class IndexFolder:
     def write(
         self,
         save: Callable[[Path], None],
-        settings: Mapping[str, JsonValue],
+        settings: Mapping[str, Json],
         *,
         before: Generation | None = None,
         reused: Collection[str] = (),
@@ -273,16 +274,16 @@ class IndexFolder:
         if data is None:
             raise errors.CacheError(f"{folder / _MANIFEST} is damaged")
         try:
-            manifest: dict[str, JsonValue] = json.loads(data)
+            manifest = object_of(json.loads(data))
             if manifest["format"] != FORMAT_VERSION:
                 raise errors.CacheError(
                     f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
                 )
             parts = {
-                Path(part).name: Part(int(described["bytes"]), str(described["xxh3"]))
-                for part, described in manifest["parts"].items()
+                Path(part).name: _part(object_of(described))
+                for part, described in object_of(manifest["parts"]).items()
             }
-            return Generation(name, folder, manifest["settings"], parts)
+            return Generation(name, folder, object_of(manifest["settings"]), parts)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
             raise errors.CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
 
@@ -324,3 +325,7 @@ def _read_manifest(folder: Path, name: str) -> bytes | None:
         if xxhash.xxh3_128_hexdigest(data) == name:
             return data
     return None
+
+
+def _part(values: JsonObject) -> Part:
+    return Part(checked(values["bytes"], int), text_of(values["xxh3"]))

@@ -231,7 +231,7 @@ class DocumentStore(Iterable[Document]):
         """Yield the living documents whose ids begin with a prefix, segment by segment."""
         for first, segment in numbered(self.segments):
             with self.guard:
-                begin = segment.place_of(prefix)
+                begin = segment.position_of(prefix)
             for number in range(first + begin, first + segment.size):
                 document = self[number]
                 if not document.doc_id.startswith(prefix):
@@ -313,13 +313,13 @@ class DocumentSegment(ArrayTable):
         except (TypeError, ValueError) as exc:
             raise CacheError(f"document {number} has an unknown form") from exc
 
-    def place_of(self, doc_id: str) -> int:
+    def position_of(self, doc_id: str) -> int:
         """Return the number of documents whose ids come before this one."""
         return bisect_left(range(self.size), doc_id, key=lambda number: self.read(number).doc_id)
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None."""
-        position = self.place_of(doc_id)
+        position = self.position_of(doc_id)
         return position if position < self.size and self.read(position).doc_id == doc_id else None
 
     def named(self, name: str) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ import xxhash
 from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
 from skillsearch.files.atomic_files import read_record, reading, sync_to_disk, write_record
 from skillsearch.files.openat import is_racy
+from skillsearch.json_values import object_of
 from skillsearch.types import FileStat
 
 STAT_CACHE = "stat-cache.json"
@@ -113,7 +114,7 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 def trusted_parts(folder: Path) -> list[str]:
     """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
     with contextlib.suppress(CacheError, UnreadableError, TypeError, ValueError):
-        cached = dict(read_record(folder / STAT_CACHE))
+        cached = object_of(read_record(folder / STAT_CACHE))
         return [name for name, stat in cached.items() if stat == _stat_of(folder / name)]
     return []
 

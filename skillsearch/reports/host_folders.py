@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skillsearch.hosts.places import project_places, user_places
+from skillsearch.hosts.folders import HostFolder, project_folders, user_folders
 from skillsearch.index.followed import count_skills
 from skillsearch.index.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
@@ -19,7 +19,7 @@ MOST_COUNTED = 9_999
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceReport(Record):
+class FolderReport(Record):
     """A folder where hosts look, how many skills it holds, and what has become of them.
 
     new: indexed, and not so before; disabled: the user has turned off its plugin, or another
@@ -35,7 +35,7 @@ class PlaceReport(Record):
     skills: int
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """One line with state, folder, number of skills, and owner."""
         whose = self.plugin or listed(self.hosts, 3) or "your library"
         is_outside = self.state == "outside"
@@ -43,30 +43,36 @@ class PlaceReport(Record):
         return f"{self.state}: {self.path} ({what}; {whose})"
 
 
-def report_places(
+def _why_not(host_folder: HostFolder, request: IndexRequest | None) -> State:
+    """Return why an index does not have the skills of a folder."""
+    if host_folder.is_outside:
+        return "outside"
+    if not host_folder.is_enabled:
+        return "disabled"
+    return "left out" if request and key_of(host_folder.path) in request.left_out else "not indexed"
+
+
+def report_folders(
     index: SkillIndex | None, folder: Path, before: Collection[str] = ()
-) -> list[PlaceReport]:
+) -> list[FolderReport]:
     """Report what hosts look for from a folder, the user's first; `before` are roots held then."""
     request = IndexRequest.load(index.folder) if index is not None else None
     held = index.opened.settings.roots if index is not None else ()
     roots = {str(root.path): root for root in held}
     reports = []
-    for host_folder in (*user_places(), *project_places(folder)):
+    for host_folder in (*user_folders(), *project_folders(folder)):
         key = key_of(host_folder.path)
         parents = (key, *map(str, Path(key).parents))
         around = next((parent for parent in parents if parent in roots), "")
-        state: State = "indexed" if around in before else "new"
-        if host_folder.is_outside and not around:
-            state = "outside"
-        elif not (host_folder.is_enabled or host_folder.is_outside):
-            state = "disabled"
-        elif not around:
-            state = "left out" if request and key in request.left_out else "not indexed"
+        if around and (host_folder.is_enabled or host_folder.is_outside):
+            state: State = "indexed" if around in before else "new"
+        else:
+            state = _why_not(host_folder, request)
         skills = count_skills([] if state == "outside" else [host_folder.path], MOST_COUNTED)
         if index is not None and around == key and host_folder.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))
         project = str(host_folder.project or "")
-        report = PlaceReport(
+        report = FolderReport(
             str(host_folder.path), host_folder.hosts, project, host_folder.plugin, state, skills
         )
         reports.append(report)

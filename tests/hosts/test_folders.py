@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.hosts import places, plugins
-from skillsearch.hosts.places import project_of, project_places, user_places
+from skillsearch.hosts import folders, plugins
+from skillsearch.hosts.folders import project_folders, project_of, user_folders
 from skillsearch.hosts.table import folder_of, hosts, with_key
 
 JSON = st.recursive(
@@ -38,7 +38,7 @@ def write(path, record):
 
 def of_user():
     """Return the user's folders that count, below the home folder."""
-    return {str(place.path) for place in user_places() if place.is_enabled}
+    return {str(place.path) for place in user_folders() if place.is_enabled}
 
 
 def test_every_folder_of_the_table_is_seen_and_named_with_its_hosts(home):
@@ -50,7 +50,7 @@ def test_every_folder_of_the_table_is_seen_and_named_with_its_hosts(home):
             if path.is_relative_to(home):
                 path.mkdir(parents=True, exist_ok=True)
                 made.add(path)
-    found = {place.path: place for place in user_places()}
+    found = {place.path: place for place in user_folders()}
     assert found.keys() == made
     assert len(made) >= 25
     for path, place in found.items():
@@ -67,10 +67,10 @@ def test_every_folder_of_a_project_is_seen_from_it(home, project):
         (project / name).mkdir(parents=True)
     (project / "src" / "deep").mkdir(parents=True)
     for folder in (project, project / "src" / "deep"):
-        found = project_places(folder)
+        found = project_folders(folder)
         assert {place.path for place in found} == {project / name for name in names}
         assert {place.project for place in found} == {project}
-    assert project_places(project.parent) == ()
+    assert project_folders(project.parent) == ()
 
 
 def test_a_variable_of_a_host_moves_its_folder(home, monkeypatch, tmp_path):
@@ -86,9 +86,9 @@ def test_a_nested_folder_belongs_to_its_own_subtree(home, project):
     web = project / "packages" / "web"
     for folder in (project, web):
         (folder / ".claude" / "skills").mkdir(parents=True)
-    found = project_places(web)
+    found = project_folders(web)
     assert [place.project for place in found] == [web, project]
-    assert [place.project for place in project_places(project)] == [project]
+    assert [place.project for place in project_folders(project)] == [project]
 
 
 def test_the_project_ends_at_git_and_without_it_where_hosts_look(home, tmp_path):
@@ -100,7 +100,7 @@ def test_the_project_ends_at_git_and_without_it_where_hosts_look(home, tmp_path)
     assert project_of(inner) == outer
     (inner / ".git").write_text("gitdir: ../../.git/modules/inner\n")
     assert project_of(inner) == inner
-    assert project_places(inner) == ()
+    assert project_folders(inner) == ()
 
 
 def test_the_home_folder_is_no_project_even_as_a_repository(home):
@@ -110,7 +110,7 @@ def test_the_home_folder_is_no_project_even_as_a_repository(home):
     below.mkdir()
     assert project_of(home) is None
     assert project_of(below) is None
-    assert project_places(below) == ()
+    assert project_folders(below) == ()
     assert of_user() == {str(home / ".claude" / "skills")}
 
 
@@ -139,7 +139,7 @@ def test_a_link_out_of_the_project_is_none_of_its_folders(home, project, tmp_pat
     ):
         (project / name).mkdir()
         (project / name / "skills").symlink_to(target)
-    outside, place = sorted(project_places(project), key=lambda place: place.is_enabled)
+    outside, place = sorted(project_folders(project), key=lambda place: place.is_enabled)
     assert outside.path == project / ".claude" / "skills"
     assert outside.is_outside
     assert not outside.is_enabled
@@ -150,7 +150,7 @@ def test_a_link_out_of_the_project_is_none_of_its_folders(home, project, tmp_pat
 def test_a_folder_that_is_gone_has_no_project_of_its_own(home, project):
     """It may have been deleted while a host runs there."""
     assert project_of(project / "gone" / "deep") == project
-    assert project_places(project.parent / "nowhere") == ()
+    assert project_folders(project.parent / "nowhere") == ()
 
 
 # Plugins, in the files that the hosts write.
@@ -187,7 +187,7 @@ def test_plugins_count_as_claude_code_enables_them(home):
     write(home / ".claude" / "settings.json", {"enabledPlugins": said})
     register(home, on=entry(new), off=entry(off), shy=entry(shy), usual=entry(usual))
     assert of_user() == {str(new / "skills"), str(usual / "skills")}
-    disabled = {str(place.path): place for place in user_places() if not place.is_enabled}
+    disabled = {str(place.path): place for place in user_folders() if not place.is_enabled}
     assert disabled.keys() == {str(folder / "skills") for folder in (old, off, shy, left)}
     assert disabled[str(old / "skills")].plugin == "on@market"
     assert disabled[str(old / "skills")].version == "1.0.0"
@@ -207,13 +207,13 @@ def test_a_plugin_of_a_project_is_seen_from_there(home, project):
     register(home, mine=entry(mine), theirs=entry(theirs, "project", projectPath=str(project)))
     write(home / ".claude" / "settings.json", {"enabledPlugins": {"mine@market": False}})
     assert of_user() == set()
-    (place,) = project_places(project)
+    (place,) = project_folders(project)
     assert (place.path, place.project) == (theirs / "skills", project)
     enabled = {"mine@market": True, "theirs@market": True}
     write(project / ".claude" / "settings.json", {"enabledPlugins": enabled})
-    assert {place.path.parent for place in project_places(project)} == {mine, theirs}
+    assert {place.path.parent for place in project_folders(project)} == {mine, theirs}
     write(project / ".claude" / "settings.local.json", {"enabledPlugins": {"theirs@market": False}})
-    found = {place.path.parent: place.is_enabled for place in project_places(project)}
+    found = {place.path.parent: place.is_enabled for place in project_folders(project)}
     assert found == {mine: True, theirs: False}
     assert of_user() == set()
 
@@ -238,7 +238,7 @@ def test_codex_has_one_version_of_a_plugin_and_its_settings_enable_it(home):
     lines = ['[plugins."on@market"]', "enabled = true", '[plugins."off@market"]', "enabled = false"]
     write(home / ".codex" / "config.toml", "\n".join([*lines, '[plugins."../..@x"]']))
     assert of_user() == {str(cache / "on" / "1.10.0" / "skills")}
-    disabled = {place.path.parent for place in user_places() if not place.is_enabled}
+    disabled = {place.path.parent for place in user_folders() if not place.is_enabled}
     assert disabled == {cache / "on" / "1.2.0", cache / "off" / "1.0.0"}
 
 
@@ -262,7 +262,7 @@ def test_extensions_of_gemini_follow_its_rules(home, project, rules, of_the_user
     overrides = [rule.format(home=home, project=project, top=top) for rule in rules]
     write(folder.parent / "extension-enablement.json", {"kit": {"overrides": overrides}})
     assert bool(of_user()) is of_the_user
-    assert bool(project_places(project)) is of_the_project
+    assert bool(project_folders(project)) is of_the_project
 
 
 @given(record=JSON | st.dictionaries(st.sampled_from(["plugins", "enabledPlugins", "kit"]), JSON))
@@ -283,8 +283,8 @@ def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
         patch.setenv("HOME", str(home))
         for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
             patch.delenv(name, raising=False)
-        assert {str(place.path) for place in user_places() if not place.plugin} == {str(skills)}
-        assert project_places(home / ".claude") == ()
+        assert {str(place.path) for place in user_folders() if not place.plugin} == {str(skills)}
+        assert project_folders(home / ".claude") == ()
 
 
 @given(
@@ -299,8 +299,8 @@ def test_no_path_in_a_registry_can_do_harm(tmp_path_factory, path, name):
     write(home / ".codex" / "config.toml", lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
-        assert user_places() == ()
-        assert project_places(home / ".claude") == ()
+        assert user_folders() == ()
+        assert project_folders(home / ".claude") == ()
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "huge", "binary", "nested"])
@@ -322,7 +322,7 @@ def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
 
 
 def test_the_table_says_the_same_of_every_host():
-    text = Path(places.__file__).with_name("hosts.toml").read_text()
+    text = Path(folders.__file__).with_name("hosts.toml").read_text()
     assert tomllib.loads(text) == hosts()
     assert len(hosts()) >= 15
     for row in hosts().values():

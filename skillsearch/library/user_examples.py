@@ -16,22 +16,25 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.files.private import make_private
-from skillsearch.library.enrich import Kept
+from skillsearch.json_values import list_of
+from skillsearch.library.enrich import ExampleEntry
 from skillsearch.skills.example_requests import read_examples, usable, user_file
 
 _LOCK_SECONDS = 10.0
 
 
-def kept_examples() -> dict[str, Kept]:
+def user_examples() -> dict[str, ExampleEntry]:
     """Return what is kept, by digest; the last record of each counts."""
     records = {str(record["digest"]): record for record in read_examples(user_file())}
     return {
-        digest: Kept(digest, str(record.get("name", "")), usable(record["examples"]))
+        digest: ExampleEntry(
+            digest, str(record.get("name", "")), usable(list_of(record["examples"]))
+        )
         for digest, record in records.items()
     }
 
 
-def change_examples(add: Iterable[Kept] = (), forget: Collection[str] = ()) -> None:
+def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = ()) -> None:
     """Add records, which replace those with the same digests, and remove others by digest.
 
     Every other line stays as it is, even one that is not a record. The file is the user's alone to

@@ -15,7 +15,7 @@ from skillsearch.hosts.table import folder_of, library_folder, with_key
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostFolder:
     """A folder in which hosts look for skills, and which is there.
 
     Attributes:
@@ -35,34 +35,38 @@ class Place:
     version: str = ""
     is_outside: bool = False
 
-    def with_hosts(self, names: Iterable[str]) -> Place:
+    def with_hosts(self, names: Iterable[str]) -> HostFolder:
         """Return the same folder with more hosts that look into it."""
         return replace(self, hosts=tuple(dict.fromkeys((*self.hosts, *names))))
 
 
-def user_places() -> tuple[Place, ...]:
+def user_folders() -> tuple[HostFolder, ...]:
     """Return the user's folders in the order of the table, then those of plugins, and the library.
 
     The library holds skills that no host is to list; nothing in it was not the user's before.
     """
     library = library_folder()
     is_used = library.is_dir() and any(library.iterdir())
-    return (*_user_folders(), *_of_plugins(None), *([Place(library, (), None)] if is_used else ()))
+    return (
+        *_own_folders(),
+        *_of_plugins(None),
+        *([HostFolder(library, (), None)] if is_used else ()),
+    )
 
 
-def has_places(folder: Path) -> bool:
+def has_host_folders(folder: Path) -> bool:
     """Return whether hosts look for skills anywhere, of the user or in the project of a folder."""
-    return any(looked.is_enabled for looked in (*user_places(), *project_places(folder)))
+    return any(looked.is_enabled for looked in (*user_folders(), *project_folders(folder)))
 
 
-def _user_folders() -> tuple[Place, ...]:
-    places: dict[str, Place] = {}
+def _own_folders() -> tuple[HostFolder, ...]:
+    folders: dict[str, HostFolder] = {}
     for template, names in _readers("skills").items():
         path = folder_of(template)
         if path[:1] == "/" and os.path.isdir(path):  # noqa: PTH112  # five times as fast
             real = os.path.realpath(path)
-            places[real] = places.get(real, Place(Path(path), (), None)).with_hosts(names)
-    return tuple(places.values())
+            folders[real] = folders.get(real, HostFolder(Path(path), (), None)).with_hosts(names)
+    return tuple(folders.values())
 
 
 def project_of(folder: Path) -> Path | None:
@@ -79,7 +83,7 @@ def project_of(folder: Path) -> Path | None:
     return next(projects, None) or next(others, None)
 
 
-def project_folders() -> tuple[str, ...]:
+def project_folder_names() -> tuple[str, ...]:
     """Return the folders of a project in which hosts look for skills, in the order of the table."""
     return tuple(_readers("project"))
 
@@ -93,7 +97,7 @@ def up_to_project(folder: Path) -> Iterator[Path]:
             return
 
 
-def project_places(folder: Path) -> tuple[Place, ...]:
+def project_folders(folder: Path) -> tuple[HostFolder, ...]:
     """Return the folders of the project around a folder, the nearest first.
 
     A nested one belongs to the folder that holds it. What a link leads to outside of the project
@@ -102,8 +106,8 @@ def project_places(folder: Path) -> tuple[Place, ...]:
     project = project_of(folder)
     if project is None:
         return ()
-    mine = {os.path.realpath(looked.path) for looked in _user_folders()}
-    places: dict[str, Place] = {}
+    mine = {os.path.realpath(looked.path) for looked in _own_folders()}
+    folders: dict[str, HostFolder] = {}
     for around in up_to_project(folder):
         for name, readers in _readers("project").items():
             path = f"{around}/{name}"
@@ -112,17 +116,17 @@ def project_places(folder: Path) -> tuple[Place, ...]:
             real = os.path.realpath(path)
             if real not in mine:
                 is_outside = not real.startswith(f"{project}/")
-                new = Place(Path(path), (), around, "", not is_outside, is_outside=is_outside)
-                places[real] = places.get(real, new).with_hosts(readers)
-    return (*places.values(), *_of_plugins(project))
+                new = HostFolder(Path(path), (), around, "", not is_outside, is_outside=is_outside)
+                folders[real] = folders.get(real, new).with_hosts(readers)
+    return (*folders.values(), *_of_plugins(project))
 
 
-def _of_plugins(project: Path | None) -> Iterator[Place]:
+def _of_plugins(project: Path | None) -> Iterator[HostFolder]:
     for host in with_key("plugins"):
         for plugin in plugins_of(host, project):
             for path in plugin.skills:
                 more = (plugin.name, plugin.is_enabled, plugin.version)
-                yield Place(path, (host,), project, *more)
+                yield HostFolder(path, (host,), project, *more)
 
 
 @cache
