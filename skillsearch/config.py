@@ -17,7 +17,7 @@ import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
@@ -413,7 +413,7 @@ def _table(path: Path) -> dict[str, JsonValue]:
             data = file.read(_MAX_FILE_BYTES)
         if path.name == "pyproject.toml" and b"[tool.skillsearch" not in data:
             return {}
-        content = tomllib.loads(data.decode())
+        content = _parsed(data)
     except RecursionError as exc:
         raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
     except (OSError, ValueError) as exc:
@@ -426,6 +426,12 @@ def _table(path: Path) -> dict[str, JsonValue]:
     if not isinstance(profiles, dict) or any(type(row) is not dict for row in profiles.values()):
         raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
     return table
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes) -> dict[str, JsonValue]:
+    """Parse TOML once; settings are gathered far more often than files change. Do not mutate it."""
+    return tomllib.loads(data.decode())
 
 
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, dict[str, JsonValue]]]:
