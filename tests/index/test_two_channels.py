@@ -534,16 +534,6 @@ def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chin
     assert len(index.opened.settings.channels) == 2
 
 
-def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
-    root, build, polyglot, add_chinese
-):
-    add_chinese(root)
-    polyglot.install("damaged")
-    assert len(build(root).opened.settings.channels) == 1
-    polyglot.install("known")
-    assert len(build(root).opened.settings.channels) == 2
-
-
 def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
     polyglot.install(None)
     index = SkillIndex.open(mixed.folder)
