@@ -40,6 +40,12 @@ Write code.
 """
 
 
+@pytest.fixture
+def index(shared_index):
+    """An index of the five skills; no test here changes it."""
+    return shared_index
+
+
 def form(text, dimensions=512):
     """Analyse a query without embedding it."""
     view = QueryView(np.zeros(dimensions, np.float32), 1.0)
