@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
@@ -447,7 +447,7 @@ def _table(path: Path) -> JsonObject:
             data = file.read(_MAX_FILE_BYTES)
         if path.name == "pyproject.toml" and b"[tool.skillsearch" not in data:
             return {}
-        content = tomllib.loads(data.decode())
+        content = _parsed(data)
     except RecursionError as exc:
         raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
     except (OSError, ValueError) as exc:
@@ -465,6 +465,12 @@ def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
     with suppress(TypeError):
         return {name: object_of(row) for name, row in object_of(table.get("profiles", {})).items()}
     raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes) -> JsonObject:
+    """Parse TOML once; settings are gathered far more often than files change. Do not mutate it."""
+    return tomllib.loads(data.decode())
 
 
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:

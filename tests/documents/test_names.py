@@ -539,23 +539,22 @@ def test_a_skill_is_run_only_after_it_was_loaded(systems):
     assert message == 'skill_run requires skill_load first for "python-math"'
 
 
-@pytest.mark.parametrize(
-    ("variable", "folder"),
-    [
-        ("WORKSPACE_DIR", "."),
-        ("SKILLS_DIR", "skills"),
-        ("WORK_DIR", "work"),
-        ("OUTPUT_DIR", "out"),
-        ("RUN_DIR", "runs/run_*"),
-    ],
-)
-def test_a_run_has_the_folders_of_the_document_in_its_environment(
-    systems, tmp_path, variable, folder
-):
+FOLDERS = {
+    "WORKSPACE_DIR": ".",
+    "SKILLS_DIR": "skills",
+    "WORK_DIR": "work",
+    "OUTPUT_DIR": "out",
+    "RUN_DIR": "runs/run_*",
+}
+
+
+def test_a_run_has_the_folders_of_the_document_in_its_environment(systems, tmp_path):
     """All of one workspace; what runs there can write to them."""
-    result = run(systems, f"cd ${variable} && pwd -P && touch written")
-    (place,) = (tmp_path / "workspaces").glob(f"ws_*/{folder}/written")
-    assert result["stdout"].strip() == str(place.parent.resolve())
+    command = "; ".join(f"cd ${name} && pwd -P && touch written-{name}" for name in FOLDERS)
+    paths = run(systems, command)["stdout"].split()
+    for path, (name, folder) in zip(paths, FOLDERS.items(), strict=True):
+        (written,) = (tmp_path / "workspaces").glob(f"ws_*/{folder}/written-{name}")
+        assert path == str(written.parent.resolve())
 
 
 def test_a_run_knows_its_skill(systems):
@@ -572,13 +571,14 @@ def test_a_command_runs_where_the_document_says(systems, cwd, folder):
     assert found == f"{top}/{folder}"
 
 
-@pytest.mark.parametrize(
-    ("link", "folder"), [("out", "out"), ("work", "work"), ("inputs", "work/inputs")]
-)
-def test_the_folder_of_a_skill_has_the_links_of_the_document(systems, link, folder):
+def test_the_folder_of_a_skill_has_the_links_of_the_document(systems):
     """So that paths in the text of a skill mean the folders of the workspace."""
-    result = run(systems, f"test -L {link} && touch {link}/x && ls $WORKSPACE_DIR/{folder}/x")
-    assert result["exit_code"] == 0
+    links = {"out": "out", "work": "work", "inputs": "work/inputs"}
+    steps = [
+        f"test -L {link} && touch {link}/x-{link} && ls $WORKSPACE_DIR/{folder}/x-{link}"
+        for link, folder in links.items()
+    ]
+    assert run(systems, " && ".join(steps))["exit_code"] == 0
 
 
 def test_a_command_is_run_by_bash_as_a_login_shell(systems):
@@ -595,12 +595,18 @@ def test_a_run_without_a_timeout_has_the_default_of_the_executor():
     assert DEFAULT_TIMEOUT == 300
 
 
-@pytest.mark.parametrize("pattern", ["out/*.txt", "$OUTPUT_DIR/*.txt", "${OUTPUT_DIR}/*.txt"])
-@pytest.mark.parametrize("is_declared", [False, True])
-def test_patterns_are_those_of_the_document(systems, pattern, is_declared):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"output_files": ["out/*.txt"]},
+        {"output_files": ["$OUTPUT_DIR/*.txt"]},
+        {"outputs": {"globs": ["out/*.txt"], "inline": True}},
+        {"outputs": {"globs": ["${OUTPUT_DIR}/*.txt"], "inline": True}},
+    ],
+)
+def test_patterns_are_those_of_the_document(systems, arguments):
     """From the workspace, or by the variable of a folder."""
-    how = {"outputs": {"globs": [pattern], "inline": True}} if is_declared else {}
-    result = run(systems, "echo 1 > out/a.txt", **(how or {"output_files": [pattern]}))
+    result = run(systems, "echo 1 > out/a.txt", **arguments)
     assert [(file["name"], file["content"]) for file in result["output_files"]] == [
         ("out/a.txt", "1\n")
     ]
@@ -617,16 +623,16 @@ def test_two_stars_are_any_number_of_folders(systems):
 
 
 @pytest.mark.parametrize(
-    ("source", "text"),
+    ("source", "mode", "text"),
     [
-        ("artifact://kept.txt", "from the store"),
-        ("artifact://kept.txt@0", "from the store"),
-        ("host://{host}/data.txt", "from the host"),
-        ("workspace://work/made.txt", "made before"),
-        ("skill://python-math/USAGE.md", "Usage."),
+        ("artifact://kept.txt", "copy", "from the store"),
+        ("artifact://kept.txt@0", "link", "from the store"),
+        ("host://{host}/data.txt", "copy", "from the host"),
+        ("host://{host}/data.txt", "link", "from the host"),
+        ("workspace://work/made.txt", "link", "made before"),
+        ("skill://python-math/USAGE.md", "copy", "Usage."),
     ],
 )
-@pytest.mark.parametrize("mode", ["copy", "link"])
 def test_inputs_have_the_schemes_and_modes_of_the_document(systems, host, source, text, mode):
     """Without `to` they lie in the inputs, under the last part of their name."""
     run(systems, "printf 'made before' > work/made.txt")

@@ -102,6 +102,14 @@ def write_skill(folder, name, description, body="", **more):
     return path
 
 
+def write_skills(root):
+    """Write the five skills above into a root, long unchanged, and return it."""
+    for name, (description, body) in SKILLS.items():
+        write_skill(root / name, name, description, body)
+    age(root)
+    return root
+
+
 def age(root, at_ns=LONG_AGO_NS):
     """Make all below a folder look long unchanged, so that its stat can be trusted."""
     for path in [*sorted(root.rglob("*"), reverse=True), root]:
@@ -131,7 +139,7 @@ def before_reading():
     _WATCHERS.clear()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def add_skill():
     """The function `write_skill`."""
     return write_skill
@@ -183,11 +191,7 @@ def add_chinese():
 @pytest.fixture
 def root(tmp_path):
     """A folder with the five skills above, long unchanged."""
-    folder = tmp_path / "skills"
-    for name, (description, body) in SKILLS.items():
-        write_skill(folder / name, name, description, body)
-    age(folder)
-    return folder
+    return write_skills(tmp_path / "skills")
 
 
 @pytest.fixture
@@ -205,6 +209,28 @@ def build(tmp_path):
 def index(root, build):
     """An index of the five skills."""
     return build(root)
+
+
+@pytest.fixture(scope="session")
+def build_shared(tmp_path_factory):
+    """Build an index that tests only read, of the skills that a function writes into a root."""
+
+    def build_shared(write, model="hashing", **options):
+        folder = tmp_path_factory.mktemp("shared")
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CACHE", "CONFIG", "DATA"))):
+                patch.setenv(name, str(folder / "home"))
+            write(folder / "skills")
+            place = folder / "index"
+            return SkillIndex.from_roots(folder / "skills", index_dir=place, model=model, **options)
+
+    return build_shared
+
+
+@pytest.fixture(scope="session")
+def shared_index(build_shared):
+    """An index of the five skills that tests only read."""
+    return build_shared(write_skills)
 
 
 @pytest.fixture

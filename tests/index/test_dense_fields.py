@@ -100,7 +100,7 @@ def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
 
 def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     """Of the ten nearest of 4,000, at least 99 in 100 are found, scored to 0.0003."""
-    metadata, queries = np.split(clustered(4100, dimensions=384), [4000])
+    metadata, queries = np.split(clustered(4030, dimensions=384), [4000])
     body = metadata + clustered(4000, dimensions=384, seed=8)
     body /= np.linalg.norm(body, axis=1, keepdims=True)
     found = fields(metadata, body, block=1024, **CODED)
@@ -113,7 +113,7 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered):
         near = found.similarities(query, nearest)
         np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
         hits += len(np.intersect1d(nearest, brute(metadata, body, query, 10)))
-    assert hits / 1000 >= 0.99
+    assert hits / (10 * len(queries)) >= 0.99
 
 
 def test_among_many_alike_more_are_looked_at(fields, clustered):

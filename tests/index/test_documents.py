@@ -178,8 +178,13 @@ def test_a_hostile_name_is_hashed_in_time():
 ARRAYS = list(DocumentSegment.forms())
 
 
-@pytest.mark.parametrize("name", ARRAYS)
-@pytest.mark.parametrize("damage", ["missing", "torn", "empty", "dtype", "ndim", "length"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((ARRAYS[0], damage) for damage in ("torn", "empty")),
+        *((name, damage) for name in ARRAYS for damage in ("missing", "dtype", "ndim", "length")),
+    ],
+)
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, name, damage):
     DocumentSegment.build(DOCUMENTS).save(tmp_path)
     path = tmp_path / f"documents-{name}.npy"

@@ -27,6 +27,7 @@ from skillsearch.index.search.evidence import (
 from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import judge, rank
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
 
@@ -36,9 +37,9 @@ TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)
 
 
 @pytest.fixture
-def corpus(index):
-    """The parts of an index of five skills."""
-    return index.opened.corpus
+def corpus(shared_index):
+    """The parts of an index of five skills, opened anew since tests set the trust in documents."""
+    return SkillIndex.open(shared_index.folder).opened.corpus
 
 
 def form(text, trust=1.0):

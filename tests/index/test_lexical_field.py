@@ -241,11 +241,17 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
     assert sorted(places[number] for number in best.tolist()) == expected.tolist()
 
 
+@pytest.fixture(scope="module")
+def large_index():
+    """An index of three thousand texts."""
+    return index_of(zipf_texts(3000))
+
+
 @pytest.mark.parametrize("worth", [0, 50, 10**9])
 @pytest.mark.parametrize("k", [1, 5, 50])
 @pytest.mark.parametrize("left_out", [0, 1, 3])
-def test_the_best_are_those_of_a_sort_of_all_scores(worth, k, left_out):
-    index = replace(index_of(zipf_texts(3000)), worth_pruning=worth)
+def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_out):
+    index = replace(large_index, worth_pruning=worth)
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
     for _ in range(30):

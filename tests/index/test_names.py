@@ -109,14 +109,18 @@ WRAPS += ["docs:{}", "/docs:{}", "mine:{}", "skill://{}/SKILL.md", "skills/{}", 
 WRAPS += ["~/docs/skills/{}/SKILL.md", "C:\\docs\\skills\\{}", "/mine/plugins/docs/skills/{}"]
 
 
-@pytest.mark.parametrize("wrap", WRAPS)
-@pytest.mark.parametrize("name", ["pdf-fill", "PDF-Fill", "pdf_fill", "Pdf Fill", "pdf-fill@*"])
+SPELLINGS = ["pdf-fill", "PDF-Fill", "pdf_fill", "Pdf Fill", "pdf-fill@*"]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        *((wrap, "PDF_Fill") for wrap in WRAPS),
+        *((wrap, name) for wrap in ("{}", "docs:{}", "skills/{}") for name in SPELLINGS),
+    ],
+)
 def test_a_name_as_hosts_and_people_write_it_means_the_one_skill(wrap, name):
     """With a mark, a plugin, a path or its file, in any case, with any of the separators."""
-    if name.endswith("@*") and "SKILL" in wrap.upper().removeprefix("SKILL:"):
-        name = name[:-2]
-    if name.endswith("@*") and wrap[-1] in "/`' ":
-        name = name[:-2]
     assert find(SKILLS, wrap.format(name)) == "mine:plugins/docs/skills/pdf-fill"
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch import SkillIndex
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import MOST_BEGUN, LexicalField
 from skillsearch.index.lexical.postings import LEAST_PREFIX, LexicalSegment
@@ -18,24 +17,33 @@ from skillsearch.types import FACES
 WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
 
 
-@pytest.fixture
-def skills(tmp_path, make_skill):
-    """The document's skill beside others."""
-    root = tmp_path / "skills"
-    about = "Add unsigned integer (uint) type support to PyTorch operators."
-    make_skill(root, "add-uint-support", about, body="Update the macros.\n")
-    make_skill(root, "tune-kernels", "Tuning of GPU kernels.", body="Measure first.\n")
-    make_skill(root, "brew-coffee", "Brew filter coffee with a scale.", body="Grind.\n")
-    for number in range(20):
-        topic = ("gardens", "boats", "taxes", "songs")[number % 4]
-        make_skill(root, f"topic-{number}", f"Answers question {number} about {topic}.")
-    return root
+@pytest.fixture(scope="module")
+def write(add_skill):
+    """Write the document's skill beside others into a root."""
+
+    def write(root):
+        about = "Add unsigned integer (uint) type support to PyTorch operators."
+        add_skill(root / "uint", "add-uint-support", about, "Update the macros.")
+        add_skill(root / "kernels", "tune-kernels", "Tuning of GPU kernels.", "Measure first.")
+        add_skill(root / "coffee", "brew-coffee", "Brew filter coffee with a scale.", "Grind.")
+        for number in range(20):
+            topic = ("gardens", "boats", "taxes", "songs")[number % 4]
+            about = f"Answers question {number} about {topic}."
+            add_skill(root / f"topic-{number}", f"topic-{number}", about, "# Body")
+
+    return write
 
 
-@pytest.fixture
-def index(skills, tmp_path):
-    """An index of them."""
-    return SkillIndex.from_roots(skills, index_dir=tmp_path / "index", model="hashing")
+@pytest.fixture(scope="module")
+def index(build_shared, write):
+    """An index of them that tests only read."""
+    return build_shared(write)
+
+
+@pytest.fixture(scope="module")
+def default_index(build_shared, write):
+    """An index of them by the packaged embedder that tests only read."""
+    return build_shared(write, model="onnx")
 
 
 @pytest.mark.parametrize(
@@ -65,11 +73,11 @@ PARTS = {"unsig": "add-uint-support", "uin": "add-uint-support", "tun": "tune-ke
 @pytest.mark.parametrize("face", ["list", "terminal", "page"])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
-    skills, tmp_path, monkeypatch, part, face
+    default_index, monkeypatch, part, face
 ):
     """However low its score, and nothing else; a prompt is shown no more than by its bound."""
     monkeypatch.setattr(search_options, "BOUNDS", dict.fromkeys(FACES, 0.64))
-    index = SkillIndex.from_roots(skills, index_dir=tmp_path / "onnx")
+    index = default_index
     assert [hit.name for hit in index.search(part, face=face).shown] == [PARTS[part]]
     assert not index.search(f"{part} zzz", face=face).shown
     assert not index.search(part, face="prompt").shown
@@ -105,10 +113,13 @@ def test_half_of_a_part_stays_unknown(index):
     assert weights.unknown_score > 0
 
 
-def test_an_update_knows_the_words_of_what_came_and_not_of_what_went(index, skills, make_skill):
-    for path in (skills / "tune-kernels").iterdir():
-        path.unlink()
-    make_skill(skills, "paint-watercolours", "Paint landscapes.")
+def test_an_update_knows_the_words_of_what_came_and_not_of_what_went(
+    build, write, tmp_path, add_skill
+):
+    write(tmp_path / "s")
+    index = build(tmp_path / "s")
+    (tmp_path / "s" / "kernels" / "SKILL.md").unlink()
+    add_skill(tmp_path / "s" / "paint", "paint-watercolours", "Paint landscapes.")
     index.refresh()
     assert index.search("watercol", 1, 0.0, system="bm25")[0].name == "paint-watercolours"
     assert index.search("kerne", 1, 0.01, system="bm25").hits == ()

@@ -53,12 +53,28 @@ class WordReader:
         return np.array([sum(self.logits.get(word, 0.0) for word in one) for one in words])
 
 
+@pytest.fixture(scope="module")
+def write_tools(add_skill):
+    """Write eight skills that all water plants, the first letters of whose names differ."""
+
+    def write_tools(root):
+        for place, tool in enumerate(TOOLS):
+            about = f"Water the plants with it{' again' * place}."
+            add_skill(root / tool, f"{tool}-tool", about, f"# Use\nHold the {tool} upright.")
+
+    return write_tools
+
+
+@pytest.fixture(scope="module")
+def tools(build_shared, write_tools):
+    """An index of them that tests only read."""
+    return build_shared(write_tools, languages="english")
+
+
 @pytest.fixture
-def tools(tmp_path, add_skill, build):
-    """An index of eight skills that all water plants, the first letters of whose names differ."""
-    for place, tool in enumerate(TOOLS):
-        about = f"Water the plants with it{' again' * place}."
-        add_skill(tmp_path / "s" / tool, f"{tool}-tool", about, f"# Use\nHold the {tool} upright.")
+def own_tools(tmp_path, build, write_tools):
+    """An index of them that a test changes."""
+    write_tools(tmp_path / "s")
     return build(tmp_path / "s", languages="english")
 
 
@@ -118,17 +134,17 @@ def test_a_reader_that_cannot_be_had_changes_nothing(tools, when):
     assert len(expected) == len(TOOLS)
 
 
-def test_the_first_hits_are_shown_as_they_are_on_disk(tools, tmp_path):
+def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
     """Name, description and passage, in the order of the ranking; one that is gone without body."""
-    order = names(ask(tools, NOT_READ, calibrated()))
+    order = names(ask(own_tools, NOT_READ, calibrated()))
     (tmp_path / "s" / "axe" / "SKILL.md").unlink()
     reader = WordReader()
-    ask(tools, reading_by(reader), calibrated())
+    ask(own_tools, reading_by(reader), calibrated())
     expected = []
     for name in order[:READ_MOST]:
         tool = name.removesuffix("-tool")
         body = "" if tool == "axe" else f"# Use\nHold the {tool} upright."
-        expected.append(passage_text(name, tools.find(name).description, body))
+        expected.append(passage_text(name, own_tools.find(name).description, body))
     assert "axe-tool" in order[:READ_MOST]
     assert reader.asked == [(QUERY, expected)]
 
@@ -167,18 +183,18 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
     assert [hit.score for hit in found] == pytest.approx(expected)
 
 
-def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_skill):
+def test_a_hit_that_a_reader_cannot_read_keeps_its_place(own_tools, tmp_path, add_skill):
     """It is not shown; the others are ordered around it."""
-    order = names(ask(tools, NOT_READ, calibrated()))
+    order = names(ask(own_tools, NOT_READ, calibrated()))
     name, tool = order[0], order[0].removesuffix("-tool")
-    about = tools.find(name).description
+    about = own_tools.find(name).description
     add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물", "Water the plants.")
-    tools.refresh()
-    before = names(ask(tools, NOT_READ, calibrated()))
+    own_tools.refresh()
+    before = names(ask(own_tools, NOT_READ, calibrated()))
     place = before.index(name)
     assert place < READ_MOST - 1
     reader = WordReader({one: at - 8.0 for at, one in enumerate(TOOLS)})
-    found = names(ask(tools, reading_by(reader), calibrated()))
+    found = names(ask(own_tools, reading_by(reader), calibrated()))
     _, texts = reader.asked[0]
     assert len(texts) == READ_MOST - 1
     assert not any(name.replace("-", " ") in text for text in texts)
@@ -187,7 +203,7 @@ def test_a_hit_that_a_reader_cannot_read_keeps_its_place(tools, tmp_path, add_sk
     assert [one for one in found[:READ_MOST] if one != name] == sorted(others, reverse=True)
     assert found[READ_MOST:] == before[READ_MOST:]
     reader.scripts = None
-    ask(tools, reading_by(reader), calibrated())
+    ask(own_tools, reading_by(reader), calibrated())
     assert len(reader.asked[1][1]) == READ_MOST
 
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.config import Settings
@@ -170,6 +170,7 @@ PLACES = (
 ASKED = ("blog", "blog/posts", "shop")
 
 
+@settings(max_examples=15)  # of some 80 ms
 @given(
     steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12),
     asked=st.permutations(ASKED),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import QueryError
@@ -17,13 +17,17 @@ WORDS = ("water", "plants", "garden", "cut", "hedges", "tea", "forms", "zebra", 
 WATER = "water the plants in my garden"
 
 
-@pytest.fixture
-def garden(tmp_path, add_skill, build):
+@pytest.fixture(scope="module")
+def garden(add_skill, build_shared):
     """An index of ten skills that have something to do with gardens."""
-    for place in range(10):
-        words = " ".join(WORDS[place % 3 :][:3]) + f" with tool number {place}" * (1 + place // 2)
-        add_skill(tmp_path / "s" / f"s{place:02}", f"tool-{place:02}", f"{words}.", f"B{place}.")
-    return build(tmp_path / "s")
+
+    def write(root):
+        for place in range(10):
+            about = " ".join(WORDS[place % 3 :][:3])
+            about += f" with tool number {place}" * (1 + place // 2)
+            add_skill(root / f"s{place:02}", f"tool-{place:02}", f"{about}.", f"B{place}.")
+
+    return build_shared(write)
 
 
 def scored(hits):
@@ -75,7 +79,7 @@ def test_below_a_threshold_that_was_given_nothing_is_shown(garden, face):
         assert result.perhaps == ()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
     st.integers(1, 12),
@@ -96,18 +100,6 @@ def test_an_unknown_face_is_refused(garden):
         garden.search(WATER, face="tablet")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
-    st.floats(0, 1) | st.sampled_from([0.05, 0.3, 0.65]),
-)
-def test_a_threshold_only_cuts_an_answer_off(garden, query, threshold):
-    every = scored(garden.search(query, 12, 0.0))
-    assert scored(garden.search(query, 12, threshold)) == [
-        one for one in every if one[2] >= threshold
-    ]
-
-
 def test_at_threshold_0_every_hit_fits(garden):
     result = garden.search(WATER, 100, 0.0)
     assert (result.perhaps, result.state) == ((), "fits")
@@ -115,7 +107,7 @@ def test_at_threshold_0_every_hit_fits(garden):
 
 
 @pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
-@pytest.mark.parametrize("threshold", [None, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize("threshold", [None, 0.5])
 def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold):
     result = cut_at(garden, 0.99, 0.01).search(WATER, 5, threshold, system=system)
     assert result.perhaps == ()
@@ -131,7 +123,7 @@ def test_what_may_fit_is_in_the_json(garden, cut_at):
     assert len(told) > 1
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
     st.integers(1, 12),

@@ -339,15 +339,18 @@ def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polygl
     assert index.opened.settings.channels[1].fingerprint == "another"
 
 
-@pytest.mark.parametrize("system", ["hybrid", "dense", "rrf"])
-@pytest.mark.parametrize(("query", "name"), [(FILL_FORMS, "pdf-forms"), ("剪辑视频", "video-trim")])
-def test_a_chinese_query_finds_the_english_skill(mixed, query, name, system):
-    assert mixed.search(query, threshold=0.0, system=system)[0].name == name
-
-
-def test_a_chinese_query_finds_the_chinese_skill(mixed):
-    for system in SYSTEMS:
-        assert mixed.search("审查合同条款", threshold=0.0, system=system)[0].name == "合同审查"
+@pytest.mark.parametrize(
+    ("query", "name", "systems"),
+    [
+        (FILL_FORMS, "pdf-forms", ("hybrid", "dense", "rrf")),
+        ("剪辑视频", "video-trim", ("hybrid", "dense", "rrf")),
+        ("审查合同条款", "合同审查", SYSTEMS),
+    ],
+)
+def test_a_chinese_query_finds_the_skill_in_either_language(mixed, query, name, systems):
+    """BM25 alone finds none that shares no word with it."""
+    for system in systems:
+        assert mixed.search(query, threshold=0.0, system=system)[0].name == name
 
 
 def test_a_query_is_embedded_by_the_channels_that_have_a_say(
@@ -368,13 +371,15 @@ def test_a_query_is_embedded_by_the_channels_that_have_a_say(
     assert polyglot.asked == [("query", ENGLISH[0])]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_english_results_are_the_same_with_one_channel_and_with_two(root, build, system):
+def test_english_results_are_the_same_with_one_channel_and_with_two(root, build):
     one, two = build(root, languages="english"), build(root, index_dir="two", languages="all")
-    for query in ENGLISH:
-        found = scored(two.search(query, threshold=0.0, system=system))
-        assert found == scored(one.search(query, threshold=0.0, system=system))
-        assert found
+    for system in SYSTEMS:
+        found, expected = (
+            [scored(result) for result in index.search_many(ENGLISH, threshold=0.0, system=system)]
+            for index in (two, one)
+        )
+        assert found == expected
+        assert all(found)
 
 
 def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, build):
@@ -533,16 +538,6 @@ def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chin
     assert polyglot.asked == []
     index.refresh()
     assert len(index.opened.settings.channels) == 2
-
-
-def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
-    root, build, polyglot, add_chinese
-):
-    add_chinese(root)
-    polyglot.install("damaged")
-    assert len(build(root).opened.settings.channels) == 1
-    polyglot.install("known")
-    assert len(build(root).opened.settings.channels) == 2
 
 
 def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):

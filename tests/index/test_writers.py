@@ -85,10 +85,10 @@ def answers(index, **options):
     return [
         [
             (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates)
-            for hit in index.search(query, n=30, threshold=0.0, system=system, **options)
+            for hit in result
         ]
-        for query in QUERIES
         for system in SYSTEMS
+        for result in index.search_many(QUERIES, n=30, threshold=0.0, system=system, **options)
     ]
 
 

@@ -112,14 +112,9 @@ def test_the_order_of_the_roots_decides(project, user):
     assert library.shadowed()[0].document.doc_id == "project:steep-tea"
 
 
-@pytest.mark.parametrize("name", ["STEEP-TEA", "steep tea", "project:steep-tea"])
-def test_a_name_is_found_in_any_spelling(either, name):
-    """Case, hyphens and spaces do not matter; a root may be named."""
-    assert either.find(name).doc_id == "project:steep-tea"
-
-
-def test_a_shadowed_skill_is_found_by_its_root(either):
-    """A qualified name means the skill of that root."""
+def test_a_name_is_found_as_an_index_finds_it(either):
+    """In any spelling; a qualified one means the skill of that root, though it is shadowed."""
+    assert either.find("Steep TEA").doc_id == "project:steep-tea"
     assert either.get("user:steep-tea").body == "Use 96 C."
 
 
