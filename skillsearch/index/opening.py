@@ -238,9 +238,10 @@ class Freshness:
         gone = tuple(root for root in roots if root.path not in paths)
         book = ExampleBook()
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
-        option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
+        has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
+            way_on = _way_on(request, index_option(index.folder))
+            state = _state_of(str(gone[0].path))
             self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
         if len(index) > MAX_CHECKED_SKILLS and not has_changed_model:
             return self._begin()
@@ -252,7 +253,7 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            way_on = f"To fix: run `skillsearch index{option}`"
+            way_on = f"To fix: run `skillsearch index{index_option(index.folder)}`"
             self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
         if not is_free(index.folder):
