@@ -197,7 +197,7 @@ def test_every_door_sees_the_user_s_and_its_own_and_never_the_neighbour_s(indexe
     for name in ("shop", "blog"):
         with chdir(indexed / name):
             assert cli("index", "--trust", f"{indexed / name}=vetted").exit_code == 0
-    vetted = dict.fromkeys([*PROMPTS, "by_query"], {"user", "blog"})
+    vetted = {door: {"user", "blog"} for door in (*PROMPTS, "by_query")}
     assert seen_by(vetted, cli, indexed / "blog") == vetted
 
 
@@ -207,7 +207,7 @@ def test_outside_of_projects_the_user_s_are_seen_alone(indexed, cli, tmp_path):
     nowhere = tmp_path / "nowhere"
     nowhere.mkdir()
     doors = DOORS.keys() - {"by_budget"}  # it counts one skill
-    assert seen_by(doors, cli, nowhere) == dict.fromkeys(doors, {"user"})
+    assert seen_by(doors, cli, nowhere) == {door: {"user"} for door in doors}
     roots = [root.path.parents[1].name for root in SkillIndex.open().opened.settings.roots]
     assert roots == [indexed.parent.name, "blog"]
 

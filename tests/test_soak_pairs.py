@@ -2,6 +2,7 @@
 
 import pytest
 
+
 @pytest.fixture(scope="module")
 def pairs(import_script):
     """Import the script that runs them; every night it runs each 20 times."""
