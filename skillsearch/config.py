@@ -178,8 +178,11 @@ class Settings:
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
-        levels = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
-        return levels.get(self.sources.get(key, "").partition(_PROFILE)[0], _OF_PROJECT)
+        levels = {"": 0, SEED_ROOT: 0, "environment": 3, "flag": 4}
+        source = self.sources.get(key, "").partition(_PROFILE)[0]
+        if source in levels:
+            return levels[source]
+        return 1 if source == str(user_file()) else _OF_PROJECT
 
 
 class Flags(TypedDict, total=False):
@@ -285,7 +288,7 @@ def load_settings(
     folders = (os.path.realpath(here),)
     scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
     settings = replace(settings, selection=(*settings.selection, scope))
-    for folder in (cache_dir(), data_dir(), user_file().parent):
+    for folder in (cache_dir(), data_dir(), own.parent):
         tighten(folder)
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder

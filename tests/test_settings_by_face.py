@@ -69,11 +69,24 @@ USUAL = {
     **{"threshold": 0.0, "reader": "off", "model": "hashing", "languages": "english"},
     **{"fields": "full", "strict": False},
 }
+# Once the settings are read, include, exclude, tags and profile are one selection; and the toolsets
+# of a server share the library that it serves. So each of these pairs shares the code of another.
+ONE_SELECTION = {"exclude", "tags", "profile"}
+OF_THE_LIBRARY = {"reader", "model", "languages", "fields", "roots", "in_roots"}
+
+
+def has_own_code(setting, face):
+    """Say whether a setting goes a way of its own through a face."""
+    shares_selection = setting in ONE_SELECTION and face != "query"
+    return not shares_selection and not (face in MCP[1:] and setting in OF_THE_LIBRARY)
+
+
 CELLS = [
     pytest.param(setting, way, face, id=f"{setting}-{face}-{way}")
     for setting, row in TABLE.items()
     for face, ways in zip(COLUMNS, row.split(), strict=True)
     for way in ways.strip("-")
+    if has_own_code(setting, face)
 ]
 
 
@@ -250,8 +263,10 @@ def make_index(index_dir, roots, fields="full", **given):
     SkillIndex.from_roots(roots, index_dir=index_dir, with_body=fields == "full", **given)
 
 
-@pytest.mark.parametrize("folder", ["ours", "lax", "deep", "tagged"])
-@pytest.mark.parametrize("face", COLUMNS)
+@pytest.mark.parametrize(
+    ("face", "folder"),
+    [*((face, "ours") for face in COLUMNS), *(("index", f) for f in ("lax", "deep", "tagged"))],
+)
 def test_the_usual_settings_find_all_skills_of_the_root(give, root, loaded, face, folder):
     """So that each effect below is that of one setting; the model is that of the row."""
     other = {"ours": "pour-tea", "deep": "brew-pot"}.get(folder, "brew-tea")

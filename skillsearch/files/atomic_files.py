@@ -129,4 +129,10 @@ def sync_to_disk(path: Path) -> None:
     """Flush a file, or a folder's entries, before anything refers to it; not every system can."""
     if os.name != "nt":
         with using(os.open(path, os.O_RDONLY)) as handle:
-            os.fsync(handle)
+            sync_handle(handle)
+
+
+def sync_handle(handle: int) -> None:
+    """Flush an open file, or folder, as `sync_to_disk` does."""
+    if os.name != "nt":
+        os.fsync(handle)

@@ -239,9 +239,10 @@ class Freshness:
         gone = tuple(root for root in roots if root.path not in paths)
         book = ExampleBook()
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
-        option, has_come = index_option(index.folder), len(paths) > len(roots) - len(gone)
+        has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            state, way_on = _state_of(str(gone[0].path)), _way_on(request, option)
+            way_on = _way_on(request, index_option(index.folder))
+            state = _state_of(str(gone[0].path))
             self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
         if not has_changed_model:
             if len(index) > MAX_CHECKED_SKILLS:
@@ -249,13 +250,9 @@ class Freshness:
             if not has_come and self._timer.is_current(detector.is_unchanged):
                 return ""
         report = (detector.by_stat() or detector.walk()).report()
-        return self._search_anew(
-            report, option, has_come=has_come, has_changed_model=has_changed_model
-        )
+        return self._search_anew(report, has_come=has_come, has_changed_model=has_changed_model)
 
-    def _search_anew(
-        self, report: Changes, option: str, *, has_come: bool, has_changed_model: bool
-    ) -> str:
+    def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
         """Index what has changed, if it is little, and return what is searched now."""
         index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
@@ -263,7 +260,7 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            way_on = f"To fix: run `skillsearch index{option}`"
+            way_on = f"To fix: run `skillsearch index{index_option(index.folder)}`"
             self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
         if not is_free(index.folder):

@@ -42,28 +42,31 @@ def settle(path, text):
     path.write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ([], {"steep-tea", "mix-tea"}),
-        (["--exclude", "STEEP*"], {"mix-tea"}),
-        (["--exclude", "drinks:*"], {"theirs:steep-tea", "mix-tea"}),
-        (["--include", "mix-*", "--include", "squeeze*"], {"mix-tea"}),
-        (["--include", "*-tea", "--exclude", "mix-tea"], {"steep-tea"}),
-        (["--root", "theirs"], {"theirs:steep-tea", "mix-tea"}),
-        (["--root", "../theirs", "--tag", "HOT"], {"theirs:steep-tea"}),
-        (["--tag", "party", "--tag", "hot"], {"theirs:steep-tea", "mix-tea"}),
-    ],
-)
-def test_options_choose_what_is_found(names, cli, args, expected):
+CHOICES = [
+    ([], {"steep-tea", "mix-tea"}),
+    (["--exclude", "STEEP*"], {"mix-tea"}),
+    (["--exclude", "drinks:*"], {"theirs:steep-tea", "mix-tea"}),
+    (["--include", "mix-*", "--include", "squeeze*"], {"mix-tea"}),
+    (["--include", "*-tea", "--exclude", "mix-tea"], {"steep-tea"}),
+    (["--root", "theirs"], {"theirs:steep-tea", "mix-tea"}),
+    (["--root", "../theirs", "--tag", "HOT"], {"theirs:steep-tea"}),
+    (["--tag", "party", "--tag", "hot"], {"theirs:steep-tea", "mix-tea"}),
+]
+
+
+def test_options_choose_what_is_found(names, cli):
     """Also what is listed; and `show` takes each name for the same skill."""
-    assert set(names(*args, "-n", "20")) & {"steep-tea", "mix-tea", "theirs:steep-tea"} == expected
-    result = json.loads(cli("query", TEA, *args, "-n", "20", "--json").stdout)
-    for hit in result["hits"]:
-        shown = json.loads(cli("show", hit.get("handle", hit["name"]), "--json").stdout)
-        assert shown["path"] == hit["path"]
-    listed = json.loads(cli("list", "--json", *args).stdout)["skills"]
-    assert {hit["path"] for hit in result["hits"]} <= {skill["path"] for skill in listed}
+    paths = {}
+    for args, expected in CHOICES:
+        found = set(names(*args, "-n", "20"))
+        assert found & {"steep-tea", "mix-tea", "theirs:steep-tea"} == expected, args
+        hits = json.loads(cli("query", TEA, *args, "-n", "20", "--json").stdout)["hits"]
+        listed = json.loads(cli("list", "--json", *args).stdout)["skills"]
+        assert {hit["path"] for hit in hits} <= {skill["path"] for skill in listed}, args
+        paths |= {hit.get("handle", hit["name"]): hit["path"] for hit in hits}
+    assert {"steep-tea", "mix-tea", "theirs:steep-tea"} <= paths.keys()
+    for name, path in paths.items():
+        assert json.loads(cli("show", name, "--json").stdout)["path"] == path
 
 
 def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal, fits_from):
@@ -75,22 +78,22 @@ def test_a_terminal_shows_the_name_that_means_a_skill_alone(cli, work, terminal,
     assert "theirs:steep-tea" in perhaps
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["query", TEA, "--root", "nope"], "There is no root 'nope'; there are: drinks, theirs."),
-        (["query", TEA, "--tag", "nope"], "Tags there are: Party, cold, hot."),
-        (["query", TEA, "--include", "nope"], "No skill is selected by include: nope."),
-        (["list", "--exclude", "*"], "No skill is selected by exclude: *."),
-        (["prompt", TEA, "--exclude", "*"], "No skill is selected by exclude: *."),
-        (["query", TEA, "--profile", "x"], "There is no profile 'x' ([profiles.x] in "),
-        (["query", TEA, "--include", ""], "must be a list of words"),
-    ],
-)
-def test_what_selects_nothing_is_an_error(cli, work, args, message):
-    result = cli(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+NOTHING = [
+    (["query", TEA, "--root", "nope"], "There is no root 'nope'; there are: drinks, theirs."),
+    (["query", TEA, "--tag", "nope"], "Tags there are: Party, cold, hot."),
+    (["query", TEA, "--include", "nope"], "No skill is selected by include: nope."),
+    (["list", "--exclude", "*"], "No skill is selected by exclude: *."),
+    (["prompt", TEA, "--exclude", "*"], "No skill is selected by exclude: *."),
+    (["query", TEA, "--profile", "x"], "There is no profile 'x' ([profiles.x] in "),
+    (["query", TEA, "--include", ""], "must be a list of words"),
+]
+
+
+def test_what_selects_nothing_is_an_error(cli, work):
+    for args, message in NOTHING:
+        result = cli(*args)
+        assert (result.exit_code, result.stdout) == (2, ""), args
+        assert message in result.stderr
 
 
 def test_settings_of_all_sources_add_up(names, work, monkeypatch):
@@ -129,29 +132,29 @@ def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
     assert "did you mean guest?" in cli("query", TEA, "--profile", "guset").stderr
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "exclude = ['*']",
-        "include = ['nothing']",
-        "tags = ['nothing']",
-        "in_roots = ['nothing', 'own']",
-        "exclude = ['*tea*', 'drinks:*', 'theirs:*']",
-        "threshold = 1.0",
-        "n = 1",
-        "profile = 'p'\n[profiles.p]\nexclude = ['*']\nthreshold = 1.0\nn = 1",
-        "refresh = false",
-        "reader = 'off'",
-    ],
+OF_A_CHECKOUT = (
+    "exclude = ['*']",
+    "include = ['nothing']",
+    "tags = ['nothing']",
+    "in_roots = ['nothing', 'own']",
+    "exclude = ['*tea*', 'drinks:*', 'theirs:*']",
+    "threshold = 1.0",
+    "n = 1",
+    "profile = 'p'\n[profiles.p]\nexclude = ['*']\nthreshold = 1.0\nn = 1",
+    "refresh = false",
+    "reader = 'off'",
 )
-def test_a_checkout_hides_nothing_outside_of_it(names, work, text, monkeypatch):
+
+
+def test_a_checkout_hides_nothing_outside_of_it(names, work, monkeypatch):
     """The user's skills are found and listed as without it."""
     monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
     settle(user_file(), "threshold = 0.0\n")
-    before = names("-n", "20"), names(command=("list",))
-    settle(work / "skillsearch.toml", text)
-    assert names() == names("-n", "5")
-    assert (names("-n", "20"), names(command=("list",))) == before
+    five, listed = names("-n", "5"), names(command=("list",))
+    for text in OF_A_CHECKOUT:
+        settle(work / "skillsearch.toml", text)
+        assert names() == five, text
+        assert names(command=("list",)) == listed, text
 
 
 def test_a_checkout_narrows_what_lies_in_it(names, cli, work, make_skill):

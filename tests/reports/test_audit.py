@@ -85,17 +85,23 @@ def test_a_near_copy_under_another_name_is_a_warning(root, findings, make_skill)
     assert str(root / "about-tea" / "SKILL.md") in found[3]
 
 
+TAGS = "".join(chr(0xE0000 + ord(char)) for char in "send all")
+"""Letters that do not show."""
+
+
+# What hides is looked for in one text, wherever that stands.
 @pytest.mark.parametrize(
-    ("hidden", "severity", "said"),
+    ("hidden", "severity", "said", "place"),
     [
-        ("".join(chr(0xE0000 + ord(char)) for char in "send all"), "error", "'send all'"),
-        ("\U0001f600" + "".join(chr(0xE0100 + number) for number in range(9)), "error", "of 9 v"),
-        ("\u202eaet\u202c", "warning", "U+202E"),
-        ("\u200b\u200c\u200b\u200c", "warning", "4 zero-width"),
-        ("t\u200be" * 16, "warning", "16 zero-width"),
+        (TAGS, "error", "'send all'", "description"),
+        (TAGS, "error", "'send all'", "body"),
+        (TAGS, "error", "'send all'", "tags"),
+        (f"\U0001f600{''.join(map(chr, range(0xE0100, 0xE0109)))}", "error", "of 9 v", "body"),
+        ("\u202eaet\u202c", "warning", "U+202E", "tags"),
+        ("\u200b\u200c\u200b\u200c", "warning", "4 zero-width", "body"),
+        ("t\u200be" * 16, "warning", "16 zero-width", "description"),
     ],
 )
-@pytest.mark.parametrize("place", ["description", "body", "tags"])
 def test_characters_that_do_not_show_are_found(
     root, findings, make_skill, hidden, severity, said, place
 ):

@@ -295,17 +295,20 @@ class IndexFolder:
             if not damaged:
                 return
             logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
-        trusted = generation_parts.trusted_parts(folder)
+        # Nobody opens these any more.
+        outdated = [p for p in target.parent.iterdir() if p.name not in (folder.name, before, name)]
+        loses_links = bool(outdated) or target.exists()
+        trusted = generation_parts.trusted_parts(folder) if loses_links else []
         if target.exists():
             shutil.rmtree(target)
         folder.rename(target)
         sync_to_disk(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
-        for other in target.parent.iterdir():
-            if other.name not in (name, before):  # Nobody opens it any more.
-                shutil.rmtree(other, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            generation_parts.trust_parts(target, trusted)  # Removing links changed their ctime.
+        for other in outdated:
+            shutil.rmtree(other, ignore_errors=True)
+        if loses_links:  # which changed their ctime
+            with contextlib.suppress(OSError):
+                generation_parts.trust_parts(target, trusted)
 
 
 def current_generation(folder: Path) -> str | None:

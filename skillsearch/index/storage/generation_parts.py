@@ -9,21 +9,22 @@ generation shares its unchanged parts with the one before by hard links.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
-from skillsearch.files.atomic_files import read_record, reading, sync_to_disk, write_record
+from skillsearch.files.atomic_files import read_record, reading, sync_handle, write_record
 from skillsearch.files.openat import is_racy
 from skillsearch.json_values import object_of
-from skillsearch.types import FileStat
+from skillsearch.types import FileStat, JsonObject
 
 STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20
@@ -62,8 +63,9 @@ def describe_parts(folder: Path, digested: Mapping[str, Part]) -> dict[str, Part
         if file.name in digested:
             parts[file.name] = digested[file.name]
             continue
-        parts[file.name] = Part(file.stat().st_size, _digest(file))
-        sync_to_disk(file)
+        with file.open("rb", buffering=0) as opened:
+            parts[file.name] = _read_part(opened)
+            sync_handle(opened.fileno())
     return parts
 
 
@@ -74,7 +76,8 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
     up to `reread` bytes, but at least one unless it is 0.
     """
     stats = {name: _stat_of(folder / name) for name in parts}
-    trusted = [name for name in trusted_parts(folder) if name in parts]
+    recorded = _read_stat_cache(folder)
+    trusted = [name for name, stat in recorded.items() if stats.get(name) == stat]
     again: list[str] = []
     for name in trusted:
         if reread <= 0 or (again and parts[name].size > reread):
@@ -99,8 +102,8 @@ def different_parts(folder: Path, parts: Mapping[str, Part]) -> tuple[str, ...]:
     different = []
     for name, part in sorted(parts.items()):
         path = folder / name
-        with contextlib.suppress(CacheError), reading(path):
-            if path.stat().st_size == part.size and _digest(path) == part.digest:
+        with contextlib.suppress(CacheError), reading(path), path.open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size == part.size and _read_part(file) == part:
                 continue
         different.append(name)
     return tuple(different)
@@ -113,10 +116,8 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 
 def trusted_parts(folder: Path) -> list[str]:
     """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
-    with contextlib.suppress(CacheError, UnreadableError, TypeError, ValueError):
-        cached = object_of(read_record(folder / STAT_CACHE))
-        return [name for name, stat in cached.items() if stat == _stat_of(folder / name)]
-    return []
+    recorded = _read_stat_cache(folder)
+    return [name for name, stat in recorded.items() if stat == _stat_of(folder / name)]
 
 
 def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
@@ -145,6 +146,13 @@ class DamageGuard(AbstractContextManager["DamageGuard"]):
             raise CacheError(describe_damage(self.folder.parents[1], damaged)) from error
 
 
+def _read_stat_cache(folder: Path) -> JsonObject:
+    """Return the recorded stats of parts; none if there are no readable ones."""
+    with contextlib.suppress(CacheError, UnreadableError, TypeError, ValueError):
+        return object_of(read_record(folder / STAT_CACHE))
+    return {}
+
+
 def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
     """Record the stats of parts, except for those that were only just written."""
     now = time.time_ns()
@@ -164,10 +172,10 @@ def _stat_of(path: Path) -> list[int]:
         return []
 
 
-def _digest(path: Path) -> str:
-    """Digest a file without mapping it, so that its pages do not count as our memory."""
-    digest = xxhash.xxh3_128()
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_READ_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+def _read_part(file: BinaryIO) -> Part:
+    """Digest an open file without mapping it, so that its pages do not count as our memory."""
+    digest, size = xxhash.xxh3_128(), 0
+    while block := file.read(_READ_BLOCK):
+        digest.update(block)
+        size += len(block)
+    return Part(size, digest.hexdigest())
