@@ -15,7 +15,7 @@ _SHOWN_CHARS = 80
 def checked(value: object, kind: type[_T]) -> _T:
     """Return a value that has to be of a type."""
     if not isinstance(value, kind):
-        raise TypeError(f"{repr(value)[:_SHOWN_CHARS]} is no {kind.__name__}")
+        raise TypeError(f"{repr(value)[:_SHOWN_CHARS]} is not of type {kind.__name__}")
     return value
 
 
@@ -49,4 +49,4 @@ def choice_of(value: Json, choices: Sequence[_T]) -> _T:
     for choice in choices:
         if value == choice:
             return choice
-    raise ValueError(f"{repr(value)[:_SHOWN_CHARS]} is none of {', '.join(map(str, choices))}")
+    raise ValueError(f"{repr(value)[:_SHOWN_CHARS]} is not one of {', '.join(map(str, choices))}")

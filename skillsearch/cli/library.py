@@ -154,7 +154,7 @@ def _to_switch_off(
         name, readers = document.name, listings.readers(folder)
         if host not in readers:
             raise SkillError(
-                f"{name} ({folder}) is no skill of yours that {_titles([host])} lists, so its "
+                f"{name} ({folder}) is not one of your skills that {_titles([host])} lists, so its "
                 f"switch would do nothing. Hosts that list it: {_titles(readers) or 'none'}."
             )
         if name in switched_off(host):

@@ -40,7 +40,7 @@ from skillsearch.text.safe_text import counted, listed, visible
 
 _KINDS = ("server", "hook")
 _ON_PATH = (
-    "note: whoever uses it needs skillsearch on the PATH, by: pipx install 'path/to/skillsearch{}'"
+    "note: others need skillsearch on the PATH to use it, by: pipx install 'path/to/skillsearch{}'"
 )
 _REMOVAL = "--remove takes our entry out, whatever it holds; leave out what a server is to do."
 
@@ -269,7 +269,7 @@ def mcp_config_command(
     ROOT it names the index in use here and now, so that the host asks that one from any folder.
 
     With --project the entry names no folder of this machine, so that it can be committed: it serves
-    the skills of whoever starts it, and those of the project.
+    the skills of the user who starts it, and those of the project.
 
     --write and --remove change our entry in that file and keep every other byte of it. What was
     there stays beside it, as FILE.skillsearch.bak. A file that cannot be edited without risk is

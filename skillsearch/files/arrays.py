@@ -89,5 +89,5 @@ def _parse(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     except (SyntaxError, TokenError) as exc:
         raise ValueError(f"its header cannot be parsed: {exc}") from exc
     if version != (1, 0) or is_by_column or dtype.hasobject:
-        raise ValueError("it is no array that we wrote")
+        raise ValueError("it is not an array that skillsearch wrote")
     return shape, dtype

@@ -1,8 +1,8 @@
 """Skills moved out of the folders of hosts into the user's library, and back; nothing is ever lost.
 
-A journal beside the library says before each step what is to be done. Whatever a process that was
-killed has left is finished, or undone, by whoever opens the journal next: a skill lies in one of
-the two places, or whole in both, at every moment.
+A journal beside the library records each step before it is taken. The next command that opens the
+journal finishes or undoes what a killed process has left. At every moment a skill lies in one of
+the two places, or whole in both.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
             if answer:
                 answers.append(answer)
             else:
-                said = 'it is no {"digest": …, "examples": […]}'
+                said = 'it is not {"digest": …, "examples": […]}'
                 refused.append(Refusal(f"line {number}", one_line(str(record), _QUOTED), said))
     return answers, refused
 
@@ -273,7 +273,7 @@ def _reason(text: str, language: str, words: int) -> str:
     """Return why a request is refused whatever it is for; empty if it is not."""
     written = language_of(text)
     if not text:
-        return "it is no text"
+        return "it is not text"
     if not MIN_CHARS <= len(text) <= MAX_CHARS:
         return f"it has {counted(len(text), 'character')}, not {MIN_CHARS} to {MAX_CHARS}"
     if _NO_REQUEST.search(text):

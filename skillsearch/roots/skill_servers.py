@@ -185,7 +185,7 @@ def _parts(uri: str, skill: str) -> tuple[str, ...]:
     parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
     is_inside = skill.endswith(_SKILL_MD) and uri.startswith((f"{base}/", skill))
     if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
-        raise RootError(f"{one_line(uri, 200)} is no file of the skill {one_line(skill, 200)}.")
+        raise RootError(f"{one_line(uri, 200)} is not a file of the skill {one_line(skill, 200)}.")
     return parts
 
 

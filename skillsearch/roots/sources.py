@@ -203,8 +203,8 @@ def added_source(text: str) -> str:
         return source_of(url)
     if not is_url(text):
         raise RootError(
-            f"{printable(text)!r} is no folder here, and no source of skills. Write OWNER/REPO, a "
-            "folder, an archive, a URL, or https://HOST."
+            f"{printable(text)!r} is neither a folder here nor a source of skills. Write "
+            "OWNER/REPO, a folder, an archive, a URL, or https://HOST."
         )
     source = source_of(text)
     is_host = source.startswith(("http://", "https://")) and _path(source) in ("", "/")

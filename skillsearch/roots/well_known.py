@@ -77,7 +77,7 @@ def read_index(data: bytes, url: str) -> list[Offer]:
             raise ValueError(f"its $schema is {record.get('$schema')!r}, not {SCHEMA!r}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         reason = one_line(str(exc), 200)
-        raise RootError(f"{shown(url)} is no index of skills, version 0.2: {reason}.") from exc
+        raise RootError(f"{shown(url)} is not an index of skills, version 0.2: {reason}.") from exc
     offers: dict[str, Offer] = {}
     for entry in skills[:MAX_SKILLS]:
         offer = _offer_of(entry, url)

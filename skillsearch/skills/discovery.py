@@ -271,7 +271,7 @@ class _Walk:
         if skills:
             self._take_skill(folder, skills)
         elif near:
-            message = "The file is no skill for any host; if it is meant as one, name it SKILL.md."
+            message = "No host reads this file as a skill; if it is meant as one, name it SKILL.md."
             self._report("file-name-near", "warning", near, message)
 
     def _queue(self, folder: _Folder, entry: os.DirEntry[str]) -> None:

@@ -195,7 +195,7 @@ def read_examples(path: Path) -> Iterator[Mapping[str, Json]]:
                 continue
         broken += bool(line.strip())
     if broken:
-        logger.warning("%s lines of %s are no examples and are left out", broken, path)
+        logger.warning("%s lines of %s are not example requests and are left out", broken, path)
 
 
 def _bytes_of(path: Path) -> bytes:

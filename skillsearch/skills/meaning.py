@@ -103,7 +103,7 @@ def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
     plain = _COMMENT.split(written, 1)[0].rstrip()
     if key in _NAMING_KEYS and (kind := _type_beside_text(value, plain)):
         value = plain
-        message = f"The {key} {plain[:_SHOWN_CHARS]!r} is no text for YAML but a {kind}; quote it."
+        message = f"The {key} {plain[:_SHOWN_CHARS]!r} is not text in YAML but a {kind}; quote it."
         problems.append(Finding(f"{key}-not-text", message))
     value, odd = _with_comment(key, value, written)
     problems += odd

@@ -558,7 +558,7 @@ def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
     make_skill(home / ".codex" / "skills", "milk", "Foam milk.")
     refused = cli("library", "move", "milk", "tea", "--switch", "claude-code", "--yes")
     assert refused.exit_code == 1
-    assert "is no skill of yours that Claude Code lists" in refused.stderr
+    assert "is not one of your skills that Claude Code lists" in refused.stderr
     assert "Hosts that list it: Codex." in refused.stderr
     file = host_file("claude-code", hook=True)
     assert not file.exists()

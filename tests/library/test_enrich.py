@@ -56,9 +56,9 @@ def test_good_requests_are_kept_with_blanks_folded(review):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (None, "it is no text"),
-        (["a list of words"], "it is no text"),
-        (" \n ", "it is no text"),
+        (None, "it is not text"),
+        (["a list of words"], "it is not text"),
+        (" \n ", "it is not text"),
         ("a flat", "it has 6 characters, not 8 to 300"),
         ("bent " * 80, "it has 399 characters, not 8 to 300"),
         ("my saddle\u200b is loose", "it has hidden or control characters"),

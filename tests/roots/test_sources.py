@@ -276,7 +276,7 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
     "text", ["example.com/a/b", "a", "a/b?c", "a/b/../../c#d", "-/-", "a//b", "~nouser/a"]
 )
 def test_what_is_no_source_is_refused(text):
-    with pytest.raises(RootError, match="is no folder here, and no source of skills"):
+    with pytest.raises(RootError, match="is neither a folder here nor a source of skills"):
         added_source(text)
 
 

@@ -44,7 +44,7 @@ ATTACKS = {
     "redirect": (lambda server, host: to_loopback(server), "lies on this machine or its network"),
     "circle": (lambda server, host: in_a_circle(server), "redirects more than"),
     "dying": (lambda server, host: dying(server), "cannot be downloaded"),
-    "page": (lambda server, host: server.page(WELL_KNOWN, b"<html>"), "is no index of skills"),
+    "page": (lambda server, host: server.page(WELL_KNOWN, b"<html>"), "is not an index of skills"),
     "missing": (lambda server, host: server.page(WELL_KNOWN, b"", 404), "answered 404"),
     "failing": (lambda server, host: server.page(WELL_KNOWN, b"", 503), "is failing"),
     "huge": (
@@ -53,7 +53,10 @@ ATTACKS = {
     ),
     "version": (lambda server, host: host({"a": "x"}, **{"$schema": "9"}), "its $schema is '9'"),
     "empty": (lambda server, host: host({}), "offers no skill"),
-    "deep": (lambda server, host: server.page(WELL_KNOWN, b"[" * 100_000), "is no index of skills"),
+    "deep": (
+        lambda server, host: server.page(WELL_KNOWN, b"[" * 100_000),
+        "is not an index of skills",
+    ),
 }
 
 

@@ -171,7 +171,7 @@ def test_a_broken_line_is_left_out_and_told(keep, caplog):
     assert examples_of(ExampleBook()) == [ASKED]
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"{len(BROKEN)} lines of {user_file()} are no examples and are left out"
+        f"{len(BROKEN)} lines of {user_file()} are not example requests and are left out"
     )
 
 
