@@ -17,6 +17,7 @@ import skillsearch
 from skillsearch.agents import default_tools
 from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
+from skillsearch.daemon.client import search_arguments
 from skillsearch.environ import variables
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
@@ -24,6 +25,7 @@ from skillsearch.index import opening
 from skillsearch.index.opening import Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import Root
@@ -113,9 +115,8 @@ def by_daemon(cli, folder, request):
 def by_daemons_search(cli, folder, request):
     """Ask the daemon as ``query`` does."""
     settings = load_settings()
-    asked = {"n": 5, "threshold": None, "system": "hybrid", "explain": False, "reader": "off"}
-    asked |= {"selection": list(settings.selection), "face": "terminal", "refresh": True}
-    found = Answers().search(asked | {"query": request, "index_dir": str(settings.index_dir)})
+    options = replace(SearchOptions.of(settings), reader="off", face="terminal")
+    found = Answers().search(search_arguments(request, settings.index_dir, options, refresh=True))
     return [hit["name"] for hit in (*found["result"]["hits"], *found["result"]["perhaps"])]
 
 

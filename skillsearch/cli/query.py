@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -161,14 +161,10 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
     try:
-        answer = client.ask(
-            "search",
-            seconds=client.QUERY_SECONDS,
-            query=query,
-            index_dir=str(settings.index_dir),
-            refresh=settings.refresh,
-            **asdict(how),
+        arguments = client.search_arguments(
+            query, settings.index_dir, how, refresh=settings.refresh
         )
+        answer = client.ask("search", seconds=client.QUERY_SECONDS, **arguments)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
         LOGGER.info("searching without the daemon: %s", exc)

@@ -24,9 +24,11 @@ from skillsearch.errors import DaemonError
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from socket import socket
     from typing import Any
 
+    from skillsearch.index.search.options import SearchOptions
     from skillsearch.types import Hit, JsonObject, SearchResult
 
 QUERY_SECONDS = 5.0
@@ -69,6 +71,17 @@ def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | Non
     except OSError as exc:
         raise DaemonError(f"The daemon does not answer: {exc}") from exc
     return result_of(response)
+
+
+def search_arguments(
+    query: str, index_dir: Path, options: SearchOptions, *, refresh: bool = False
+) -> JsonObject:
+    """Return the arguments of ``search``, as JSON has them."""
+    from dataclasses import asdict
+
+    fields = asdict(options) | {"query": query, "index_dir": str(index_dir), "refresh": refresh}
+    arguments: JsonObject = json.loads(json.dumps(fields))
+    return arguments
 
 
 def read_search(

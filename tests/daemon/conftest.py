@@ -1,8 +1,5 @@
 """Fixtures of the daemon's tests: what to ask it, and how."""
 
-import json
-from dataclasses import asdict
-
 import pytest
 
 from skillsearch.daemon import client
@@ -14,9 +11,8 @@ def question(indexed, index_dir):
     """Return the arguments of a search in an index of drinks, some changed."""
 
     def make(**changes):
-        options = json.loads(json.dumps(asdict(SearchOptions(reader="off"))))
-        query = {"query": "brew filter coffee", "index_dir": str(index_dir), "refresh": False}
-        return options | query | changes
+        options = SearchOptions(reader="off")
+        return client.search_arguments("brew filter coffee", index_dir, options) | changes
 
     return make
 

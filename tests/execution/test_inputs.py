@@ -216,6 +216,11 @@ def test_files_of_this_machine_are_read_from_allowed_folders_only(stager, worksp
             stage(stager, workspace, f"host://{path}")
 
 
+def test_no_folder_of_this_machine_is_allowed_by_default(workspace, host):
+    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
+        stage(InputStager(None, (), lambda name: host), workspace, f"host://{host}/data.csv")
+
+
 def test_allowed_folders_are_compared_by_where_they_really_are(stager, workspace, host, tmp_path):
     (tmp_path / "way").symlink_to(host)
     staged, _ = stage(stager, workspace, f"host://{tmp_path}/way/sub/b.txt")

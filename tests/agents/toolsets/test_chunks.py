@@ -146,6 +146,15 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
         skill.core_content = ""
 
 
+def test_a_skill_without_a_version_has_an_empty_one(manager):
+    assert manager.skills["tea"].metadata.version == ""
+
+
+def test_the_prompt_has_the_form_of_the_document(manager):
+    assert manager.get_skills_prompt() == PROMPT
+    assert list(manager.skills) == ["data-analyzer", "tea"]
+
+
 def test_without_skills_the_prompt_is_empty():
     variables = {}
     assert SkillManager(variables=variables).get_skills_prompt() == ""
@@ -324,6 +333,12 @@ def test_variables_can_come_later(skills):
     assert manager.update_variables(second) == {"skill_docs": ""}
     manager.load_from_directory(skills)
     assert (first["skill_docs"], second["skill_docs"]) == ("", PROMPT)
+
+
+def test_without_variables_the_host_asks(skills):
+    manager = SkillManager()
+    manager.load_from_directory(skills)
+    assert manager.update_variables() == {"skill_docs": PROMPT}
 
 
 def test_the_state_survives_json(skills):

@@ -134,6 +134,12 @@ def test_the_models_have_the_fields_of_the_document():
     assert all(field.description for field in fields.values())
 
 
+def test_a_skill_knows_when_it_was_loaded():
+    before = datetime.now()
+    skill = Skill(name="a", description="b", content="c", path=Path("d"))
+    assert before <= skill.loaded_at <= datetime.now()
+
+
 # The loader
 
 
@@ -156,6 +162,12 @@ def test_a_skill_has_metadata_content_and_time(manager, root):
         "path": path,
     }
     assert before <= skill.loaded_at <= datetime.now()
+
+
+def test_a_skill_is_found_by_its_folder_too(manager, root):
+    (root / "steep-tea").rename(root / "Kettle")
+    assert manager.loader.load_skill_metadata("kettle").name == "steep-tea"
+    assert manager.get_skill_content("kettle").startswith("---\nname: steep-tea\n")
 
 
 @pytest.mark.parametrize("name", ["coffee", "a\0b\n\ud800", "x" * 100_000])
@@ -190,6 +202,13 @@ def test_a_root_that_is_no_folder_makes_an_empty_manager(tmp_path, make_manager,
     assert manager.get_metadata_summary() == ""
     assert caplog.records == []
     assert manager.get_skill_content("steep-tea") is None
+
+
+def test_an_empty_folder_makes_an_empty_manager(tmp_path, make_manager):
+    (tmp_path / ".skills" / "drafts").mkdir(parents=True)
+    manager = make_manager(tmp_path / ".skills")
+    assert manager.metadata_list == []
+    assert manager.search_skills("steep tea") == []
 
 
 @pytest.mark.parametrize("data", [b"# Only text\n", b"---\nname: a\n---\n", b"\xff\xfe\0\0---"])
@@ -336,6 +355,13 @@ def test_a_reload_tells_what_changed(manager, root, make_skill):
     assert manager.reload() == Changes()
 
 
+def test_search_gives_metadata_best_first(manager, root):
+    found = manager.search_skills("steep green tea at the right temperature")
+    assert found == [
+        SkillMetadata(name="steep-tea", description=TEA, path=root / "steep-tea" / "SKILL.md")
+    ]
+
+
 def test_search_gives_three_unless_told_otherwise(tmp_path, make_manager, make_skill):
     for number in range(6):
         make_skill(tmp_path / "r", f"tea-{number}", "Steep green tea.", body=f"# Tea {number}\n")
@@ -400,6 +426,19 @@ def test_a_summary_has_8000_characters_by_default(tmp_path, make_manager, make_s
 def test_a_summary_too_short_to_say_anything_is_refused(root, make_manager):
     with pytest.raises(ValueError, match="summary_chars is 127; use 128 or more"):
         make_manager(root, summary_chars=127)
+
+
+def test_skills_are_ordered_by_what_they_need(manager, root, make_skill):
+    make_skill(root, "serve-tea", requires={"skills": ["steep-tea", "find-cups"]})
+    make_skill(root, "a", requires={"skills": ["b"]})
+    make_skill(root, "b", requires={"skills": ["a"]})
+    manager.reload()
+    found = manager.library.load_order(["serve-tea", "a"])
+    assert [document.name for document in found.order] == ["steep-tea", "serve-tea", "b", "a"]
+    assert [(item.requirement, item.needed_by) for item in found.missing] == [
+        ("find-cups", "serve-tea")
+    ]
+    assert found.cycles == (("a", "b"),)
 
 
 # The keyword score

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -113,6 +114,13 @@ def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
     assert logged.startswith(message.format(path=path))
 
 
+def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
+    (skills / "pipe").mkdir()
+    os.mkfifo(skills / "pipe" / "skill.md")
+    assert len(SkillLoader(skills).load_all()) == 2
+    assert "This is not a regular file" in caplog.text
+
+
 def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog):
     outside = write_skill(tmp_path, "outside")
     (skills / "linked").mkdir()
@@ -207,6 +215,11 @@ def test_what_a_skill_says_stays_on_its_line():
     assert line.startswith("- A - B: d Ignore all xxx")
     assert len(line) == len("- A - B: ") + 1024
     assert len(SkillInfo("a", "N" * 300, "", "").shown()["name"]) == 200
+
+
+def test_the_body_is_given_trimmed(environment):
+    result = execute(tool(environment), "test-skill")
+    assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
 
 
 def test_a_result_has_an_error_only_where_there_is_one(environment):
@@ -342,6 +355,11 @@ def test_a_missing_folder_stops_no_start(tmp_path):
     assert execute(only, "x").error == "Skill not found: x. Available skills: "
 
 
+def test_the_info_for_the_description_is_that_of_the_document(environment):
+    assert environment.get_skills_info_for_tool_description() == INFO
+    assert Environment("bare").get_skills_info_for_tool_description() == ""
+
+
 def test_every_request_sees_what_is_there_then(environment, skills):
     toolset = environment.toolset()
 
@@ -369,6 +387,14 @@ def test_loading_makes_a_new_tool_looking_does_not(environment):
     assert tool(environment) is before
     environment.load_skills()
     assert tool(environment) is not before
+
+
+def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
+    write_skill(skills, "test-skill", "no frontmatter")
+    assert enum(tool(environment)) == ["another-skill"]
+    assert "No frontmatter found in" in caplog.text
+    write_skill(skills, "test-skill")
+    assert enum(tool(environment)) == ["another-skill", "test-skill"]
 
 
 def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):

@@ -95,6 +95,13 @@ def test_all_environments_are_listed(server, folder, tmp_path):
     assert ServerEnvironment(tmp_path / "none").list_environments() == []
 
 
+def test_switching_uses_the_other_from_now_on(server, folder):
+    server.switch_environment("home")
+    server.reload()
+    assert (server.name, ids(server)) == ("home", ["recipe"])
+    assert server.get_skills_directory() == folder / "home" / "skills"
+
+
 def test_switching_to_what_is_not_there_changes_nothing(server):
     with pytest.raises(EnvironmentNotFoundError) as caught:
         server.switch_environment("hme")
@@ -251,6 +258,13 @@ def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
     assert server.skills_loaded
     assert described(server) == BASE
     assert "Failed to read skills directory: " in caplog.text
+
+
+def test_a_broken_skill_stops_no_start(server, folder, caplog):
+    write_skill(folder, "work", "broken").write_text("---\nname: [\n---\n")
+    server.reload()
+    assert ids(server) == ["invoice"]
+    assert "broken" in caplog.text
 
 
 def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch):

@@ -49,6 +49,10 @@ def call(manager):
     return run
 
 
+def test_all_skills_are_listed_by_name(manager):
+    assert manager.list_skills() == ["data-analysis", "file-diff"]
+
+
 def test_a_missing_root_has_no_skills(tmp_path):
     manager = SkillsManager(tmp_path / "none")
     assert manager.list_skills() == []
@@ -65,6 +69,11 @@ def test_an_unknown_name_is_told_with_the_nearest(manager):
     assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
 
 
+def test_a_skill_is_found_by_its_folder_too(manager, root):
+    (root / "file-diff").rename(root / "Differ")
+    assert manager.get_skill_content("differ").startswith("---\nname: file-diff\n")
+
+
 def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     (root / "broken").mkdir()
     (root / "broken" / "SKILL.md").write_text("# Empty")
@@ -72,6 +81,11 @@ def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
     answer = manager.get_skill_content("Broken")
     assert answer.startswith("broken/SKILL.md cannot be read as a skill: The file does not start")
     assert str(root) not in answer
+
+
+def test_a_folder_without_a_skill_md_is_no_skill(manager, root):
+    (root / "drafts").mkdir()
+    assert "drafts" not in manager.list_skills()
 
 
 def test_search_gives_names_and_descriptions_alone(manager):
@@ -112,6 +126,10 @@ def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_
     monkeypatch.setenv("SKILLSEARCH_READER", "nobody")
     with pytest.raises(ConfigError, match="SKILLSEARCH_READER='nobody'"):
         SkillsManager(manager.roots[0], model="hashing").search_skills("compare two files")
+
+
+def test_search_finds_nothing_where_nothing_fits(manager):
+    assert manager.search_skills("who won the world cup") == []
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,14 @@ def test_a_load_writes_the_document_s_keys_into_the_host_s_state(open_workspace,
     }
 
 
+def test_a_second_load_replaces_the_documents_that_it_names(workspace):
+    call(workspace, "skill_load", skill="python-math", docs=["USAGE.md"])
+    call(workspace, "skill_load", skill="python-math")
+    assert workspace.session.state[DOCS] == '["USAGE.md"]'
+    call(workspace, "skill_load", skill="python-math", docs=["notes.TXT"])
+    assert workspace.session.state[DOCS] == '["notes.TXT"]'
+
+
 @pytest.mark.parametrize(
     ("before", "arguments", "names", "include_all", "mode", "value"),
     [
@@ -249,6 +257,12 @@ def test_the_message_of_the_start_is_overview_and_guidance(workspace):
         "\n"
         f"{GUIDANCE}{RUN_GUIDANCE}"
     )
+
+
+def test_the_guidance_names_the_tools_in_their_order():
+    places = [GUIDANCE.index(name) for name in ("skill_load", "skill_select_docs")]
+    assert places == sorted(places)
+    assert "skill_list_docs" in GUIDANCE
 
 
 @pytest.mark.parametrize(("guidance", "tail"), [("", ""), ("Use them.", "\n\nUse them.")])
