@@ -43,12 +43,12 @@ def cases():
 
 
 @pytest.mark.parametrize(("page", "module"), list(cases()))
-def test_the_commands_of_a_page_do_what_it_shows(page, module, tmp_path):
+def test_the_commands_of_a_page_do_what_it_shows(page, module, tmp_path, runtime):
     """In order, in one home; those that show nothing exit with 0."""
     if module and importlib.util.find_spec(module) is None:
         pytest.skip(f"needs {module}")
     row = TABLE.get(page, {})
-    terminal = blocks["Terminal"](tmp_path / "home", PACKAGE)
+    terminal = blocks["Terminal"](tmp_path / "home", PACKAGE, XDG_RUNTIME_DIR=str(runtime.parent))
     for command in row.get("prepare", []):
         code, printed = terminal.run(command)
         assert code == 0, (command, printed)
