@@ -39,7 +39,7 @@ _MOST_NAMED = 10
 @options.index_dir
 @options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
-    """Add skills from elsewhere to the index, and pin what they are.
+    """Add skills from elsewhere to the index, and pin their content.
 
     SOURCE is OWNER/REPO on GitHub, maybe with @REF and /FOLDER; the URL of a repository, an archive
     or a SKILL.md; https://HOST for the skills that a host offers at
@@ -159,7 +159,7 @@ def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
 @options.index_dir
 @options.as_json(lambda m: {"sources": [m.UPDATED]})
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
-    """Fetch what was added anew, and take it once you agree.
+    """Fetch added sources again, and take the changes once you agree.
 
     Without SOURCE all of them. Without a terminal nothing is taken unless --yes is given; then it
     exits with 1 if there is something to take.
