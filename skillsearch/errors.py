@@ -9,7 +9,8 @@ SkillSearchError
 ├─ ExecutionError
 │   ├─ ExecutorError: IsolationError
 │   └─ CommandRefusedError, SkillNotLoadedError, WorkspaceError, ArtifactNotFoundError
-├─ RootError, QueryError, IndexNotFoundError, IndexingError, CacheError, RemoteError, DaemonError
+├─ QueryError: SelectionError
+├─ RootError, IndexNotFoundError, IndexingError, CacheError, RemoteError, DaemonError
 └─ EmbedderError, EvaluationError, TrainingError, MissingDependencyError
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
@@ -62,9 +63,9 @@ class ParseError(SkillError):
 
 
 class SkillNotFoundError(SkillError, LookupError):
-    """No indexed skill has the requested name, or it had; `nearest` are up to five similar names.
+    """No indexed skill has the requested name; `nearest` are up to five similar ones.
 
-    The `reason` says what has become of it.
+    If a skill had the name before, the `reason` says what has become of it.
     """
 
     def __init__(self, name: str, nearest: tuple[str, ...] = (), reason: str = "") -> None:

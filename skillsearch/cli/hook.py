@@ -162,7 +162,7 @@ def _report_no_index(index_dir: str | None) -> None:
 
 
 def forget_told(folder: Path) -> None:
-    """Report it again if the index that was made in a folder should ever be gone."""
+    """Have the next loss of an index that was made in a folder reported at once."""
     from contextlib import suppress
 
     with suppress(OSError):

@@ -96,7 +96,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         done = agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
     else:
         done = False
-        say("Nothing is to be done: all of this is so already.")
+        say("Nothing to do: nothing would change.")
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]

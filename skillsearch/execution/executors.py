@@ -53,7 +53,7 @@ def executor_names(option: str = "") -> tuple[str, ...]:
 
 
 def isolates(name: str) -> bool:
-    """Return whether the executor of this name may only run programs in isolation."""
+    """Return whether a caller that names this executor expects isolation; `auto` counts as yes."""
     return name not in REGISTRY or REGISTRY[name].isolation != "none"
 
 

@@ -253,7 +253,7 @@ class Freshness:
         return self._search_anew(report, has_come=has_come, has_changed_model=has_changed_model)
 
     def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
-        """Index what has changed, if it is little, and return what is searched now."""
+        """Index a few changes at once, and return the line that reports them."""
         index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
@@ -276,7 +276,7 @@ class Freshness:
     def _follow_hosts(self, request: IndexRequest) -> str:
         """Take up what hosts look for now and did not before, and return what came and went.
 
-        The user's index of before there were projects learns which of its roots are of one.
+        An index made before roots had projects learns which of its roots belong to one.
         """
         from skillsearch.index.followed import is_followed
 

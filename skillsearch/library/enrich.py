@@ -1,4 +1,4 @@
-"""Example requests that somebody is to write: what is asked for, and what is taken of the answer.
+"""Asks a writer for example requests, and checks the answer.
 
 What writes may be a model that was shown skills of strangers, so nothing it says is taken on trust:
 each request is checked by itself, against the skill that it is for, and against all others.

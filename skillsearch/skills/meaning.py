@@ -147,7 +147,7 @@ def _type_beside_text(value: Json, plain: str) -> str:
 
 
 def _placeholder(value: Json) -> str:
-    """Return what nobody has filled in of a name or a description."""
+    """Return the placeholder that was left in a name or a description; empty if there is none."""
     text = _CODE_SPAN.sub("", value) if isinstance(value, str) else ""
     match = _PLACEHOLDER.fullmatch(text) or _SLOT.search(text)
     return match[0] if match and text.strip() else ""

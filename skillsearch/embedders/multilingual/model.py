@@ -91,7 +91,7 @@ logger = logging.getLogger(__name__)
 
 
 def without_language(vector: Row, role: Role, neutral: NDArray[np.float32]) -> Row:
-    """Return what is left of a unit vector: any length, at right angles to all directions.
+    """Return the part of a unit vector orthogonal to all directions, not normalised.
 
     `neutral` is the mean of each of `ROLES`, which are taken out first, then the directions.
     """

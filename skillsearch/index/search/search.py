@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     Evidence = Mapping[str, float]
 
-# Hits that are judged, at least: as many as taught the confidence, so that the first few score the
-# same however few are asked for.
+# Least hits that are judged. The confidence was fitted on so many, and the score of a hit must not
+# depend on `n`.
 _LEAST_JUDGED = 10
 
 
