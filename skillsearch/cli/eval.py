@@ -222,7 +222,7 @@ def _folders(collections: Sequence[str], example: bool) -> list[Path]:
 
 
 def _compare(files: Sequence[str], system: str | None, html: Path | None, *, as_json: bool) -> None:
-    """Show results of before, each by one of its systems, its first if none is named."""
+    """Show saved results, each by the named system, or else by its first."""
     from skillsearch.evaluation.history import read_history
     from skillsearch.evaluation.report import Outcome
 

@@ -17,7 +17,7 @@ from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
-from skillsearch.config import Flags, load_settings, no_index, user_index_dir
+from skillsearch.config import Flags, Settings, load_settings, no_index, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import (
@@ -96,7 +96,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         done = agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
     else:
         done = False
-        say("Nothing to do: nothing would change.")
+        say("There is nothing to change.")
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
@@ -279,18 +279,29 @@ def mcp_config_command(
     words = _server_options(flags)
     words += ["--toolset", toolset] if toolset else []
     words += ["--watch"] * watch + ["--allow-run"] * allow_run
-    config = _Config(client, roots, url, tuple(words), hook, include_unvetted, project)
+    config = _Config(
+        client,
+        roots,
+        url,
+        tuple(words),
+        hook,
+        include_unvetted,
+        project,
+        has_index_dir=flags["index_dir"] is not None,
+        says_how_to_index=bool(flags["languages"] or flags["trust"]),
+    )
     refuse(write and remove, "--write or --remove, not both.")
-    refuse(remove and config.says_what(flags), _REMOVAL)
-    config.check(flags)
+    refuse(remove and config.says_what, _REMOVAL)
+    config.check()
     file = host_file(client, hook=hook, project=project)
     make = hook_entry if hook else server_entry
     if remove:
         _change(make(client, None), file, project=project)
         return
-    server = config.server(flags)
+    settings = read_settings()
+    server = config.server(settings)
     entry = make(client, server)
-    config.warn(flags)
+    config.warn(settings)
     on_path = _ON_PATH.format("" if hook else "[mcp]") if project and not url else ""
     if write:
         _change(entry, file, project=project)
@@ -319,13 +330,22 @@ class _Config:
     hook: bool
     include_unvetted: bool
     project: bool
+    has_index_dir: bool
+    says_how_to_index: bool
 
-    def says_what(self, flags: Flags) -> bool:
-        """Return whether anything says what a server or hook is to do."""
+    @property
+    def says_what(self) -> bool:
+        """Whether anything says what a server or hook is to do."""
         words = (self.server_options, self.roots, self.url, self.include_unvetted)
-        return any(words) or flags["index_dir"] is not None
+        return any(words) or self.has_index_dir
 
-    def check(self, flags: Flags) -> None:
+    @property
+    def names_index(self) -> bool:
+        """Whether the command names the index that is in use here and now."""
+        is_anywhere = not (self.roots or self.project)
+        return not self.url and (self.has_index_dir or is_anywhere)
+
+    def check(self) -> None:
         """Refuse what does not go together."""
         refuse(self.include_unvetted and not self.hook, "--include-unvetted is for --hook.")
         refuse(
@@ -333,7 +353,7 @@ class _Config:
             f"{''.join(self.server_options[:1])} is for a server that the host starts itself.",
         )
         refuse(
-            (flags["languages"] or flags["trust"]) and not self.roots,
+            self.says_how_to_index and not self.roots,
             "--languages and --trust are for a server that is given ROOTs to index.",
         )
         refuse(
@@ -346,34 +366,28 @@ class _Config:
             f"Use the server: skillsearch mcp-config {self.client}",
         )
         refuse(
-            self.url and (self.roots or flags["index_dir"] is not None),
+            self.url and (self.roots or self.has_index_dir),
             "With --http, ROOT and --index-dir are for the running server.",
         )
 
-    def names_index(self, flags: Flags) -> bool:
-        """Return whether the command names the index that is in use here and now."""
-        is_anywhere = not (self.roots or self.project)
-        return not self.url and (flags["index_dir"] is not None or is_anywhere)
-
-    def server(self, flags: Flags) -> str | list[str]:
+    def server(self, settings: Settings) -> str | list[str]:
         """Return the URL of the server, or the command that the host runs."""
         if self.url:
             return self.url
-        index_dir, here = read_settings().index_dir.absolute(), Path.cwd() if self.project else None
-        words = ["--index-dir", _named(index_dir, here)] if self.names_index(flags) else []
+        index_dir, here = settings.index_dir.absolute(), Path.cwd() if self.project else None
+        words = ["--index-dir", _named(index_dir, here)] if self.names_index else []
         words += [*self.server_options, *["--include-unvetted"] * self.include_unvetted]
         roots = [_named(root, here) for root in self.roots]
         kind = ["hook", "--client", self.client] if self.hook else ["mcp", *roots]
         program = [NAME] if self.project else our_command()
         return [*program, *kind, *words]
 
-    def warn(self, flags: Flags) -> None:
+    def warn(self, settings: Settings) -> None:
         """Say what the server or hook will lack."""
-        settings = read_settings()
         index_dir = settings.index_dir
         if not (self.hook or self.url or importlib.util.find_spec("mcp")):
             say(f"warning: the server needs an extra: {install_extra('mcp')}")
-        if self.names_index(flags) and not (self.roots or (index_dir / "CURRENT").exists()):
+        if self.names_index and not (self.roots or (index_dir / "CURRENT").exists()):
             has_folders = has_host_folders(Path.cwd())
             say(f"note: {no_index(index_dir.absolute(), settings, has_host_folders=has_folders)}")
 

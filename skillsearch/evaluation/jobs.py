@@ -45,7 +45,7 @@ from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 USUAL = SystemSpec("")
-"""Says what a system has by default."""
+"""A system with the defaults."""
 """Systems compared by default; the first is the baseline."""
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""

@@ -123,10 +123,9 @@ class Calls:
                     return tool, answer
                 has_words, waited = "result" in answer, anyio.current_time() - begun_at
                 if not self._patience.lasts(waited, progress, has_words=has_words):
-                    return tool, {
-                        **answer,
-                        "progress": _words_only(progress, tool, answer),
-                    } if has_words else answer
+                    if has_words:
+                        answer = {**answer, "progress": _words_only(progress, tool, answer)}
+                    return tool, answer
                 await teller.tell(progress)
                 await anyio.sleep(INDEXING_SECONDS)
         except (SkillSearchError, TimeoutError, queue.Full) as exc:

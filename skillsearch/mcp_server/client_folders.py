@@ -67,7 +67,7 @@ class ClientFolders:
         """Answer a message with `FOLDERS` set to those of its client."""
         client = self._clients.setdefault(ctx.session, _Client())
         if ctx.method == _CHANGED:
-            # An answer that is still awaited is that of before.
+            # An answer that is still awaited tells the folders before the change.
             self._clients[ctx.session] = _Client(client.folders)
         if ctx.request_id is None or not ctx.method.startswith(_ASKING):
             return await call_next(ctx)

@@ -132,12 +132,12 @@ def test_where_nothing_is_to_be_done_nothing_is_asked(cli, machine, make_skill):
     for words in ([], ["--only", "hook"]):
         result = cli("setup", *words)
         assert result.exit_code == 0
-        assert "Nothing to do: nothing would change." in result.stderr
+        assert "There is nothing to change." in result.stderr
         assert "--yes" not in result.stderr
     make_skill(machine / ".codex" / "skills", "new")
     assert "To do this: skillsearch setup --yes" in cli("setup").stderr
     cli("setup", "--yes", "--remove")
-    assert "Nothing to do" in cli("setup", "--remove").stderr
+    assert "There is nothing to change" in cli("setup", "--remove").stderr
     assert "To do this: skillsearch setup --yes" in cli("setup").stderr
 
 
