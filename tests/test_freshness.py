@@ -24,8 +24,10 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
 from skillsearch.index import opening
+from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
 from skillsearch.index.opening import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -856,3 +858,82 @@ def test_folders_that_are_served_do_not_make_an_index_forget_one(disk, clock):
     index = SkillIndex.open(disk.index_dir)
     assert Freshness(index).look() == "index refreshed: a folder is back"
     assert index.search("sharpen a kitchen knife")[0].name == "sharpen-knife"
+
+
+# What a first question in a new root does not wait for.
+
+
+@pytest.fixture
+def garden(disk, tmp_path):
+    """Write another root, whose skills have chunks and bring examples."""
+    root = tmp_path / "garden"
+    chunks = "<chunk id=soil description=Soil>Loosen it.</chunk>\n<chunk id=sun>South.</chunk>"
+    disk.write(root, "plant-beans", "Plant beans in spring.", chunks)
+    disk.write(root, "prune-roses", "Prune roses after frost.", "Cut above a bud")
+    evals = root / "prune-roses" / "evals" / "evals.json"
+    evals.parent.mkdir()
+    evals.write_text(json.dumps([{"query": "my rose bush is overgrown"}]))
+    return root
+
+
+def take_up(disk, root, **options):
+    """Index one more root as a question that waits for it does."""
+    index = SkillIndex.open(disk.index_dir)
+    change = RootChange((str(root),), "add", load_settings())
+    return index, index.apply(change, IndexOptions(metadata_first=True, **options))
+
+
+def generation_of(disk, *roots):
+    """Return the generation of a new index of some roots."""
+    folder = disk.base.parent / "fresh"
+    shutil.rmtree(folder, ignore_errors=True)
+    return SkillIndex.from_roots(roots, index_dir=folder, model="hashing").generation
+
+
+def test_a_new_root_has_its_metadata_embedded_first_and_the_rest_by_the_next_run(disk, garden):
+    index, report = take_up(disk, garden)
+    assert (report.embedded, index.opened.settings.pending) == (2, (str(garden),))
+    hits = index.search("my rose bush is overgrown", threshold=0)
+    assert hits[0].name == "prune-roses"
+    assert index.search("plant beans in soil, loosen it", threshold=0)[0].chunk == "soil"
+    disk.write(garden, "water-ferns", "Water ferns.", "<chunk id=pot>Soak it.</chunk>")
+    disk.write(disk.drinks, "mull-wine", "Mull wine.", "<chunk id=heat>Do not boil.</chunk>")
+    _, report = take_up(disk, garden)
+    assert report.embedded == 3  # the metadata of both, and the chunk of the root that is not new
+    finished = index.refresh()
+    assert (finished.embedded, finished.indexed) == (4, len(index))
+    assert index.opened.settings.pending == ()
+    assert index.generation == generation_of(disk, *disk.roots, garden)
+    assert index.refresh().generation == index.generation
+
+
+@pytest.mark.parametrize("how", ["question", "executor", "delta"])
+def test_what_waits_is_embedded_by_the_next_question_or_the_executor(disk, garden, clock, how):
+    limits = SegmentLimits(least_documents=1 if how == "delta" else 1_000)
+    index, _ = take_up(disk, garden, limits=limits)
+    later = Later()
+    freshness = Freshness(index, later if how == "executor" else None)
+    assert freshness.look() == ""
+    if how == "executor":
+        assert index.opened.settings.pending
+        later.work()
+        clock.now += MAX_AGE
+        assert freshness.look() == ""
+    assert index.opened.settings.pending == ()
+    assert later.waiting == []
+    assert SkillIndex.open(disk.index_dir).generation == index.generation
+    assert index.generation == generation_of(disk, *disk.roots, garden)
+
+
+def test_what_waits_in_a_root_that_is_gone_goes_on_waiting(disk, garden, clock):
+    index, _ = take_up(disk, garden)
+    garden.rename(garden.with_name("away"))
+    freshness = Freshness(index)
+    for _ in range(2):
+        assert "is gone" in freshness.look()
+        clock.now += MAX_AGE
+    index.refresh(keep_missing=True)
+    assert index.opened.settings.pending == (str(garden),)
+    garden.with_name("away").rename(garden)
+    index.refresh()
+    assert index.generation == generation_of(disk, *disk.roots, garden)

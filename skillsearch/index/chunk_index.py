@@ -25,8 +25,9 @@ _SCORE_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class ChunkIndex(ArrayTable):
-    """The chunks of all documents, one row each, by document; with unit vectors.
+    """The chunks of all documents, one row each, by document.
 
+    Vectors are of unit length, or 0 for a chunk that is not embedded yet: words alone name it.
     `terms` are the hashes of the distinct terms, ascending within a chunk.
     """
 

@@ -58,7 +58,8 @@ logger = logging.getLogger(__name__)
 class IndexSettings:
     """The settings that decide an index besides its skills; roots in order of precedence.
 
-    `could_add`: it could have had another channel and did not need it; `analysis`: see `ANALYSIS`.
+    `could_add`: it could have had another channel and did not need it; `analysis`: see `ANALYSIS`;
+    `pending`: the paths of roots whose chunks and examples have words and no vectors yet.
     """
 
     roots: tuple[Root, ...]
@@ -67,6 +68,7 @@ class IndexSettings:
     could_add: bool
     with_body: bool
     analysis: tuple[int, int]
+    pending: tuple[str, ...] = ()
 
     @property
     def root_paths(self) -> list[str]:
@@ -107,7 +109,8 @@ class IndexSettings:
             languages = choice_of(values["languages"], LANGUAGES)
             roots = tuple(_root(list_of(root)) for root in list_of(values["roots"]))
             could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
-            return cls(roots, channels, languages, could_add, with_body, (first, second))
+            versions, pending = (first, second), texts_of(values["pending"])
+            return cls(roots, channels, languages, could_add, with_body, versions, pending)
         except (KeyError, TypeError, ValueError) as exc:
             raise CacheError(f"the settings of the index have an unknown form: {exc}") from exc
 

@@ -62,7 +62,8 @@ class Document:
         body_hash: Digest of the body, empty if it is too short to tell skills apart.
         keys: Of the embedded metadata and head of the body, maybe empty, for each dense channel.
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
-        chunks: Id, description and key of the embedded text of each indexed chunk.
+        chunks: Id, description and key of the embedded text, empty if it has no vector yet, of each
+            indexed chunk.
         excluded: What the metadata says that it is not for.
         sketch: The `SKETCH_SIZE` lowest hashes of runs of terms of the body, as hexadecimal digits.
         outline: The same of the description.
@@ -215,9 +216,16 @@ def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) ->
 
 
 def field_texts(
-    skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
+    skill: Skill,
+    scripts: Sequence[frozenset[str] | None],
+    *,
+    with_body: bool = True,
+    metadata_only: bool = False,
 ) -> FieldTexts:
-    """Return the texts of a skill, given the scripts that each dense channel reads (None: all)."""
+    """Return the texts of a skill, given the scripts that each dense channel reads (None: all).
+
+    With `metadata_only`, chunks and examples have words and are not embedded.
+    """
     metadata, head, _ = _embedded_texts(skill, with_body=with_body)
     language = language_of(f"{metadata}\n{head}")
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
@@ -238,11 +246,13 @@ def field_texts(
         EmbeddedTexts(
             readable(metadata, readables),
             readable(head, readables) if has else "",
-            _readable_examples(skill, readables) if channel == 0 else (),
+            _readable_examples(skill, readables) if channel == 0 and not metadata_only else (),
         )
         for channel, (readables, has) in enumerate(zip(scripts, has_body, strict=True))
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
+    if metadata_only:
+        chunks = tuple(chunk._replace(record=(*chunk.record[:2], "")) for chunk in chunks)
     # White space does not count.
     plain = " ".join(skill.text.split())
     document = replace(

@@ -174,8 +174,9 @@ class Freshness:
     from the next answer on.
 
     An index that follows hosts also takes up what they look for now: of the user, and of the
-    projects that a question comes from, up to `MAX_FOUND_SKILLS` at once. What hosts look for no
-    longer goes.
+    projects that a question comes from, up to `MAX_FOUND_SKILLS` at once. Their chunks and
+    examples, which are most of the text, are searched by words until the executor has embedded
+    them, or without one the next question does. What hosts look for no longer goes.
     """
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
@@ -213,9 +214,11 @@ class Freshness:
                 self._stamp = stamp
             is_new = not self._folders.issuperset(folders)
             is_due = max_age is not None and self._timer.is_due(0 if is_new else max_age)
-            if is_due and not self._job:
+            if is_due and (is_new or not self._job):
                 self._folders = set(folders)
                 event = self._compare()
+                if self._executor and not self._job and self._is_unfinished():
+                    self._begin()
         except SkillSearchError as exc:
             self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
         warning = self.problem and f"warning: {self.problem}"
@@ -248,12 +251,16 @@ class Freshness:
             if len(index) > MAX_CHECKED_SKILLS:
                 return self._begin()
             if not has_come and self._timer.is_current(detector.is_unchanged):
+                self._finish()
                 return ""
         report = (detector.by_stat() or detector.walk()).report()
         return self._search_anew(report, has_come=has_come, has_changed_model=has_changed_model)
 
     def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
         """Index a few changes at once, and return the line that reports them."""
+        from skillsearch.index.indexing.options import IndexOptions
+        from skillsearch.index.root_change import RootChange
+
         index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
@@ -266,7 +273,12 @@ class Freshness:
         if not is_free(index.folder):
             self.problem = f"another process is writing the index; {_AS_IT_WAS}"
             return ""
-        index.refresh(keep_channels=True, keep_missing=True)
+        index.apply(
+            RootChange(how="keep"),
+            IndexOptions(
+                keep_channels=True, missing="keep", metadata_first=self._executor is not None
+            ),
+        )
         self._stamp = _stamp(index.folder)
         changes = [str(report)] if len(report) else []
         changes += ["a folder is back"] if has_come else []
@@ -304,14 +316,16 @@ class Freshness:
                 self.problem = f"another process is writing the index; {_AS_IT_WAS}"
                 return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-            options = IndexOptions(keep_channels=True, missing="keep", limits=limits)
+            options = IndexOptions(
+                keep_channels=True, missing="keep", limits=limits, metadata_first=True
+            )
             self.index.apply(change, options)
             self._stamp = _stamp(folder)
         if later:
             names, way = f"the skills of {listed(map(str, later), 3)}", "are being indexed"
             if self._executor:
                 whole = replace(change, without=())
-                self._job = self._executor.submit(_take_up, folder, whole)
+                self._job = self._job or self._executor.submit(_take_up, folder, whole)
             else:
                 way = f"are not indexed; to do it, run `skillsearch index{index_option(folder)}`"
             self.problem = f"{names} {way}"
@@ -334,6 +348,16 @@ class Freshness:
             parts[count > left].append(root)
             left -= count if count <= left else 0
         return parts
+
+    def _is_unfinished(self) -> bool:
+        """Return whether texts wait to be embedded, and are there."""
+        return any(map(os.path.isdir, self.index.opened.settings.pending))
+
+    def _finish(self) -> None:
+        """Embed the texts that wait, without an executor that would do it."""
+        if not self._executor and self._is_unfinished() and is_free(self.index.folder):
+            self.index.refresh(keep_channels=True, keep_missing=True)
+            self._stamp = _stamp(self.index.folder)
 
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""
@@ -367,7 +391,8 @@ def _renew(folder: Path, timer: LookTimer) -> None:
 
     index, begun = SkillIndex.open(folder), thread_time()
     before = index.generation
-    if index.has_changed_model() or not index.is_current():
+    is_finished = not index.opened.settings.pending
+    if index.has_changed_model() or not (is_finished and index.is_current()):
         index.refresh(keep_missing=True)
     if index.generation == before:  # Else it was more than a look.
         timer.seconds = thread_time() - begun

@@ -164,7 +164,7 @@ class Builder:
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
         changes, only, limits = None, self.options.only, self.options.limits
-        if index.settings.roots != self._roots:
+        if index.settings.roots != self._roots or detector.unfinished:
             return detector.walk()
         if only and limits.allow(index.corpus, len(only)):
             changes = detector.at(only)
@@ -197,6 +197,7 @@ class Builder:
                 could_add=could_add,
                 with_body=self.request.with_body,
                 analysis=ANALYSIS,
+                pending=self._pending(changes),
             )
             if changes.index and settings.channels != changes.index.settings.channels:
                 # What is taken over unread would lack the texts of another channel.
@@ -207,6 +208,7 @@ class Builder:
             previous, delta = changes.index, None
             is_changed = bool(changes.to_read or changes.removed_ids)
             is_same = not is_changed and self._has_same_rest(changes)
+            is_same &= previous is None or previous.settings.pending == settings.pending
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
                 is_same = delta.is_empty and self._has_same_rest(changes)
@@ -216,6 +218,18 @@ class Builder:
                 report = self._write(update, delta)
             changes.save_snapshot(self.folder.path, report.generation)
             return report
+
+    def _pending(self, changes: FileChanges) -> tuple[str, ...]:
+        """Return the roots of which this run embeds the metadata alone."""
+        if not changes.index:
+            return ()
+        before = changes.index.settings
+        if self.options.metadata_first:
+            new = {str(file.root.path) for file in changes.to_read}.difference(before.root_paths)
+            waiting = new.union(before.pending)
+        else:
+            waiting = {str(root.path) for root in self._gone}.intersection(before.pending)
+        return tuple(str(root.path) for root in self._roots if str(root.path) in waiting)
 
     def _open_channels(self, changes: FileChanges, stack: ExitStack) -> tuple[list[Channel], bool]:
         """Open the channels of the index before, if any, and a second one if the skills need it.
@@ -334,8 +348,17 @@ class Builder:
         return in_order(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
-        look_at = partial(ChangeDetector, index, self.folder.path, self._roots, gone=self._gone)
-        return look_at(verify=self.options.verify, progress=self._progress, book=self._book)
+        pending = index.settings.pending if index and not self.options.metadata_first else ()
+        return ChangeDetector(
+            index,
+            self.folder.path,
+            self._roots,
+            verify=self.options.verify,
+            progress=self._progress,
+            gone=self._gone,
+            book=self._book,
+            unfinished=frozenset(pending).difference(str(root.path) for root in self._gone),
+        )
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

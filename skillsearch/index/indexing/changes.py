@@ -178,7 +178,8 @@ class ChangeDetector:
     """Finds out what changed on disk since an index was made; without one, since `before`.
 
     The folder of the index is not looked into; `by_stat` gives up after `most_places`. What lies
-    below roots that are `gone` stays as it was.
+    below roots that are `gone` stays as it was. All files below the roots whose paths are in
+    `unfinished` are to be read again.
     """
 
     index: OpenedIndex | None
@@ -190,6 +191,7 @@ class ChangeDetector:
     before: Snapshot | None = None
     gone: Sequence[Root] = ()
     book: ExampleBook = NO_EXAMPLES
+    unfinished: Set[str] = frozenset()
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
@@ -200,7 +202,9 @@ class ChangeDetector:
 
     def is_unchanged(self) -> bool:
         """Return whether every folder and file has the stat it had."""
-        if self.verify or self.snapshot is None or self.snapshot.examples != self._examples:
+        if self.verify or self.unfinished or self.snapshot is None:
+            return False
+        if self.snapshot.examples != self._examples:
             return False
         return not any(self._other_stats)
 
@@ -369,6 +373,7 @@ class ChangeDetector:
                 more = beside.get(str(file.path.parent))
                 is_kept[position] = file.root in self.gone or (
                     str(file.path) not in self._with_other_examples
+                    and str(file.root.path) not in self.unfinished
                     and is_same(file, seen, verify=self.verify, roots=paths)
                     and (more is not None or reader.continues(file, seen))
                 )

@@ -51,6 +51,8 @@ class IndexOptions:
         progress: Called with the stage, how many are done, and how many there are.
         limits: When changes are written as a delta.
         examples: Which example requests skills get; None for those that are there.
+        metadata_first: Embed only the metadata of skills in new roots, since somebody waits. Their
+            chunks and examples, which are most of the text, wait for a run without this option.
     """
 
     verify: bool = False
@@ -62,3 +64,4 @@ class IndexOptions:
     progress: Progress | None = None
     limits: SegmentLimits = field(default_factory=SegmentLimits)
     examples: ExampleBook | None = None
+    metadata_first: bool = False

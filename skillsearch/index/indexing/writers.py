@@ -39,6 +39,8 @@ from skillsearch.types import Progress, SkillFile
 
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
+_NO_KEY = "00" * KEY_BYTES
+"""In place of the key of a text that is not embedded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ class Update:
         """Read a file; None if it cannot be indexed."""
         skill = self.changes.reader.read(file)
         scripts = [channel.embedder.scripts for channel in self.channels]
-        return field_texts(skill, scripts, with_body=self.settings.with_body) if skill else None
+        if not skill:
+            return None
+        with_body = self.settings.with_body
+        is_pending = str(file.root.path) in self.settings.pending
+        return field_texts(skill, scripts, with_body=with_body, metadata_only=is_pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +232,16 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             if chunks is None:
                 raise CacheError("the chunks of the index do not fit its documents")
             return chunks.vectors_of(position)
+        if not any(keys):
+            return np.zeros((len(keys) // KEY_BYTES, self._dimensions[0]), np.float32)
         return self.queue.vectors[0].matrix(np.frombuffer(keys, f"V{KEY_BYTES}").tolist())
 
     def _add(self, document: Document, number: int) -> None:
         self._documents.add(document)
         self._numbers.append(number)
         if document.chunks:
-            self._chunked.append((number, bytes.fromhex("".join(c[2] for c in document.chunks))))
+            keys = "".join(key or _NO_KEY for _, _, key in document.chunks)
+            self._chunked.append((number, bytes.fromhex(keys)))
         self.size += 1
 
 
