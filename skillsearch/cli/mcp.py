@@ -155,11 +155,16 @@ def _serve(
 ) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
+    streams = None
+    if listener is None:
+        from skillsearch.mcp_server.handshake import Handshake
+        from skillsearch.mcp_server.streams import greet, take_streams
+
+        streams = greet(take_streams(), Handshake(tools.row, watch))
     from skillsearch.library.thread import LibraryThread
-    from skillsearch.mcp_server.listening import run_server, take_streams
+    from skillsearch.mcp_server.listening import run_server
     from skillsearch.mcp_server.served_library import watch_library
 
-    streams = take_streams() if listener is None else None
     thread = LibraryThread()
     thread.submit(_warm, served)  # while the libraries of the server are imported
     try:
@@ -179,7 +184,7 @@ def _serve(
             elif streams is not None:
                 from skillsearch.mcp_server.stdio import serve_stdio
 
-                await serve_stdio(server, *streams, stop)
+                await serve_stdio(server, streams, stop)
 
     try:
         return run_server(serve)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import anyio
 
@@ -99,19 +97,6 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
             " address, or port 0 for any that is free"
         ) from exc
     return Listener(made, host, token, is_local)
-
-
-def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Reserve stdin and stdout for messages; others read nothing and write to stderr."""
-    incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # stderr is closed
-        os.dup2(nothing, 1)
-    os.close(nothing)
-    return os.fdopen(incoming, "rb"), os.fdopen(outgoing, "wb")
 
 
 def run_server(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:

@@ -1,4 +1,7 @@
-"""The library that a server offers, and the watch over its folders."""
+"""The library that a server offers, and the watch over its folders.
+
+What takes long to import is imported where it is used: a server greets its client before.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillsearch.config import Settings, index_dir_for, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
-from skillsearch.hosts.folders import has_host_folders
-from skillsearch.index.indexing.changes import Changes
-from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import everywhere, folders_of, from_folders
-from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.library.indexing import ANY_QUERY
-from skillsearch.library.skill_library import SkillLibrary, library_config
-from skillsearch.library.thread import LibraryThread
-from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import folder_of
 from skillsearch.types import IndexProgress, IndexReport, Selection
+
+if TYPE_CHECKING:
+    from skillsearch.index.indexing.changes import Changes
+    from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.library.thread import LibraryThread
 
 FIRST_SECONDS = 8.0  # how long a call waits for the first index of a user
 WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
@@ -84,6 +84,8 @@ class ServedLibrary:
         return everywhere(seen) if self.settings.all_projects else seen
 
     def _open(self) -> SkillLibrary:
+        from skillsearch.library.skill_library import SkillLibrary, library_config
+
         settings, executor = self.settings, self._indexing
         if not self.roots:
             self._make_first_index()
@@ -101,6 +103,11 @@ class ServedLibrary:
 
         An IndexingError if that takes longer than a call should wait.
         """
+        from skillsearch.hosts.folders import has_host_folders
+        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.skill_index import SkillIndex
+        from skillsearch.index.storage.cache import IndexFolder
+
         settings = self.settings
         is_own = settings.sources.get("index_dir") == "environment"
         is_own = is_own or self.index_dir == user_index_dir().absolute()
@@ -130,6 +137,8 @@ class ServedLibrary:
 
     def warm(self) -> None:
         """Do everything that makes a first search slow, or start it."""
+        from skillsearch.library.indexing import ANY_QUERY
+
         with suppress(IndexingError):
             self.get().search(ANY_QUERY, 1)
 
@@ -139,6 +148,8 @@ def watch_library(
     thread: LibraryThread, served: ServedLibrary, on_change: Callable[[], Coroutine[Any, Any, None]]
 ) -> Iterator[None]:
     """Keep a library up to date from a daemon thread; `on_change` is called in the event loop."""
+    from skillsearch.library.watcher import watch
+
     loop, stop = asyncio.get_running_loop(), threading.Event()
 
     def look(_changed: frozenset[Path] | None) -> None:

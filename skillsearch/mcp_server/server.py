@@ -25,6 +25,7 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import Context, in_thread, session_of
 from skillsearch.mcp_server.client_folders import ClientFolders
+from skillsearch.mcp_server.handshake import SERVER_NAME, Handshake
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME
@@ -32,15 +33,6 @@ from skillsearch.text.safe_text import one_line, shorten
 
 _Page = mt.PaginatedRequestParams
 
-SEARCH_FIRST = (
-    "Proven instructions (skills) for many tasks. Before a task that is not trivial, call"
-    " search_skills with what is to be done. If a skill fits, load it and follow it; if none"
-    " does, go on without."
-)
-USE_TOOLS = (
-    "Proven instructions (skills) for many tasks. Before a task that is not trivial, see whether"
-    " one of the skills that the tools name fits. If one does, load it and follow it."
-)
 TOLD_TTL_MS = 60_000  # how long clients that are told of changes may keep an answer
 MAX_TOLD_SESSIONS = 64  # sessions of the older protocol that are told of changes, the latest ones
 MAX_PROMPT_CHARS = 1_000_000
@@ -98,10 +90,11 @@ class SkillServer(Server[Any]):
 
         `enriching` renders what tells an agent on this machine to write example requests.
         """
+        self._handshake = Handshake(tools.row, tells_changes)
         super().__init__(
-            "skillsearch",
+            SERVER_NAME,
             version=__version__,
-            instructions=SEARCH_FIRST if tools.row.searches else USE_TOOLS,
+            instructions=self._handshake.instructions,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -122,7 +115,6 @@ class SkillServer(Server[Any]):
             add("prompts/list", _Page, self._list_prompts)
             add("prompts/get", mt.GetPromptRequestParams, self._get_prompt)
         add("completion/complete", mt.CompleteRequestParams, self._complete)
-        self._tells_changes = tells_changes
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
         if tells_changes:
@@ -138,19 +130,19 @@ class SkillServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return the options for clients of the older protocol, with the changes that we tell."""
-        tells = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=tells and self._tools.row.names_skills, resources_changed=tells
+            tools_changed=self._handshake.tools_change,
+            resources_changed=self._handshake.tells_changes,
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
         """Tell all listening clients that there are other skills now."""
-        if self._tools.row.names_skills:
+        if self._handshake.tools_change:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
         for session in tuple(self._told):
-            if self._tools.row.names_skills:
+            if self._handshake.tools_change:
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 

@@ -7,24 +7,33 @@ import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
-MAX_MESSAGE_BYTES = 4 << 20  # the limit over HTTP, too
+from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES, Streams, next_line, put_line
 
 logger = logging.getLogger(__name__)
 
 
-async def serve_stdio(
-    server: Server[Any], incoming: BinaryIO, outgoing: BinaryIO, stop: anyio.Event
-) -> None:
-    """Serve one client until it says no more, hears no more, or `stop` is set."""
+async def serve_stdio(server: Server[Any], streams: Streams, stop: anyio.Event) -> None:
+    """Serve one client until it says no more, hears no more, or `stop` is set.
+
+    If it is greeted, the answer of `server` to its first request is left out.
+    """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
     threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
@@ -32,18 +41,13 @@ async def serve_stdio(
 
     async def read(to_client: MemoryObjectSendStream[SessionMessage]) -> None:
         """Pass messages on; answer lines that are not messages."""
+        line = streams.first
         async with to_server, to_client:
-            while line := await in_thread(_next_line, incoming):
-                if len(line) > MAX_MESSAGE_BYTES:
-                    most = f"A message has at most {MAX_MESSAGE_BYTES} bytes"
-                    await to_client.send(_complaint(PARSE_ERROR, most))
-                elif not line.isspace():
-                    try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValidationError as exc:
-                        await to_client.send(_complaint_about(line, exc))
-                    else:
-                        await to_server.send(SessionMessage(message))
+            while line != b"":
+                if line and not line.isspace():
+                    message, is_complaint = _read_message(line)
+                    await (to_client if is_complaint else to_server).send(SessionMessage(message))
+                line = await in_thread(next_line, streams.incoming)
 
     async def cancel() -> None:
         await stop.wait()
@@ -55,10 +59,14 @@ async def serve_stdio(
             tasks.start_soon(read, to_client.clone())
             options = server.create_initialization_options()
             tasks.start_soon(server.run, from_client, to_client, options)
+            is_left_out = streams.is_greeted
             async for item in from_server:
+                if is_left_out and isinstance(item.message, JSONRPCResponse):
+                    is_left_out = False
+                    continue
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
-                    await in_thread(_put, outgoing, text)
+                    await in_thread(put_line, streams.outgoing, f"{text}\n".encode())
                 except OSError as exc:
                     logger.info("The client has stopped reading: %s", exc)
                     break
@@ -67,21 +75,17 @@ async def serve_stdio(
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _next_line(incoming: BinaryIO) -> bytes:
-    """Read a line, of a long one only its beginning; empty at the end."""
-    line = rest = incoming.readline(MAX_MESSAGE_BYTES + 1)
+def _read_message(line: bytes) -> tuple[JSONRPCMessage, bool]:
+    """Return the message in a line, or what is to be answered to a line that is none, and True."""
     if len(line) > MAX_MESSAGE_BYTES:
-        while rest and not rest.endswith(b"\n"):
-            rest = incoming.readline(MAX_MESSAGE_BYTES)
-    return line
+        return _complaint(PARSE_ERROR, f"A message has at most {MAX_MESSAGE_BYTES} bytes"), True
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False), False
+    except ValidationError as exc:
+        return _complaint_about(line, exc), True
 
 
-def _put(outgoing: BinaryIO, text: str) -> None:
-    outgoing.write(text.encode() + b"\n")
-    outgoing.flush()
-
-
-def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
+def _complaint_about(line: bytes, error: ValidationError) -> JSONRPCError:
     """Answer a line that is not a message, by its id if it asks for an answer."""
     problem = error.errors(include_url=False, include_input=False)[0]
     try:
@@ -100,6 +104,6 @@ def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
     return _complaint(INVALID_REQUEST, f"The line is not {reason}", request)
 
 
-def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:
+def _complaint(code: int, message: str, request_id: int | str | None = None) -> JSONRPCError:
     error = ErrorData(code=code, message=message)
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)

@@ -7,7 +7,8 @@ import threading
 import anyio
 import pytest
 
-from skillsearch.mcp_server.stdio import MAX_MESSAGE_BYTES, serve_stdio
+from skillsearch.mcp_server.stdio import serve_stdio
+from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES, Streams
 
 
 def converse(server, data):
@@ -18,7 +19,7 @@ def converse(server, data):
 
         async def serve():
             with os.fdopen(theirs, "rb") as incoming, os.fdopen(replies, "wb") as outgoing:
-                await serve_stdio(server, incoming, outgoing, anyio.Event())
+                await serve_stdio(server, Streams(incoming, outgoing), anyio.Event())
 
         anyio.run(serve)
     with os.fdopen(answers, "rb") as reader:
