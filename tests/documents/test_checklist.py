@@ -93,7 +93,6 @@ def test_every_test_that_a_row_names_exists():
 @pytest.mark.parametrize(("number", "row"), EXPRESSIONS, ids=[str(n) for n, _ in EXPRESSIONS])
 @pytest.mark.slow
 def test_every_expression_of_a_row_is_true(make_systems, logged, number, row):
-    """Each with systems of its own, which it may change."""
     scope = SCOPE | {"s": make_systems(model="hashing"), "logged": logged}
     assert eval(row["shown_by"], scope) is True, f"line {number}: {row['says']}"
 

@@ -40,7 +40,6 @@ def extra_or_not(request, monkeypatch):
 
 
 def test_every_document_has_requests_in_both_languages():
-    """And every skill is the right one for some request."""
     asked = {(query.kind, query.language) for query in COLLECTION.queries}
     assert asked == {(document, language) for document in DOCUMENTS for language in LANGUAGES}
     wanted = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
@@ -63,7 +62,6 @@ def test_requests_find_their_skills(systems, extra_or_not):
 @pytest.mark.usefixtures("default_reader", "extra_or_not")
 @pytest.mark.slow
 def test_nothing_fits_what_no_skill_is_for(systems):
-    """Of none of these is a skill said to fit."""
     told = {query.text: systems.library.search(query.text).state for query in COLLECTION.negatives}
     assert [text for text, state in told.items() if state == "fits"] == []
 
@@ -95,7 +93,6 @@ def test_the_page_says_what_the_formula_of_document_002_finds():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_skill_loads(systems, corpus, document):
-    """By its name, whole or without its chunks, as the document says."""
     for folder, row in corpus.items():
         first, last = row["body"].splitlines()[0], row["body"].splitlines()[-1]
         if document == "000":
@@ -114,7 +111,6 @@ def test_every_skill_loads(systems, corpus, document):
 
 
 def test_chunks_are_loaded_one_by_one(systems):
-    """The prompt lists what was not loaded yet."""
     ids = list(systems.chunks.skills["data-analysis"].chunks)
     assert ids == ["cleaning", "charts", "tests"]
     for place, id in enumerate(ids):
@@ -169,7 +165,6 @@ def test_a_command_runs_and_its_file_comes_back(systems, skill, command, file, c
 
 
 def test_an_environment_has_its_own_skills(systems):
-    """Those of the document, under the name of their file there."""
     assert [info.id for info in systems.server.list_skills()] == ["another-skill", "test-skill"]
     systems.server.switch_environment("documents")
     assert len(systems.server.list_skills()) == len(COLLECTION.documents)

@@ -89,7 +89,6 @@ def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
     [errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EIO, errno.EMFILE, errno.ELOOP],
 )
 def test_only_a_missing_file_is_damage(tmp_path, number):
-    """Whatever else the system says, it says nothing of what the file holds."""
     is_damage = number in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
     with (
         pytest.raises(CacheError if is_damage else UnreadableError),

@@ -171,7 +171,6 @@ def test_textual_types_are_text(kind):
 
 @pytest.mark.parametrize("kind", ["image/png", "application/octet-stream", "application/pdf", ""])
 def test_other_types_are_no_text_whatever_they_hold(kind):
-    """The bytes alone do not make it one."""
     assert not is_text(kind, b"words")
 
 

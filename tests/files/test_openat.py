@@ -100,7 +100,6 @@ def test_a_link_is_never_followed(folder, make, target):
 
 
 def test_a_link_in_the_middle_is_not_followed_to_a_file(folder):
-    """The file behind it is another one."""
     (folder / "link").symlink_to("../outside")
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         open_file(folder, ("link", "plain.txt"))

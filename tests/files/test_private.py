@@ -52,7 +52,6 @@ def test_links_files_and_what_is_missing_stay(tmp_path):
 
 
 def test_folders_that_earlier_versions_left_open_are_tightened_with_the_settings(home):
-    """Those of the cache, the data and the settings; nothing of a project."""
     ours = [config.cache_dir(), config.data_dir(), config.user_file().parent]
     project = home / "project"
     for folder in (*ours, project):

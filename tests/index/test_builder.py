@@ -78,7 +78,6 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
 
 
 def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
-    """Nor does it list a folder, load the embedder or write anything."""
     first = run(root)
     again = Builder(IndexFolder(tmp_path / "index"), IndexRequest((root,), "hashing", True))
     disk.forget()
@@ -99,7 +98,6 @@ def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, di
 
 
 def test_a_file_of_another_size_is_opened_once(root, run, disk):
-    """It cannot have the bytes that it had; one of the same size is hashed first."""
     run(root)
     edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
     edit(root / "tea-timer" / "SKILL.md", "ready", "brewn")
@@ -110,7 +108,6 @@ def test_a_file_of_another_size_is_opened_once(root, run, disk):
 
 
 def test_files_are_gone_through_in_one_order(root, run, fresh, add_skill):
-    """With the same result, kept, changed, new and broken ones mixed."""
     run(root)
     add_skill(root / "plants", "plants", "Water the plants.")
     edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
@@ -186,7 +183,6 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
 def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change, expected):
-    """Byte for byte, whatever changed, and again after a run without a change."""
     run(root)
     change(root)
     report = run(root)
@@ -324,7 +320,6 @@ def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
 
 
 def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
-    """Its own ones are enough, whatever became of the cache; only what is new is embedded."""
     run(root)
     shutil.rmtree(cache_dir())
     add_skill(root / "plants", "plants", "Water the plants.")
@@ -337,7 +332,6 @@ def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
 
 
 def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
-    """Wherever it lies, and whatever else it holds: all share the vectors of the user."""
     first = run(root)
     shutil.copytree(root / "pdf-forms", tmp_path / "other" / "copy")
     second = run(root, index_dir="second")
@@ -404,7 +398,6 @@ Builder(IndexFolder(Path(sys.argv[2])), request, options).run()
 
 
 def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_skill):
-    """SIGKILL after a hundred texts of two hundred."""
     for number in range(200):
         add_skill(tmp_path / "s" / f"s{number}", f"s{number}", f"About {number}.", f"Do {number}.")
     command = [sys.executable, "-c", SLOW_RUN, str(tmp_path / "s"), str(tmp_path / "index")]
@@ -442,7 +435,6 @@ def test_a_root_that_is_a_file_is_refused(tmp_path):
 
 
 def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
-    """And a warning; a skill that comes later is found."""
     (tmp_path / "skills").mkdir()
     report = run(tmp_path / "skills")
     assert summary(report) == (0, 0, 0, 0, 0)
@@ -452,7 +444,6 @@ def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
 
 
 def test_a_file_that_cannot_be_indexed_is_reported_in_every_run(root, run):
-    """With path and reason, and the others are indexed; mended, it is indexed too."""
     path = root / "pdf-forms" / "SKILL.md"
     good = path.read_text()
     path.write_text("# No frontmatter\n")
@@ -490,7 +481,6 @@ def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_p
 
 
 def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
-    """Until its stat changes, an index that could not take it is up to date."""
     (root / "big").mkdir()
     with (root / "big" / "SKILL.md").open("wb") as file:
         file.truncate(5 << 30)
@@ -525,7 +515,6 @@ def test_an_index_may_lie_inside_a_root(root, run, settle):
 
 
 def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
-    """Once each, whether the skill was read or taken over."""
     add_skill(root / "odd", "Another Name", "It is odd.")
     (root / "odd" / "SKILL.md").rename(root / "odd" / "skill.md")
     first = run(root)
@@ -657,7 +646,6 @@ def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
 
 
 def test_a_run_that_waited_for_another_finds_nothing_left_to_do(root, run):
-    """The work of the other is not repeated."""
     reports = []
     second = threading.Thread(target=lambda: reports.append(run(root)))
 

@@ -56,7 +56,6 @@ def names(folder):
 
 
 def test_a_generation_comes_back_as_it_was_written(folder):
-    """Its parts, its settings, and a name that is the digest of the manifest."""
     generation = folder.open()
     assert parts(generation) == {"one": "first part", "two": "second"}
     assert generation.settings == SETTINGS
@@ -101,7 +100,6 @@ def test_any_difference_gives_another_name(folder, content, settings):
 
 
 def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
-    """Mapped files stay readable after they are removed."""
     folder.write(lambda place: np.save(place / "part.npy", np.arange(1000)), {})
     mapped = map_array(folder.open().folder / "part.npy")
     first = folder.current()
@@ -113,7 +111,6 @@ def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
 
 
 def test_only_the_generation_in_use_and_the_one_before_stay(folder):
-    """The leftovers of killed writers are removed too."""
     written = [folder.write(saver(one=str(number)), {}) for number in range(4)]
     (folder.path / "generations" / ".new-killed").mkdir()
     (folder.path / "generations" / ".new-killed" / "one").write_text("half")
@@ -168,7 +165,6 @@ def every_file(index):
 
 
 def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
-    """In every part, the manifest and CURRENT, at a dozen places each."""
     folder = IndexFolder(index.folder)
     files = every_file(index)
     assert len(files) == 39
@@ -206,7 +202,6 @@ def test_a_missing_file_is_found(index):
 
 
 def test_a_part_of_another_index_is_found(index, root, build, add_skill):
-    """Each is whole in itself, but not of this index."""
     add_skill(root / "sixth", "sixth", "Water the plants on the balcony.")
     other = build(root, index_dir="other")
     folder = IndexFolder(index.folder)
@@ -274,7 +269,6 @@ def test_a_manifest_of_another_form_is_a_cache_error(folder, manifest):
 
 
 def test_a_manifest_cannot_name_files_outside_its_folder(folder):
-    """A part is a name, never a path."""
     generation = folder.open()
     outside = folder.path / "outside"
     outside.write_text("first part")
@@ -349,7 +343,6 @@ def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
 
 
 def test_an_interrupted_write_leaves_the_index_as_it_was(folder):
-    """Ctrl-C goes through, and nothing is left behind."""
     before = parts(folder.open())
 
     def save(place):
@@ -379,7 +372,6 @@ def hold(path, ready, release):
 
 
 def test_a_second_writer_waits_and_then_gives_up(tmp_path):
-    """With the folder and the time in the message; afterwards the lock is free."""
     context = multiprocessing.get_context("spawn")
     ready, release = context.Event(), context.Event()
     folder = IndexFolder(tmp_path / "index")
@@ -432,7 +424,6 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_what_is_written_is_for_its_owner_alone(tmp_path):
-    """Folders that we make let nobody else in."""
     folder = IndexFolder(tmp_path / "index")
     with folder.lock():
         folder.write(saver(one="1"), {})
@@ -486,7 +477,6 @@ def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_r
 
 
 def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, before_reading):
-    """Two generations were published between the two."""
     folder, read = IndexFolder(index.folder), []
     hour_ago = time.time() - 3600
     for path in index.opened.folder.glob("*.npy"):
@@ -509,7 +499,6 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
 
 
 def test_parts_of_the_generation_before_are_shared(folder):
-    """The same files under both names; the manifest knows their digests without reading them."""
     before = folder.open()
     folder.write(saver(two="other"), SETTINGS, before=before, reused=["one"])
     after = folder.open()
@@ -520,7 +509,6 @@ def test_parts_of_the_generation_before_are_shared(folder):
 
 
 def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
-    """Both change their ctime, and to hash them again may take seconds."""
     hour_ago = time.time() - 3600
     for name in ("one", "two"):
         os.utime(folder.open().folder / name, (hour_ago, hour_ago))

@@ -95,7 +95,6 @@ def score_of(evidence, calibration):
 
 
 def test_every_piece_of_evidence_speaks_for_a_hit():
-    """But for what moves the intercept; no name stands twice, and the reader's stands apart."""
     assert sorted(EVIDENCE) == sorted({*SUPPORTING, *AGAINST, *FREE})
     assert len(EVIDENCE) == len(set(EVIDENCE))
     assert READER not in {*EVIDENCE, *FEATURES}
@@ -111,7 +110,6 @@ def test_contributions_by_hand():
 
 
 def test_confidence_by_hand():
-    """Coefficient times value, and the intercept beside them."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "multilingual": 0.5}
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
@@ -152,7 +150,6 @@ def test_a_hit_that_was_read_has_the_confidence_of_those_read():
     [(0.0, 0.5), (math.log(3), 0.75), (-math.log(3), 0.25), (800.0, 1.0)],
 )
 def test_a_probability_by_hand(log_odds, expected):
-    """One to one, three to one, one to three, and certain."""
     assert probability(log_odds) == pytest.approx(expected)
 
 
@@ -182,7 +179,6 @@ def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above(
 
 @given(CALIBRATIONS, st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
 def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
-    """By hand, for both channels; what exceeds another feature only adds, to 1 at most."""
     for channel in (LEXICAL_FEATURES, DENSE_FEATURES):
         weights = [calibration.weights[name] for name in channel]
         values = [row[list(FEATURES).index(name)] for name in channel]
@@ -201,7 +197,6 @@ def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
 
 
 def test_a_channel_without_weight_scores_nothing():
-    """An ablation may take all of its features."""
     weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
     calibration = replace(BY_HAND, weights=weights)
     assert calibration.channel_scores(np.ones((1, len(FEATURES))), DENSE_FEATURES).tolist() == [0.0]
@@ -224,7 +219,6 @@ def test_no_candidates_have_no_contributions():
     ],
 )
 def test_the_probability_of_english_by_hand(clues, log_odds):
-    """One over one plus e to the minus weighted clues and intercept."""
     found = BY_HAND.p_english(dict.fromkeys(LANGUAGE_FEATURES, 0.0) | clues)
     assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
 
@@ -295,7 +289,6 @@ def test_what_is_no_usable_number_is_refused_by_name(path, value):
 
 
 def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
-    """Its weight was fitted to something else; a feature of weight 0 is left out."""
     with pytest.raises(ValueError, match="'cosine_body' is not a feature"):
         Calibration.from_dict(changed("weights", "cosine_body", value=2.0))
     assert Calibration.from_dict(changed("weights", "cosine_body", value=0.0)) == BY_HAND
@@ -319,7 +312,6 @@ def test_what_opposes_cannot_speak_for_a_skill(name):
 
 @pytest.mark.parametrize("path", NOT_NEGATIVE, ids=".".join)
 def test_a_wrong_sign_is_refused_by_name(path):
-    """It would let more evidence lower a score; zero does not."""
     with pytest.raises(ValueError, match=f"'{path[-1]}' has the wrong sign"):
         Calibration.from_dict(changed(*path, value=-1e-9))
     assert Calibration.from_dict(changed(*path, value=0))

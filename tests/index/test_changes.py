@@ -147,7 +147,6 @@ WALKS = {
 
 @pytest.mark.parametrize("case", WALKS)
 def test_what_only_a_walk_tells_is_left_to_it(tree, case):
-    """Each is reported, or counts once by its real path."""
     for name in "abcdefghijkl":
         tree.write("/".join("abcdefghijkl"[: ord(name) - 96]))
     snapshot, roots = tree.snapshot()
@@ -233,7 +232,6 @@ def test_the_index_inside_a_root_is_not_looked_into(tree, build, disk):
 
 
 def test_the_last_skill_gone_leaves_an_index_that_says_so(tree, build):
-    """That a root is empty is reported as by a new index."""
     build(tree.root)
     for path in list(tree.root.iterdir()):
         shutil.rmtree(path)
@@ -287,7 +285,6 @@ def edits(tree):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.slow
 def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
-    """Its documents and what is reported of them, whichever way they were found."""
     tree.rng.seed(seed)
     build(tree.root)
     ways = set()
@@ -380,7 +377,6 @@ def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build,
 
 
 def test_a_file_that_could_not_be_read_and_cannot_now_is_no_difference(root, build, tmp_path):
-    """But one that can be read now is, and one that no longer can be."""
     path = skill(root, "tea-timer")
     good = path.read_text()
     (tmp_path / "outside.md").write_text(good)

@@ -123,7 +123,6 @@ def test_a_skill_that_is_half_readable_needs_no_second_channel(trust, expected):
 
 
 def test_all_languages_need_all_channels():
-    """Whatever the skills are in; one that cannot be had is not needed."""
     assert (
         count_needed(BOTH, "all", documents("en"), expected=False)
         == count_needed(BOTH, "all", [], expected=False)

@@ -218,7 +218,6 @@ def test_an_index_of_chunks_is_mapped(index_of):
 
 
 def test_the_terms_of_a_document_are_given_back(index_of):
-    """Chunk by chunk, as they were written."""
     index = index_of([("a", [1, 0])], [], [("b c", [1, 0]), ("d", [1, 0])])
     assert index.terms_of(1) == []
     assert [each.tolist() for each in index.terms_of(2)] == [
@@ -283,7 +282,6 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
 def test_chunks_of_unchanged_skills_are_taken_over_unread(
     workshop, root, build, add_skill, settle, disk
 ):
-    """Their terms come from the index before, their vectors from the cache."""
     settle(root)
     build(root)
     add_skill(root / "attic", "attic", "Tidy up.", "<chunk id=box description=Boxes>Fold.</chunk>")

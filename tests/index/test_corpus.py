@@ -51,7 +51,6 @@ def test_settings_come_back_from_json(settings):
 
 @pytest.mark.parametrize("name", SETTINGS.to_dict())
 def test_settings_that_lack_something_are_a_cache_error(name):
-    """Another version may have had other settings."""
     values = SETTINGS.to_dict()
     del values[name]
     with pytest.raises(CacheError, match="unknown form"):
@@ -116,7 +115,6 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
 
 
 def test_a_channel_whose_parts_are_missing_is_a_cache_error(index):
-    """The settings tell how many there are."""
     with pytest.raises(CacheError):
         Corpus.load(index.opened.folder, channels=2, with_body=True)
 

@@ -77,7 +77,6 @@ def brute(metadata, body, query, k, excluded=()):
     ],
 )
 def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size, kinds):
-    """From the first skill on: both fields, and above the limit the codes of both."""
     writer = DenseWriter(tmp_path, "d", 64, size, with_body=True, **CODED)
     writer.add(clustered(size), clustered(size, seed=8))
     writer.finish()
@@ -172,7 +171,6 @@ def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
 
 
 def test_nothing_is_found_in_nothing(fields, clustered):
-    """An empty corpus has a writer too."""
     empty = fields(clustered(3)[:0])
     assert nearest_to(empty, clustered(1)[0], 5).tolist() == []
 
@@ -265,7 +263,6 @@ def test_the_shape_stays(shape):
 
 
 def test_rows_that_do_not_lie_side_by_side_are_converted_too():
-    """Every other row, and columns in another order."""
     halves = np.random.default_rng(1).normal(size=(8, 6)).astype(np.float16)
     for view in (halves[::2], halves.T, halves[:, ::3]):
         np.testing.assert_array_equal(as_floats(view), view.astype(np.float32))

@@ -34,7 +34,6 @@ def test_the_cpu_is_what_every_model_runs_on(device):
 
 @pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/some-model"])
 def test_sentence_transformers_may_be_given_any_device(spec):
-    """Whether torch has it is seen when the model is loaded."""
     require_device(spec, "cuda:1")
 
 
@@ -99,7 +98,6 @@ def model(tmp_path, monkeypatch):
 
 
 def test_every_load_of_an_index_gets_its_device(drinks, index_dir, model):
-    """That of indexing, and those of a query and of a refresh after it."""
     options = {"index_dir": index_dir, "model": model, "device": "cuda:1"}
     SkillIndex.from_roots(drinks, **options)
     again = SkillIndex.from_roots(drinks, **options)
@@ -120,7 +118,6 @@ def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, model):
 
 
 def test_a_device_does_not_hide_that_the_library_is_missing(monkeypatch):
-    """The message about the missing library comes first."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"\[st\]"):
         load_embedder("st:some/model", device="cuda")

@@ -120,7 +120,6 @@ def test_chunks_change_no_text_of_the_skill():
 
 
 def test_the_texts_of_a_chunk_are_cut_like_a_body():
-    """The embedded head, and what is counted."""
     body = "<chunk id=a description=d>" + "x " * 300_000
     (chunk,) = field_texts(replace(SKILL, body=body), ONE).chunks
     assert len(chunk.head) == 4096
@@ -179,7 +178,6 @@ def test_another_channel_changes_no_term_and_no_text_of_the_first():
     ],
 )
 def test_the_record_tells_the_language(description, body, language):
-    """That of metadata and body together; whoever knows English alone knows only English."""
     skill = replace(SKILL, metadata=SkillMetadata(name="x", description=description), body=body)
     document = field_texts(skill, ONE).document
     assert document.language == language
@@ -187,7 +185,6 @@ def test_the_record_tells_the_language(description, body, language):
 
 
 def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
-    """A moved skill is not embedded again."""
     moved = replace(SKILL, doc_id="b:x", path=Path("/x/SKILL.md"), root=Path("/"), content_hash="c")
     one, other = (field_texts(skill, ONE).document for skill in (SKILL, moved))
     assert one.keys == other.keys

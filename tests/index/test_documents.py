@@ -108,7 +108,6 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, settle, files_
     ],
 )
 def test_the_share_of_skills_in_other_languages(skills, expected):
-    """By language where it can be told, else by the letters that the first channel reads."""
     documents = [
         replace(DOCUMENT, doc_id=f"a:{n}", language=language, trust=trust)
         for n, (language, trust) in enumerate(skills)
@@ -156,7 +155,6 @@ IDS = st.text(alphabet="ab:-/é\ud800\0", max_size=3)
 
 @given(st.lists(IDS, unique=True, max_size=12), IDS)
 def test_a_document_is_found_by_its_id(ids, other):
-    """As by looking at every one; an id that none has is found nowhere."""
     ids = sorted(ids)
     store = DocumentStore.build([replace(DOCUMENT, doc_id=doc_id) for doc_id in ids])
     assert [store.number_of(doc_id) for doc_id in ids] == list(range(len(ids)))
@@ -165,7 +163,6 @@ def test_a_document_is_found_by_its_id(ids, other):
 
 @given(st.text(alphabet="abÉßç- _", max_size=12))
 def test_equal_names_have_equal_hashes(name):
-    """Case, hyphens and blanks make no difference."""
     assert name_hash(name) == name_hash(name.replace("-", " ").replace(" ", "_").casefold())
     assert name_hash(name) == name_hash(f" {name} ")
 

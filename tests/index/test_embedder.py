@@ -70,7 +70,6 @@ def test_the_packaged_model_says_what_it_is(packaged):
 
 
 def test_the_model_before_it_was_tuned_can_be_chosen(packaged):
-    """Under its own name and a short one; its vectors are others."""
     untuned = load_embedder("minilm")
     assert (untuned.name, untuned.dimensions) == ("all-MiniLM-L6-v2", 384)
     assert load_embedder("all-MiniLM-L6-v2").fingerprint == untuned.fingerprint
@@ -90,7 +89,6 @@ def test_texts_of_like_meaning_are_near_without_a_shared_word(packaged):
 
 
 def test_rows_are_float32_of_unit_length_in_the_order_of_the_texts(packaged):
-    """Each row belongs to its text; only the blank text has a row of zeros."""
     vectors = embed(packaged, TEXTS)
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(TEXTS), 384)
@@ -110,7 +108,6 @@ def test_a_vector_does_not_depend_on_the_texts_around_it(packaged):
 
 @pytest.mark.parametrize("processors", [None, 1, 2, 64])
 def test_the_number_of_processors_changes_no_vector(packaged, monkeypatch, processors):
-    """One worker, several, or an unknown number: the same bits."""
     expected = np.stack([vector_of(packaged, text) for text in TEXTS])
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
     np.testing.assert_array_equal(embed(packaged, TEXTS), expected)
@@ -188,7 +185,6 @@ def test_spaces_around_a_text_do_not_count_as_text(packaged):
 
 
 def test_progress_is_told_after_every_text(packaged):
-    """The count goes from one to all."""
     told = []
     embed(packaged, ["one", "two", "three"], progress=told.append)
     assert told == [1, 2, 3]
@@ -224,7 +220,6 @@ def test_a_changed_file_is_refused(copied, name):
 
 @pytest.mark.parametrize("change", ["missing", "empty", "cut", "longer", "another", "folder"])
 def test_weights_that_are_not_those_of_the_model_are_refused(copied, change):
-    """Whatever happened to the data file, the error names it and the way out."""
     weights = copied / "model.onnx_data"
     data = weights.read_bytes()
     changed = {"empty": b"", "cut": data[:-4096], "longer": data + b"\0"}
@@ -449,7 +444,6 @@ def test_a_fingerprint_changes_with_all_that_changes_vectors(tmp_path):
     ["model.onnx_data", "model.onnx.data", "weights.bin", "table", "a/b", "é" * 60, "n" * 200],
 )
 def test_a_fingerprint_covers_weights_outside_the_model_file(tmp_path, weights):
-    """Whatever the file is called, its bytes count; the file of another model beside does not."""
     folder = make_model(tmp_path, weights=weights)
     before = OnnxEmbedder.load(folder)
     (folder / "other.onnx_data").write_bytes(b"of another model")
@@ -475,7 +469,6 @@ def test_every_file_of_a_model_with_many_is_found(tmp_path):
 
 
 def test_weights_in_the_cache_of_the_hub_are_read(tmp_path):
-    """There the model and its weights are links into one folder of files named by digest."""
     folder, blobs = make_model(tmp_path / "snapshot", weights="model.onnx_data"), tmp_path / "blobs"
     blobs.mkdir()
     for name in ("model.onnx", "model.onnx_data"):
@@ -552,7 +545,6 @@ def refusals():
 
 @pytest.mark.parametrize("kind", refusals())
 def test_a_folder_that_cannot_be_used_says_why(tmp_path, kind):
-    """Each kind of damage ends in an EmbedderError that names what is wrong."""
     damage, message = refusals()[kind]
     folder = make_model(tmp_path)
     damage(folder)
@@ -609,7 +601,6 @@ def test_hashing_understands_every_script_and_never_cuts():
 
 
 def test_hashing_gives_the_same_in_every_process(run_python):
-    """Neither hash randomisation nor a fresh interpreter changes a bit."""
     code = (
         "from skillsearch.embedders.embedding import HashingEmbedder, embed\n"
         "embedder = HashingEmbedder(dimensions=64)\n"
@@ -644,7 +635,6 @@ def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
 
 @pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/all-mpnet-base-v2"])
 def test_a_missing_library_is_named_with_its_extra(monkeypatch, spec):
-    """Without sentence-transformers the error carries the line that installs it."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"install .*\[st\]") as info:
         load_embedder(spec)

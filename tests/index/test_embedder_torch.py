@@ -86,7 +86,6 @@ def cut_texts(embedder, texts):
 
 
 def test_the_float_graph_is_the_model_that_torch_runs(oracle, float_folder):
-    """Before it is quantised, the graph agrees with torch to rounding."""
     assert cosines(OnnxEmbedder.load(float_folder), oracle).min() > 0.99999
 
 
@@ -120,7 +119,6 @@ def test_both_count_the_same_texts_as_truncated(oracle):
 
 
 def test_a_stream_of_many_texts_can_be_left_early(oracle):
-    """Chunks are embedded as they are asked for."""
     with closing(oracle.embed_stream([f"text {number}" for number in range(2000)])) as stream:
         kept = [next(stream) for _ in range(5)]
     assert len({text.position for text in kept}) == 5
@@ -133,7 +131,6 @@ def test_hostile_text_gets_a_vector_from_torch_too(oracle, text):
 
 
 def test_a_device_that_torch_lacks_is_named_with_those_it_has(official):
-    """Nobody has a thousand of them; the CPU is always there."""
     with pytest.raises(EmbedderError, match=r"no device 'cuda:999' here, only cpu.*--device"):
         load_embedder(f"st:{official}", device="cuda:999")
 
@@ -146,7 +143,6 @@ def test_the_cpu_can_be_asked_for_by_name(official, oracle):
 
 
 def test_the_settings_name_the_device_where_nothing_else_does(official, monkeypatch):
-    """So a query finds the same device as the indexing."""
     monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:999")
     with pytest.raises(EmbedderError, match="no device 'cuda:999'"):
         load_embedder(f"st:{official}")
@@ -236,7 +232,6 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
 
 @pytest.mark.skipif(os.name != "posix", reason="the page has commands for a shell of POSIX")
 def test_the_example_of_the_page_runs(official, tmp_path):
-    """All of it but the installation, with a folder of weights in place of a name."""
     page = Path(skillsearch.__file__).parent / "embedders" / "README.md"
     commands = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     (block,) = (text for text in commands if "st:" in text)

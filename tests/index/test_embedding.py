@@ -213,7 +213,6 @@ def test_without_a_cache_the_vectors_are_there_all_the_same(start, embedder, hom
 
 @pytest.mark.parametrize("in_memory", [1 << 20, 100, 1])
 def test_new_vectors_are_read_in_any_order(tmp_path, monkeypatch, in_memory):
-    """From memory or from a file, of which nothing is left in its folder."""
     monkeypatch.setattr(building, "_IN_MEMORY", in_memory)
     vectors = NewVectors(tmp_path, 3)
     rows = {text_key(str(number)): [number, 0, -number] for number in range(20)}

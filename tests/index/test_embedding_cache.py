@@ -87,13 +87,11 @@ def pass_time(monkeypatch):
 
 
 def test_a_key_is_the_head_of_the_texts_sha256():
-    """The same on every machine; lone surrogates have one too."""
     assert text_key("abc").hex() == "ba7816bf8f01cfea414140de5dae2223"
     assert len(text_key("\ud800")) == 16
 
 
 def test_vectors_outlive_the_process(path):
-    """Of a text that was put twice the last counts; nothing is there before the first."""
     assert kept(1, 2) == []
     fill(1, 2)
     fill(3)
@@ -133,7 +131,6 @@ def test_what_was_put_is_there(tmp_path_factory, added, asked):
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as on POSIX")
 def test_only_the_user_can_look_inside(path):
-    """No texts are in it either, only their hashes under those of the embedder."""
     fill(1)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     data = path.read_bytes()
@@ -143,7 +140,6 @@ def test_only_the_user_can_look_inside(path):
 
 
 def test_several_processes_write_at_once(run_python):
-    """And read what the others wrote; nothing is lost, and nothing fails."""
     ranges = [(0, 120), (60, 180), (120, 240), (0, 240)]
     writers = [
         subprocess.Popen(
@@ -162,7 +158,6 @@ def test_several_processes_write_at_once(run_python):
 
 
 def test_what_was_put_outlives_a_kill(path):
-    """Wherever the writer is; the cache goes on from there."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, "0", "1000000"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -179,7 +174,6 @@ def test_what_was_put_outlives_a_kill(path):
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
 def test_a_torn_file_is_made_anew(path, share, caplog):
-    """It is never an error nor a wrong vector; the next run fills it again."""
     fill(*range(300))
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
@@ -189,7 +183,6 @@ def test_a_torn_file_is_made_anew(path, share, caplog):
 
 
 def test_a_file_of_something_else_is_made_anew(path, caplog):
-    """Which is told; and so it is if its tables are of another form."""
     path.parent.mkdir(parents=True)
     path.write_bytes(b"no database" * 1000)
     fill(1)
@@ -204,7 +197,6 @@ def test_a_file_of_something_else_is_made_anew(path, caplog):
 
 
 def test_no_flipped_bit_is_a_wrong_vector(path):
-    """Wherever in the file: some are embedded again, all others are there."""
     fill(*range(60))
     whole = path.read_bytes()
     places = range(0, len(whole), 389)
@@ -220,7 +212,6 @@ def test_no_flipped_bit_is_a_wrong_vector(path):
 
 
 def test_vectors_of_other_types_are_a_miss(path):
-    """As another program could have written them: a number, a text, nothing, too short."""
     fill(1)
     for forged in (7, "text", None, b"", b"short", b"\0" * 40):
         with sqlite3.connect(path) as file:
@@ -241,7 +232,6 @@ def test_a_vector_under_the_key_of_another_is_a_miss(path):
 
 
 def test_the_cache_is_bounded_and_the_longest_unused_go_first(path, pass_time, count_saved):
-    """However much is put; what was asked for lately stays, and so does what is new."""
     limit = 1 << 20
     options = {"limit": limit, "dimensions": 384}
     unused, used = range(100), range(100, 200)
@@ -285,7 +275,6 @@ def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
 
 
 def test_a_cache_that_is_cleared_meanwhile_is_begun_anew_by_the_next(path, caplog):
-    """Who had it open goes on without, whose vectors are in no other file then."""
     with open_cache() as cache:
         cache.put({key(1): vector(1)})
         path.unlink()
@@ -312,7 +301,6 @@ def test_what_cannot_be_written_can_still_be_read(path, caplog, pass_time):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
 def test_a_folder_of_another_user_is_not_used(path, caplog):
-    """Who could write what they like into it; one of root is."""
     fill(1)
     os.chown(path.parent, 12345, -1)
     assert kept(1) == []

@@ -62,7 +62,6 @@ def gather(corpus, query, name):
 
 @pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
 def test_every_piece_is_there_and_a_share(corpus, trust):
-    """But for the lead, which may be negative; for odd queries too."""
     for text in ("flatten PDF forms", "pdf-forms", "!?", "数据库 forms", "zzz " * 50):
         for document in corpus.documents:
             evidence, _ = gather(corpus, form(text, trust), document.name)
@@ -105,14 +104,12 @@ def test_of_several_terms_the_rarest_counts(root, build, add_skill):
 
 
 def test_an_index_of_metadata_alone_has_its_rarest_term_there(root, build):
-    """Counted once, as if both fields held it."""
     corpus = build(root, with_body=False).opened.corpus
     evidence, _ = gather(corpus, form("flatten it"), "pdf-forms")
     assert evidence["rarest_term"] == pytest.approx(ONE_OF_FIVE, abs=1e-6)
 
 
 def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
-    """Their product takes from what the embedder says, and what it takes is the distrust."""
     query = form("flatten PDF forms")
     (number,) = corpus.documents.named("pdf-forms")
     full, _ = gather(corpus, query, "pdf-forms")
@@ -197,7 +194,6 @@ def test_what_stands_out_by_hand(every, mean):
 
 
 def test_a_channel_that_was_not_asked_lets_nothing_stand_out():
-    """Though its background is negative, as no index has it."""
     assert stand_outs(np.zeros(2), np.full(30, -0.5)).tolist() == [0, 0]
 
 

@@ -152,7 +152,6 @@ STEPS = st.lists(
 @settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_updated_index_equals_a_new_one(limits, data, tmp_path_factory, add_skill, files_of):
-    """When examples come, change and go, by the user's file, by eval files, with the skill."""
     place = Place(tmp_path_factory.mktemp("place"), add_skill)
     place.save()
     place.build(limits=limits)
@@ -186,7 +185,6 @@ def test_an_updated_index_equals_a_new_one(limits, data, tmp_path_factory, add_s
 
 
 def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of):
-    """Nobody else pays for them, and all of them may go again."""
     before = place.build()
     assert "dense-0-examples.faiss" not in parts(before, files_of)
     place.keep(3, ASKED)
@@ -198,7 +196,6 @@ def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of)
 
 
 def test_the_vector_of_examples_is_their_mean(place):
-    """At unit length; without examples that the model can read, that of the metadata."""
     embedder = HashingEmbedder(scripts=LATIN)
     place.keep(3, ASKED, "scan it")
     place.keep(4, KOREAN)
@@ -219,7 +216,6 @@ def test_the_vector_of_examples_is_their_mean(place):
 @pytest.mark.parametrize("way", ["user", "eval", "frontmatter"])
 @pytest.mark.parametrize("system", ["bm25", "dense", "hybrid"])
 def test_a_skill_is_found_by_its_examples(place, way, system):
-    """Wherever they come from, by their words and by what they mean."""
     place.build()
     if way == "user":
         place.keep(7, ASKED)
@@ -240,7 +236,6 @@ def test_an_example_of_a_script_that_no_model_reads_counts_by_its_words(place):
 
 
 def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
-    """Not even if the file of examples was written again, with others of unknown skills."""
     place.keep(3, ASKED)
     place.bring(4, "scan it")
     place.settle()
@@ -276,7 +271,6 @@ def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
 
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
 def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, limits):
-    """What was read beside a skill is known as long as nothing there changes."""
     place.bring(4, "scan it")
     place.settle()
     place.build(limits=limits)
@@ -318,7 +312,6 @@ def test_a_changed_path_alone_does_not_stand_for_all_new_examples(place):
 
 
 def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
-    """Whatever the user's file says by then; once it is back they have the new ones."""
     other = place.tmp_path / "other"
     place.add_skill(other / "lone", "lone", "Alone.", "Body.")
     request = IndexRequest((place.root, other), "hashing", True)

@@ -65,7 +65,6 @@ def test_a_query_of_function_words_beside_the_exclusion_is_whole():
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):
-    """Neither counted nor embedded, and kept beside for the search; a person sees it."""
     description = "Reads text. NOT for PDF files."
     path = make_skill(tmp_path, "reader", description, when_to_use="Use it. Not for scans.")
     skill = read_skill(path, doc_id="a:reader", root=tmp_path)

@@ -113,7 +113,6 @@ def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
 
 
 def test_of_equal_sections_the_first_is_best():
-    """A tie keeps the order of the sections."""
     body = "# One\nforms\n# Two\nforms"
     assert best_section(body, idf_of("forms")) == ("One", "forms")
 
@@ -268,7 +267,6 @@ def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
 
 
 def test_only_a_hybrid_result_has_votes(build, root, polyglot):
-    """The other systems do as they are told."""
     index = build(root, languages="all")
     for system in ("bm25", "dense", "rrf"):
         assert index.search("list forms", explain=True, system=system).channels == ()

@@ -35,7 +35,6 @@ def floats(request, clustered):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_faiss_reads_the_file_and_writes_the_same_bytes(write, floats, dtype, tmp_path):
-    """Byte for byte, for floats and halves; and it finds by inner product what numpy finds."""
     rows = floats.astype(dtype)
     index = faiss.read_index(str(write(rows)))
     assert isinstance(index, KINDS[dtype])
@@ -89,7 +88,6 @@ def test_a_torn_file_is_a_cache_error(write, clustered, dtype, keep):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_any_other_header_is_a_cache_error(write, clustered, dtype):
-    """Whichever bit of it is flipped: sizes below 0 and beyond all memory too."""
     rows = clustered(9).astype(dtype)
     path = write(rows)
     whole = path.read_bytes()

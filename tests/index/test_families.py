@@ -124,7 +124,6 @@ def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus):
 
 @given(corpora(60))
 def test_blocks_make_no_difference(corpus):
-    """Whether a leader is in the same block or in one before."""
     like, order = corpus
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(families, "_BLOCK", 7)
@@ -180,7 +179,6 @@ def test_all_of_a_family_are_like_what_stands_for_it(corpus):
 
 @given(corpora())
 def test_no_third_document_makes_two_copies(corpus):
-    """What stands for another would do so if there were only these two."""
     like, order = corpus
     for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
         pair = [number] if number == leader else [leader, number]
@@ -311,7 +309,6 @@ FORMS = ("pdf", "Fill in PDF forms and flatten them", LONG)
     ],
 )
 def test_metadata_and_body_make_a_copy_or_a_name_and_most_of_a_body(corpus_of, other, is_copy):
-    """One of them alone does not, whatever stands before it."""
     store = corpus_of(FORMS, other).documents
     assert store.families.members.tolist() == ([1] if is_copy else [])
     same_name = other[0].casefold() == "pdf"
@@ -322,7 +319,6 @@ def test_metadata_and_body_make_a_copy_or_a_name_and_most_of_a_body(corpus_of, o
 @pytest.mark.parametrize("bridge", [("a", *FORMS[1:2], "OTHER"), ("a", "Trim video clips", LONG)])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_bridge_joins_no_two_skills(corpus_of, bridge, first):
-    """It has the description of one and the body of another, and comes first or last."""
     name, about, body = bridge
     skills = [FORMS, ("video", "Trim video clips", OTHER)]
     skills.insert(0 if first else 2, (name, about, OTHER if body == "OTHER" else body))
@@ -330,7 +326,6 @@ def test_a_bridge_joins_no_two_skills(corpus_of, bridge, first):
 
 
 def test_one_body_for_many_descriptions_is_boilerplate(corpus_of):
-    """Five skills made from one template are five."""
     made = ("Search flights to a city", "Get the weather forecast of a place",
             "Look up the price of a stock", "Find recipes for ingredients",
             "Translate a text into another language")  # fmt: skip
@@ -339,7 +334,6 @@ def test_one_body_for_many_descriptions_is_boilerplate(corpus_of):
 
 
 def test_bodies_that_say_next_to_nothing_need_equal_names_and_descriptions(corpus_of):
-    """They are equal by chance, and near descriptions may mean the reverse."""
     store = corpus_of(
         ("pdf-to-word", "Convert PDF files to Word documents", "Soon."),
         ("word-to-pdf", "Convert Word documents to PDF files", "Soon."),

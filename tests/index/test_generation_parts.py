@@ -71,7 +71,6 @@ def test_what_is_known_of_a_part_is_not_read_again(folder, read):
 
 
 def test_a_trusted_part_is_not_read_again(folder, read):
-    """But the first time, and when it is to be verified."""
     parts = describe_parts(folder, {})
     read.clear()
     assert damaged_parts(folder, parts) == ()
@@ -102,7 +101,6 @@ def test_a_part_that_changed_after_it_was_trusted_is_damaged(folder, change):
 
 
 def test_a_part_that_was_replaced_by_its_equal_is_read_and_trusted_again(folder, read):
-    """One of them, or all as after an index was copied to another disk."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
     for replaced in (["a.npy"], ["a.npy", "b.npy"]):
@@ -118,7 +116,6 @@ def test_a_part_that_was_replaced_by_its_equal_is_read_and_trusted_again(folder,
 
 
 def test_a_part_that_was_just_written_is_not_trusted_yet(folder, read):
-    """It could change once more within the same tick of the clock."""
     (folder / "a.npy").write_bytes(b"new")
     parts = describe_parts(folder, {})
     trust_parts(folder, parts)
@@ -191,7 +188,6 @@ def test_a_part_that_is_written_while_it_is_hashed_is_not_trusted(folder, before
 
 
 def test_an_error_is_blamed_on_damage_if_there_is_any(folder, rot):
-    """It names the part and the command; errors of ours and those without damage stay."""
     parts = describe_parts(folder, {})
     with pytest.raises(IndexError, match="mine"), DamageGuard(folder, parts):
         raise IndexError("mine")

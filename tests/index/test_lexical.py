@@ -43,7 +43,6 @@ def test_terms_are_known_by_a_hash_that_does_not_change():
 
 
 def test_rows_are_of_the_terms_that_are_there(segment_of):
-    """Each has as many documents as its postings; others have none."""
     segment = segment_of(split("b a", "c a", "d"))
     hashes = np.array([term_hash(term) for term in ("a", "zz", "d")], np.uint64)
     rows = segment.rows(hashes)

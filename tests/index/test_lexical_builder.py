@@ -79,7 +79,6 @@ def naive(texts):
 @given(CORPORA, st.integers(1, 30))
 @pytest.mark.slow
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
-    """Wherever runs end; empty documents and an empty corpus included."""
     found = written(texts, run_terms=run_terms)
     assert found == naive(texts)
     assert found == written(texts)
@@ -125,7 +124,6 @@ def test_blocks_of_any_size_give_the_same_arrays():
 @given(CORPORA, CORPORA, st.data())
 @pytest.mark.slow
 def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
-    """Under new numbers among the others; those left out leave no trace."""
     kept = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []
     order = data.draw(st.permutations([True] * len(kept) + [False] * len(new)))
     places = np.flatnonzero(order) if order else np.zeros(0, np.int64)

@@ -188,7 +188,6 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
 
 @given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
 def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
-    """They add up, and each depends on its own terms alone."""
     index = index_of(texts)
     held = {term for text in texts for term in text}
     known, unknown = parts_of(index.weigh(Counter(query)))
@@ -273,7 +272,6 @@ def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_
 
 
 def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
-    """Once the rare ones tell the best, the common ones are only looked up."""
     read = []
 
     class Counted(np.ndarray):
@@ -299,7 +297,6 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
 @pytest.mark.slow
 def test_the_terms_that_a_document_has_and_their_weights(texts, query):
-    """By looking at every term; in the second of two segments too."""
     both = LexicalField(
         (segment_of([["x"]]), segment_of(texts)), index_of(texts).statistics, TermTally.empty()
     )
@@ -310,7 +307,6 @@ def test_the_terms_that_a_document_has_and_their_weights(texts, query):
 
 
 def test_weights_are_those_of_the_query_as_it_is():
-    """Though it is the same object that was weighed before."""
     index, query = index_of(split("b a", "c", "d")), Counter(["a"])
     assert index.weigh(query).terms == ("a",)
     query["c"] += 1
@@ -355,7 +351,6 @@ def assert_top(scores, k):
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, -np.inf]), max_size=300), st.integers(1, 400))
 def test_no_document_below_the_bound_is_among_the_best(values, k):
-    """It may be too low, never too high, and never below 0."""
     scores = np.array(values, np.float32)
     bound = lowest_of_best(scores, k)
     best = np.sort(scores)[::-1][:k]
@@ -365,7 +360,6 @@ def test_no_document_below_the_bound_is_among_the_best(values, k):
 
 @given(CORPORA, TEXTS, TEXTS)
 def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added, query):
-    """Of all that it holds, in each of two segments; 0 without any."""
     assume(any(added))
     field, _ = in_two(texts, [added], set())
     weights = field.weigh(Counter(query))
@@ -376,7 +370,6 @@ def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added,
 
 @given(CORPORA, CORPORA, TEXTS)
 def test_the_documents_that_hold_all_terms_are_told(texts, added, query):
-    """In both segments; none holds a query without a term."""
     field, all_texts = in_two(texts, added, set())
     held = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
     assert field.holding(set(query)).tolist() == held

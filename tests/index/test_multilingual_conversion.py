@@ -59,7 +59,6 @@ def test_random_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path):
     ("part", "source", "columns"), [("inner", "fi", 384), ("outer", "fo", 1536)]
 )
 def test_real_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path, part, source, columns):
-    """The two large matrices of a layer."""
     file = WeightFile.open(find_weights())
     parts = convert(file)
     expected = quantised_by_onnxruntime(unpack(file.blocks(f"l7.{source}.w", columns)), tmp_path)

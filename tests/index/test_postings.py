@@ -57,7 +57,6 @@ def test_the_mean_of_many_terms_is_that_of_bm25okapi(frequencies, random):
 
 
 def test_weights_by_hand():
-    """One of four documents: log(3.5 / 1.5); all four: a quarter of the mean."""
     rare, frequent = math.log(3.5 / 1.5), math.log(0.5 / 4.5)
     mean = average_idf(np.array([1, 1, 1, 1, 1, 4]), 4)
     assert mean == pytest.approx((5 * rare + frequent) / 6)

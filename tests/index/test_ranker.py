@@ -84,7 +84,6 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
 
 
 def test_without_trust_in_the_embedder_the_metadata_speaks_alone(index):
-    """Nothing of the dense channel, and no candidate from it; half of both at half trust."""
     corpus = index.opened.corpus
     full, none, half = (features(corpus, form("rotate keys", t)) for t in (1.0, 0.0, 0.5))
     alone = none["key-rotation"]
@@ -97,7 +96,6 @@ def test_without_trust_in_the_embedder_the_metadata_speaks_alone(index):
 
 
 def test_the_trust_in_a_skill_counts_as_that_in_the_query(tmp_path, build, add_skill):
-    """The packaged model cannot judge Korean skills either."""
     add_skill(tmp_path / "s" / "ko", "양식", "양식을 작성합니다 for forms")
     add_skill(tmp_path / "s" / "en", "forms", "Fill in forms")
     corpus = build(tmp_path / "s").opened.corpus
@@ -186,7 +184,6 @@ SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0])
 
 @given(SCORES, st.randoms())
 def test_the_best_come_first_and_ties_by_document(scores, random):
-    """As a sort of pairs has them; scores near 0 are told apart like all others."""
     documents = list(range(len(scores)))
     random.shuffle(documents)
     found = best_first(np.array(scores, np.float64), np.array(documents, np.int64))
@@ -215,7 +212,6 @@ def test_excluded_documents_are_no_candidates(index):
 
 @pytest.mark.parametrize("with_body", [True, False])
 def test_what_is_best_after_many_excluded_is_a_candidate(tmp_path, build, add_skill, with_body):
-    """In the lexical channel and in the dense one."""
     for number in range(300):
         words = "rotate keys " * 3 if number < 200 else "rotate " if number == 200 else ""
         add_skill(tmp_path / "s" / f"s{number:03}", f"s{number}", f"{words}thing {number}", words)
@@ -226,7 +222,6 @@ def test_what_is_best_after_many_excluded_is_a_candidate(tmp_path, build, add_sk
 
 
 def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):
-    """Four times the hits, of every channel."""
     for number in range(150):
         add_skill(tmp_path / "s" / f"s{number}", f"skill-{number}", f"Common word number {number}.")
     corpus = build(tmp_path / "s", with_body=False).opened.corpus
@@ -263,7 +258,6 @@ def test_first_in_all_channels_is_one_and_absent_from_all_is_zero():
 
 
 def test_equal_scores_share_the_better_rank():
-    """Two firsts are followed by a third."""
     found = fuse([0.5, 0.5, 0.2])
     assert found == pytest.approx([1.0, 1.0, 61 / 63])
 
@@ -292,7 +286,6 @@ def test_neither_the_order_of_candidates_nor_of_channels_counts(rows, random):
 
 @given(PAIRS)
 def test_who_is_ahead_in_every_channel_is_ahead(rows):
-    """Dominance survives the loss of the scores."""
     fused = fuse(*zip(*rows, strict=True))
     for a, mine in zip(rows, fused, strict=True):
         for b, other in zip(rows, fused, strict=True):

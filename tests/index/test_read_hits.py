@@ -118,7 +118,6 @@ def reading_by(reader, when="always"):
     ],
 )
 def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
-    """By the probability of the best hit; who is not asked is not even loaded."""
     reader, loads = WordReader(), []
     found = ask(tools, Reading(when, lambda: loads.append(1) or reader), calibrated(p))
     assert (len(reader.asked), len(loads)) == (is_read, is_read)
@@ -184,7 +183,6 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
 
 
 def test_a_hit_that_a_reader_cannot_read_keeps_its_place(own_tools, tmp_path, add_skill):
-    """It is not shown; the others are ordered around it."""
     order = names(ask(own_tools, NOT_READ, calibrated()))
     name, tool = order[0], order[0].removesuffix("-tool")
     about = own_tools.find(name).description
@@ -240,7 +238,6 @@ def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
     ],
 )
 def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expected):
-    """If the second of two channels is trusted more; unless the reader knows all scripts."""
     views = tuple(QueryView(np.zeros(4, np.float32), trust) for trust in trusts)
     query = replace(tools.analyse("water the plants"), views=views)
     assert can_read(query, scripts) is expected
@@ -256,7 +253,6 @@ def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expec
     ],
 )
 def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read):
-    """Unless the reader knows all scripts; a query too short to tell is read."""
     assert can_read(tools.analyse(query), scripts) is is_read
 
 
@@ -278,7 +274,6 @@ def test_rows_are_reordered_by_hand(sums, read, weight, expected):
 
 
 def test_equals_stay_in_the_order_of_the_ranking():
-    """Which is that of the ids, whatever the numbers of the documents."""
     features = np.zeros((3, len(FEATURES)))
     ranked = Ranked(np.arange(3), features, features[:, :3], np.ones(3), np.array([2, 0, 1]))
     assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
@@ -286,7 +281,6 @@ def test_equals_stay_in_the_order_of_the_ranking():
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
 def test_only_hybrid_answers_are_read(tools, system):
-    """The other systems do as they are told."""
     reader = WordReader()
     assert ask(tools, reading_by(reader), calibrated(), system=system)
     assert reader.asked == []

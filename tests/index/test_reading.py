@@ -33,7 +33,6 @@ def look(*paths):
 
 @pytest.mark.parametrize("snapshot", [SNAPSHOT, Snapshot("", {}, NOTHING)])
 def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
-    """Odd paths, large numbers and emptiness included."""
     snapshot.save(tmp_path)
     assert Snapshot.load(tmp_path) == snapshot
     assert [path.name for path in tmp_path.iterdir()] == ["snapshot.bin"]

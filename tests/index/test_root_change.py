@@ -82,7 +82,6 @@ def test_changes_do_to_the_roots_what_they_do_to_a_set(steps, tmp_path_factory):
 
 
 def test_two_changes_end_alike_whichever_comes_first(roots):
-    """But for the order of the roots: what each adds and removes, and each trust, stays."""
     first = change(roots, "ab").applied_to(None)
     changes = [
         change(roots, "c"),
@@ -113,7 +112,6 @@ def test_a_root_that_is_not_held_cannot_be_removed(roots):
 
 
 def test_a_root_of_the_settings_stays_until_it_is_taken_out_there(roots):
-    """The next indexing would add it again."""
     held = change(roots, "ab").applied_to(None)
     settings = Settings(roots=(roots["a"],), sources={"roots": "flag"})
     gone = RootChange((roots["a"],), "remove", settings)
@@ -176,7 +174,6 @@ ASKED = ("blog", "blog/posts", "shop")
     asked=st.permutations(ASKED),
 )
 def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
-    """Whichever folder came, went or came back first, and wherever questions came from."""
     base = tmp_path_factory.mktemp("order")
     for project in ("blog", "shop"):
         (base / project / ".git").mkdir(parents=True)
@@ -212,7 +209,6 @@ def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_
 
 
 def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_path, home):
-    """They were seen from everywhere; those of the user stay."""
     blog, mine = tmp_path / "blog", home / ".claude" / "skills"
     make_skill(mine, "mine")
     place = make_skill(blog / ".claude" / "skills").parents[1]
@@ -270,7 +266,6 @@ def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
 
 
 def test_the_report_is_of_what_this_run_wrote(roots, folder, monkeypatch):
-    """Not of what another process has written once the lock was free."""
     Builder(folder, change(roots, "a")).run()
     run = Builder.run
 
@@ -308,7 +303,6 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
 
 
 def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
-    """Where nothing changes, the request is as it was; where it does, the lock is held."""
     Builder(folder, change(roots, "a")).run()
     held = []
     save = IndexRequest.save

@@ -108,7 +108,6 @@ def chosen(index, selection):
 
 @given(selections)
 def test_a_selection_leaves_what_its_definition_says(distinct, selection):
-    """In order of the ids; that nothing is left is an error."""
     expected = chosen(distinct, selection)
     if expected:
         assert [one.doc_id for one in distinct.documents(selection)] == expected
@@ -191,7 +190,6 @@ def test_a_skill_is_found_where_what_shadows_it_is_left_out(crowded):
 
 
 def test_of_a_family_the_best_that_is_left_is_shown(crowded):
-    """It names those that are left, and counts the roots of these alone."""
     first = crowded.search("pdf-work", 1, 0.0, reader="off")[0]
     assert (first.doc_id, first.family.size, first.family.roots) == ("work:pdf-work", 2, 3)
     rest = crowded.search("pdf-work", 1, 0.0, reader="off", selection=(("exclude", ("work:*",)),))
@@ -209,7 +207,6 @@ def test_of_a_family_the_best_that_is_left_is_shown(crowded):
     ],
 )
 def test_a_selection_that_cannot_be_used_says_why(crowded, selection, message):
-    """The value, and what there is instead."""
     with pytest.raises(SelectionError) as caught:
         crowded.search("tea", selection=selection)
     assert message in str(caught.value)

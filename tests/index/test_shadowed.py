@@ -83,7 +83,6 @@ def roots(tmp_path, add_skill):
 @settings(max_examples=10)
 @given(skills, copies)
 def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
-    """Neither what is found nor its order nor a score, whichever way a copy was changed."""
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
         named = [
@@ -139,7 +138,6 @@ def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
 
 
 def test_the_order_of_the_roots_decides(build, roots):
-    """The same folders in the other order give the other skill, from the same index folder."""
     build(*roots)
     (hit,) = build(*reversed(roots)).search("fill in pdf forms", threshold=0.3)
     assert hit.doc_id == "a-theirs:forms"
@@ -152,7 +150,6 @@ def test_another_skill_of_the_name_is_no_copy(build, roots, add_skill):
 
 
 def test_a_copy_under_another_name_stands_behind_the_first_root(build, roots, add_skill):
-    """Even if it fits better; the hit has its own score and place."""
     text = "Fill in the fields of a PDF form, flatten it, sign it and send it off. " * 4
     add_skill(roots[0] / "forms", "pdf-forms", text, LONG)
     alone = build(roots[0], index_dir="alone").search("fill in form-filler pdf", threshold=0.0)
@@ -164,7 +161,6 @@ def test_a_copy_under_another_name_stands_behind_the_first_root(build, roots, ad
 
 
 def test_the_newest_version_of_a_root_is_found(build, tmp_path, add_skill):
-    """The others are loaded by their versions."""
     for version in ("1.0", "2.0", "10.0"):
         add_skill(tmp_path / "s" / version, "pdf", "Fill in PDF forms.", "# Fill", version=version)
     index = build(tmp_path / "s")

@@ -78,7 +78,6 @@ def answers(index, *queries):
     ],
 )
 def test_the_skill_that_fits_is_the_first_hit(index, query, name):
-    """By description or by name; with all that a hit shows."""
     result = index.search(query)
     first = result[0]
     assert (first.rank, first.name, first.doc_id) == (1, name, f"skills:{name}")
@@ -118,7 +117,6 @@ def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
 
 
 def test_bm25_finds_only_what_shares_a_term(index):
-    """A score of zero is not a hit."""
     assert names(index.search("plan", system="bm25")) == ["sql-tuning"]
     assert names(index.search("zebra", system="bm25")) == []
 
@@ -144,7 +142,6 @@ def test_duplicates_are_one_hit_that_lists_the_others(tmp_path, add_skill, build
 
 
 def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
-    """They are found unless somebody searches on behalf of a model."""
     add_skill(tmp_path / "s" / "a", "deploy", "Deploy the site.", disable_model_invocation="true")
     add_skill(tmp_path / "s" / "b", "deployment", "Deploy the whole site.")
     index = build(tmp_path / "s")
@@ -192,7 +189,6 @@ EXCLUDED = ["water-plants"], ["water-plants", "water-garden"], ["pdf-forms"], li
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("left_out", EXCLUDED)
 def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, left_out):
-    """Neither is a candidate: hit by hit, score by score, in every system."""
     ids = [f"skills:{name}" for name in left_out]
     options = {"n": 100, "threshold": 0.0, "system": system}
     found = garden().search(WATER, exclude=ids, **options)
@@ -213,7 +209,6 @@ def test_what_is_excluded_leaves_the_scores_of_a_channel_as_they_were(garden, sy
 
 
 def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
-    """One that fits better puts nobody behind, unless it is searched too."""
     before = default_calibration()
     index = garden("water-garden").with_calibration(
         replace(before, alone={**before.alone, "lead": 1.0})
@@ -315,7 +310,6 @@ print("numpy" in sys.modules, "numpy.ma" in sys.modules)
 
 
 def test_a_search_does_not_import_masked_arrays(index):
-    """They are a part of the time of a cold query that nothing needs."""
     command = [sys.executable, "-c", SEARCH.format(folder=str(index.folder))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert result.stdout == "True False\n"
@@ -383,7 +377,6 @@ def test_a_skill_that_is_gone_is_explained_without_its_body(own_index, root, con
     ],
 )
 def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
-    """With the value and the next step, on one line, in an empty index too."""
     with pytest.raises(QueryError, match=message) as caught:
         index.search(**{"query": "tea", **arguments})
     assert "\n" not in str(caught.value)
@@ -401,7 +394,6 @@ def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
 def test_any_arguments_give_a_result_or_a_query_error(
     shared_index, query, n, threshold, system, explain
 ):
-    """Nothing else, and every score lies between the threshold and one."""
     try:
         result = shared_index.search(query, n, threshold, system=system, explain=explain)
     except QueryError:
@@ -418,7 +410,6 @@ def test_the_longest_query_is_searched(index, query):
 
 
 def test_an_index_may_be_empty(tmp_path, build):
-    """It answers every query with nothing, and checks the arguments all the same."""
     (tmp_path / "s").mkdir()
     index = build(tmp_path / "s")
     assert (len(index), list(index.documents())) == (0, [])
@@ -501,7 +492,6 @@ def test_of_two_roots_the_first_has_precedence(twins, tmp_path, build):
 
 
 def test_an_ambiguous_name_is_refused_with_names_that_work(twins):
-    """Each of the candidates can be asked for, though an id may look like another's name."""
     with pytest.raises(AmbiguousNameError) as caught:
         twins.find("pdf")
     assert caught.value.candidates == ("theirs:a", "theirs:b")
@@ -532,7 +522,6 @@ def test_an_opened_index_answers_as_the_built_one(index):
 
 
 def test_opening_nothing_says_how_to_make_an_index(tmp_path):
-    """With a missing folder, an empty one, or one that holds only a request."""
     for folder in (tmp_path / "none", tmp_path):
         with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
             SkillIndex.open(folder)
@@ -542,7 +531,6 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 
 
 def test_opening_a_damaged_index_rebuilds_it(own_index, caplog):
-    """By the request that lies beside it; the log says so."""
     before = answers(own_index, "fill in a PDF form")
     part = own_index.opened.folder / "dense-0-metadata.faiss"
     part.write_bytes(part.read_bytes()[:-1])
@@ -582,7 +570,6 @@ def test_a_request_comes_back(tmp_path):
 
 
 def test_a_request_for_unknown_languages_is_none(tmp_path):
-    """One without any is of a version that had none to choose."""
     request = IndexRequest((tmp_path,), "hashing", True)
     record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
     for languages in ("chinese", "", 3, None, ["all"]):
@@ -626,7 +613,6 @@ def test_refresh_takes_up_what_changed(own_index, root, add_skill):
 
 
 def test_a_reader_keeps_its_index_while_others_write(own_index, root, add_skill):
-    """Through two newer generations, whose files take the place of its own."""
     before = answers(own_index, "fill in a PDF form", "tea")
     for name in ("one", "two"):
         add_skill(root / name, name, "Fill in a PDF form and make tea.")
@@ -638,7 +624,6 @@ def test_a_reader_keeps_its_index_while_others_write(own_index, root, add_skill)
 
 
 def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill):
-    """Its own are removed with its generation; those of the newest are told instead."""
     writer = SkillIndex.open(own_index.folder)
     for number in range(3):
         add_skill(root / f"Odd {number}", f"Odd {number}", "A skill with an odd name")
@@ -711,7 +696,6 @@ def test_threads_get_the_same_answers(own_index):
 
 
 def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypatch):
-    """One for each set of roots and model, unless one is named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     index = SkillIndex.from_roots(str(root), model="hashing")

@@ -42,7 +42,6 @@ def directly(text):
     ],
 )
 def test_a_count_is_the_tokenizer_s(text):
-    """Scripts, marks, control characters and overlong words included."""
     assert COUNT(text) == directly(text)
 
 
@@ -65,7 +64,6 @@ def test_a_lone_surrogate_counts_as_a_replacement():
 
 
 def test_the_name_of_a_special_token_is_text():
-    """The tokenizer would take it for the token."""
     assert COUNT("a [MASK] b") == 5
     assert directly("a [MASK] b") == 3
 

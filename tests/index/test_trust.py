@@ -152,7 +152,6 @@ def test_an_index_without_vetted_roots_only_counts(index, packed):
 
 
 def test_a_result_tells_trust_and_origin_in_json(index, drinks, packed):
-    """Trust always, the origin if there is one."""
     pack = packed(oolong=f"{TEA} In a gaiwan.")
     hits = index(drinks, pack).search(QUERY, threshold=0.05).to_dict()["hits"]
     said = [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits]

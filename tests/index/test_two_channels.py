@@ -75,7 +75,6 @@ def parts_of(index, files_of):
 
 
 def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
-    """Nothing is embedded by the second, and nothing tells that it was thought of."""
     assert run(root).embedded == 5
     assert models(opened()) == ["hashing"]
     assert opened().opened.settings.could_add
@@ -85,7 +84,6 @@ def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
 
 
 def test_a_chinese_skill_brings_the_second_channel(root, run, opened, add_skill, polyglot):
-    """It embeds every skill, and the index equals one built from scratch, byte for byte."""
     run(root)
     add_skill(root / "cn", "合同审查", "审查合同条款并标出风险。", "先通读全文。")
     report = run(root)
@@ -115,7 +113,6 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
 
 
 def test_the_second_channel_alone_has_a_part_of_bodies(root, run, opened):
-    """Of an index with bodies; and it embeds none of skills that the first channel knows."""
     for languages, parts in (("english", []), ("all", ["dense-1-body.faiss"])):
         assert run(root, index_dir=languages, languages=languages).embedded == 5
         there = opened(languages).opened.generation.parts
@@ -133,7 +130,6 @@ def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, po
 def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
     root, run, opened, add_chinese, disk
 ):
-    """They are counted before anything is embedded, and what was read is kept."""
     add_chinese(root)
     disk.forget()
     embedded = []
@@ -173,7 +169,6 @@ def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_o
 
 
 def test_english_drops_the_second_channel_and_all_brings_it_back(root, run, opened, add_chinese):
-    """Each as if built from scratch; what was embedded once is not embedded again."""
     add_chinese(root)
     first = run(root, languages="all")
     dropped = run(root, languages="english")
@@ -224,7 +219,6 @@ def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add
 def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
     root, run, opened, add_chinese, polyglot
 ):
-    """If skills need it; otherwise it is only checked, once."""
     polyglot.install(None)
     run(root)
     assert not opened().opened.settings.could_add
@@ -251,7 +245,6 @@ def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, 
 def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
     mixed, polyglot, build, root, caplog
 ):
-    """With one warning that says what to install; the same answers as without the channel."""
     polyglot.asked.clear()
     polyglot.install(None)
     index = SkillIndex.open(mixed.folder)
@@ -269,7 +262,6 @@ def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
 def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
     root, run, opened, add_chinese, polyglot, caplog
 ):
-    """And a warning; who asked for all languages gets an error instead."""
     add_chinese(root)
     polyglot.install("damaged")
     with caplog.at_level(logging.WARNING):
@@ -528,7 +520,6 @@ def test_a_second_embedder_that_changed_where_the_roots_are_gone_is_done_without
 
 
 def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chinese):
-    """Nor is it forgotten: the next run that may add one does."""
     index = build(root)
     add_chinese(root)
     polyglot.asked.clear()
@@ -580,7 +571,6 @@ def test_the_baseline_is_the_same_with_any_channels(root, add_chinese, run, open
 
 @pytest.mark.parametrize("languages", ["en", "", "All"])
 def test_unknown_languages_are_named(root, tmp_path, languages):
-    """They are no damage of the index, and nothing is written."""
     place = tmp_path / "index"
     with pytest.raises(ConfigError, match=f"languages is '{languages}'; use one of: auto, "):
         SkillIndex.from_roots([root], index_dir=place, model="hashing", languages=languages)

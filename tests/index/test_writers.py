@@ -179,7 +179,6 @@ def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, wi
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.slow
 def test_what_is_shadowed_follows_every_change(skills, build, is_first):
-    """As copies come and go in either root: skills come into view, and out of it."""
     rng, other = random.Random(3), skills.root.parent / "others"
     other.mkdir()
     roots = [other, skills.root] if is_first else [skills.root, other]
@@ -252,7 +251,6 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
 
 
 def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
-    """Those of skills that changed before are taken from the delta before, to the bit."""
     build(skills.root)
     skills.write("s07")
     skills.settle()
@@ -336,7 +334,6 @@ def test_a_look_at_some_paths_leaves_the_rest_known(skills, build):
 
 
 def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
-    """As in a look at all; once it can be read it comes again."""
     index = build(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     text = path.read_text()

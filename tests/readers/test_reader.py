@@ -109,7 +109,6 @@ def test_a_damaged_model_is_named(foreign):
 
 @pytest.mark.parametrize("spec", ["", "st:", "auto", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_reader_is_refused_with_those_there_are(spec):
-    """The error names the spec and the kinds."""
     with pytest.raises(EmbedderError, match="use one of: minilm, st:NAME_OR_FOLDER, FOLDER"):
         load_reader(spec)
 

@@ -50,7 +50,6 @@ def test_utf8_is_utf8(text):
 
 @given(st.binary())
 def test_any_bytes_have_a_text(data):
-    """A guess may be wrong, and never fails."""
     text, _ = decode(data)
     text.encode("utf-8", "surrogatepass")
 

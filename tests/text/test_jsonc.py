@@ -20,7 +20,6 @@ GAPS = st.sampled_from(["", " ", "\n", '// a "b" , ] }\n', '/* c\n" , } // */', 
     data=st.dictionaries(st.text(), VALUES), gaps=st.lists(GAPS, min_size=1), indent=st.booleans()
 )
 def test_comments_between_tokens_change_nothing(data, gaps, indent):
-    """Wherever they stand, and whatever marks they or the texts hold."""
     decoder, text, found = json.JSONDecoder(), json.dumps(data, indent=1 if indent else None), []
     while text:
         size = decoder.raw_decode(text)[1] if text[0] == '"' else 1

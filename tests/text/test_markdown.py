@@ -59,7 +59,6 @@ def fenced(text):
     ],
 )
 def test_fences_by_example(text, expected):
-    """Opened and closed as CommonMark has them."""
     assert fenced(text) == expected
 
 
@@ -72,7 +71,6 @@ def test_fences_are_those_of_another_parser(written):
 
 @given(st.text("a`~ #\n\r\u2028", max_size=60))
 def test_lines_are_the_text(text):
-    """Each begins where it says; joined again, nothing is lost."""
     found = list(lines(text))
     assert "\n".join(line.text for line in found) == text.removesuffix("\n")
     for line in found:

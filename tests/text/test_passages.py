@@ -32,7 +32,6 @@ TEA, FORMS, BOTH = (f"{FILL} {words}" for words in ("tea", "forms", "forms tea")
     ],
 )
 def test_the_best_passage_holds_the_weightiest_terms(lines, weights, best):
-    """Each term counts once; of equals it is the first."""
     assert best_passage("\n".join(lines), weights) == best
 
 
@@ -61,7 +60,6 @@ def test_passages_by_hand():
 
 
 def test_a_longer_line_is_cut():
-    """Into parts of the length of a passage; the next line joins the last part."""
     line = "".join(map(str, range(PASSAGE_CHARS)))[: 3 * PASSAGE_CHARS - 40]
     parts = [line[:PASSAGE_CHARS], line[PASSAGE_CHARS : 2 * PASSAGE_CHARS]]
     rest = line[2 * PASSAGE_CHARS :]
@@ -71,7 +69,6 @@ def test_a_longer_line_is_cut():
 
 @given(st.text(alphabet="ab \n", max_size=3000))
 def test_passages_hold_all_of_a_body(body):
-    """No character but blanks is lost, and none is too long."""
     found = list(passages(body))
     assert all(0 < len(one) <= PASSAGE_CHARS for one in found)
     assert "".join("".join(found).split()) == "".join(body.split())

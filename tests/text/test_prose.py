@@ -38,7 +38,6 @@ def test_a_function_word_makes_up_for_six_keywords():
 
 
 def test_a_list_of_words_has_no_language():
-    """It may look like one that has few function words."""
     words = ", ".join(WORDS)
     assert language_of(words) == "hu"
     assert len(WORDS) / 2 < keyword_stretch(words)[0] <= len(WORDS)

@@ -67,7 +67,6 @@ def test_quotes_that_are_denied_are_left_out():
     ],
 )
 def test_a_phrase_is_plain_without_its_marks(text, expected):
-    """Code keeps its own, and so do names."""
     assert plain(text) == expected
 
 

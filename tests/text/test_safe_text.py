@@ -80,7 +80,6 @@ def test_a_cut_keeps_lines_and_leaves_no_loose_end():
     | st.text("ᠠ☕1a漢🏴ی \u180b\u200c\u200d\ufe00\ufe0f\u200b\U000e0067\U000e0100")
 )
 def test_nothing_harmful_is_left_of_any_text(text):
-    """Whatever comes in can be encoded, has one line, and is stable when done again."""
     line = one_line(text)
     line.encode("utf-8")
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)

@@ -107,7 +107,6 @@ def test_scripts_without_spaces_give_bigrams(text, expected):
 
 
 def test_bigrams_overlap():
-    """Each piece but the ends is in two of them."""
     assert bigrams("abcd") == ["ab", "bc", "cd"]
     assert bigrams(["ab", "c", "de"]) == ["abc", "cde"]
 
@@ -132,7 +131,6 @@ def test_hostile_characters_are_harmless(text, expected):
 @given(st.text())
 @example("İ" * 70)
 def test_any_text_gives_terms_that_are_never_empty_or_long(text):
-    """Nothing raises; folding at most triples the length at which words are cut."""
     found = terms(text)
     assert all(found)
     assert max(map(len, found), default=0) <= 192
@@ -169,7 +167,6 @@ HOSTILE = {
 @pytest.mark.timeout(120)
 @pytest.mark.slow
 def test_a_megabyte_of_anything_takes_linear_time(piece):
-    """A square of it would take hours."""
     assert terms(piece * (1_000_000 // len(piece.encode("utf-8", "surrogatepass")))) is not None
 
 

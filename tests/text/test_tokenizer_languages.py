@@ -111,7 +111,6 @@ def test_other_scripts_follow_their_main_language_in_any_text():
 
 
 def test_ukrainian_words_are_not_stemmed_as_russian():
-    """There is no stemmer for them; only their function words go."""
     assert terms("перевіряє таблиці та звіти", "uk") == ["перевіряє", "таблиці", "звіти"]
 
 
@@ -167,7 +166,6 @@ def test_function_words_go_with_their_accents_or_without(text, language, expecte
     ],
 )
 def test_ways_to_write_a_word_make_no_difference(one, other):
-    """Case, accents, points, stretched letters, digits and widths."""
     assert terms(one) == terms(other) != []
 
 
