@@ -50,7 +50,6 @@ def fields(type_):
 
 
 def raises(error, act):
-    """Return whether something raises an error of a type."""
     try:
         act()
     except error:
@@ -98,7 +97,6 @@ def test_every_expression_of_a_row_is_true(make_systems, logged, number, row):
 
 
 def test_every_name_of_the_page_is_where_it_says():
-    """The table of names that differ by a letter."""
     homes = HOME.findall(SCOPE["page"])
     assert len(homes) >= 14
     for name, home in homes:

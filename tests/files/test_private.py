@@ -29,7 +29,6 @@ def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
     ("before", "after"), [(0o777, 0o700), (0o755, 0o755), (0o1777, 0o1777), (0o770, 0o770)]
 )
 def test_only_what_was_made_open_to_all_is_tightened(tmp_path, before, after):
-    """Any other mode is somebody's choice; so are links and files."""
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(before)

@@ -141,13 +141,11 @@ def before_reading():
 
 @pytest.fixture(scope="session")
 def add_skill():
-    """The function `write_skill`."""
     return write_skill
 
 
 @pytest.fixture
 def settle():
-    """The function `age`."""
     return age
 
 
@@ -207,7 +205,6 @@ def build(tmp_path):
 
 @pytest.fixture
 def index(root, build):
-    """An index of the five skills."""
     return build(root)
 
 

@@ -15,7 +15,7 @@ import pytest
 from skillsearch.config import cache_dir
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.embedders.embedding_cache import FILE, FOLDER
-from skillsearch.errors import EmbedderError, RootError, StorageError
+from skillsearch.errors import RootError, StorageError
 from skillsearch.index import documents
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.embedding import FLUSHED
@@ -53,12 +53,10 @@ def fresh(run, tmp_path):
 
 
 def summary(report):
-    """Return the counts of a report."""
     return (report.indexed, report.embedded, report.reused, report.removed, report.skipped)
 
 
 def codes(report):
-    """Return the codes of the diagnostics."""
     return [diagnostic.code for diagnostic in report.diagnostics]
 
 
@@ -118,14 +116,12 @@ def test_files_are_gone_through_in_one_order(root, run, fresh, add_skill):
 
 
 def edit(path, old, new):
-    """Replace text in a file."""
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def swap(root):
-    """Swap the files of two skills."""
     one, other = root / "pdf-forms" / "SKILL.md", root / "tea-timer" / "SKILL.md"
     spare = root / "spare"
     one.rename(spare)
@@ -134,18 +130,15 @@ def swap(root):
 
 
 def touch(root):
-    """Give all files another time."""
     for path in root.rglob("SKILL.md"):
         os.utime(path)
 
 
 def spoil(root):
-    """Leave nothing of a skill but a heading."""
     (root / "pdf-forms" / "SKILL.md").write_text("# Empty\n")
 
 
 def add_chunks(root):
-    """Add two chunks to the body of a skill."""
     chunks = "<chunk id=a description=A>One.</chunk>\n<chunk id=b description=B>Two.</chunk>\n"
     edit(root / "pdf-forms" / "SKILL.md", "# Fields\n", f"# Fields\n{chunks}")
 
@@ -204,7 +197,6 @@ def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change
     ],
 )
 def test_a_change_of_chunks_embeds_what_is_new(root, run, fresh, old, new, expected):
-    """The chunk or the metadata that changed; nothing once more where another skill changes."""
     add_chunks(root)
     run(root)
     edit(root / "pdf-forms" / "SKILL.md", old, new)
@@ -225,17 +217,6 @@ def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
         assert [(d.code, d.severity, d.line) for d in report.diagnostics] == [
             ("chunk-duplicate-id", "warning", line)
         ]
-
-
-def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run, fresh, add_skill):
-    one, other = tmp_path / "one", tmp_path / "other"
-    add_skill(one / "tea", "tea", "Make tea.", "Boil water.")
-    add_skill(other / "pdf", "pdf", "Fill in forms.", "Open the form.")
-    assert summary(run(one, other)) == (2, 2, 0, 0, 0)
-    (one / "tea").rename(other / "tea")
-    report = run(one, other)
-    assert summary(report) == (2, 0, 1, 1, 0)
-    assert report.generation == fresh(one, other).generation
 
 
 WORDS = "form video key query tea plant 数据 한국어 résumé camelCase the".split()
@@ -360,8 +341,6 @@ def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
 
 
 def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
-    """Ctrl-C after three texts: the next run embeds the other two."""
-
     def interrupt(stage, done, total):
         if (stage, done) == ("embed", 3):
             raise KeyboardInterrupt
@@ -490,7 +469,6 @@ def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
 
 
 def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, files_of):
-    """Unchanged skills are kept; only the stats are recorded again."""
     first = run(root)
     before = files_of(tmp_path / "index")
     settle(root, 1_600_000_000_000_000_000)
@@ -534,7 +512,6 @@ def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
     ],
 )
 def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change):
-    """Fields, model, roots and their order; and back again gives the first."""
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}
@@ -579,7 +556,6 @@ def hide(path, old, new):
 
 
 def test_an_edit_in_the_same_tick_as_the_run_is_found(root, run, fresh):
-    """The stat of a file changed just before is not trusted."""
     touch(root)
     run(root)
     hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
@@ -625,16 +601,6 @@ def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path):
         run(root)
     assert "\n" not in str(caught.value)
     assert SkillIndex.open(tmp_path / "index").generation == first.generation
-
-
-def test_an_unknown_model_is_an_embedder_error(root, run, tmp_path):
-    with pytest.raises(EmbedderError, match="nonsense"):
-        run(root, model="nonsense")
-    assert not IndexFolder(tmp_path / "index").exists()
-
-
-def test_texts_cut_at_the_token_limit_are_counted(root, run):
-    assert run(root).truncated == 0
 
 
 def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):

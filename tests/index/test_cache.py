@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import multiprocessing
 import os
 import pickle
 import shutil
@@ -17,17 +16,14 @@ import xxhash
 
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
 from skillsearch.files.arrays import map_array
-from skillsearch.files.atomic_files import write_atomically
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.storage.cache import FORMAT_VERSION, IndexFolder
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 
 
 def saver(**parts):
-    """Return a callback that writes parts of text."""
-
     def save(folder):
         for name, text in parts.items():
             (folder / name).write_text(text)
@@ -44,14 +40,12 @@ def folder(tmp_path):
 
 
 def parts(generation):
-    """Read the parts of a generation."""
     files = sorted(generation.folder.iterdir())
     beside = ("manifest.json", "stat-cache.json")
     return {file.name: file.read_text() for file in files if file.name not in beside}
 
 
 def names(folder):
-    """Return the names of the generations on disk."""
     return {path.name for path in (folder.path / "generations").iterdir()}
 
 
@@ -119,7 +113,6 @@ def test_only_the_generation_in_use_and_the_one_before_stay(folder):
 
 
 def test_an_older_generation_can_be_written_again(folder):
-    """Content that comes back takes the place of what lies there under its name."""
     first = folder.current()
     second = folder.write(saver(one="2"), {})
     (folder.path / "generations" / first / "one").write_text("damaged")
@@ -129,7 +122,6 @@ def test_an_older_generation_can_be_written_again(folder):
 
 
 def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder, caplog):
-    """Writing the same content again mends it, and the log says so."""
     name = folder.current()
     (folder.path / "generations" / name / "two").write_text("SECOND")
     with caplog.at_level(logging.WARNING):
@@ -138,8 +130,7 @@ def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder
     assert parts(folder.open()) == {"one": "first part", "two": "second"}
 
 
-def places(size, wanted=12):
-    """Spread some positions over a file."""
+def places(size, wanted=4):
     return sorted({0, size - 1, *range(0, size, max(size // wanted, 1))})
 
 
@@ -179,7 +170,6 @@ def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
 
 @pytest.mark.parametrize("keep", [0, 1, 0.5, -1])
 def test_a_truncated_file_is_found(index, keep):
-    """Cut at once, after a byte, in the middle or before the last byte."""
     folder = IndexFolder(index.folder)
     for path in every_file(index):
         with changed(path):
@@ -217,7 +207,6 @@ def test_a_part_of_another_index_is_found(index, root, build, add_skill):
 
 
 def forge(folder, generation, manifest):
-    """Give a generation another manifest, with all digests right."""
     data = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
     name = xxhash.xxh3_128_hexdigest(data)
     target = generation.folder.with_name(name)
@@ -228,7 +217,6 @@ def forge(folder, generation, manifest):
 
 
 def manifest_of(generation):
-    """Read a manifest."""
     return json.loads((generation.folder / "manifest.json").read_bytes())
 
 
@@ -238,10 +226,6 @@ def test_an_index_of_another_format_is_not_opened(folder, version):
     forge(folder, generation, manifest_of(generation) | {"format": version})
     with pytest.raises(CacheError, match="format"):
         folder.open()
-
-
-def test_the_name_covers_the_format(folder):
-    assert manifest_of(folder.open())["format"] == FORMAT_VERSION
 
 
 @pytest.mark.parametrize(
@@ -312,14 +296,13 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
     manifest = manifest_of(generation)
     arrays = [name for name in manifest["parts"] if name.endswith((".npy", ".faiss"))]
     assert len(arrays) == 36
-    for name in arrays:
-        for payload in payloads:
-            digest = xxhash.xxh3_128_hexdigest(payload)
-            entry = {name: {"bytes": len(payload), "xxh3": digest}}
-            forged = manifest | {"parts": manifest["parts"] | entry}
-            (forge(folder, generation, forged) / name).write_bytes(payload)
-            with pytest.raises(CacheError):
-                OpenedIndex.load(folder.open())
+    for name, payload in zip(arrays, payloads * 18, strict=True):
+        digest = xxhash.xxh3_128_hexdigest(payload)
+        entry = {name: {"bytes": len(payload), "xxh3": digest}}
+        forged = manifest | {"parts": manifest["parts"] | entry}
+        (forge(folder, generation, forged) / name).write_bytes(payload)
+        with pytest.raises(CacheError):
+            OpenedIndex.load(folder.open())
     assert not sung.exists()
     pickle.loads(pickled)
     assert sung.exists()
@@ -364,62 +347,24 @@ def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def hold(path, ready, release):
-    """Hold the lock of an index in a process of its own."""
-    with IndexFolder(path).lock():
-        ready.set()
-        release.wait(120)
-
-
 def test_a_second_writer_waits_and_then_gives_up(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    ready, release = context.Event(), context.Event()
-    folder = IndexFolder(tmp_path / "index")
-    holder = context.Process(target=hold, args=(folder.path, ready, release))
-    holder.start()
-    try:
-        assert ready.wait(120)
-        with (
-            pytest.raises(LockTimeoutError, match="Another process") as caught,
-            folder.lock(timeout=0.1),
-        ):
-            pass
-        assert str(folder.path) in str(caught.value)
-    finally:
-        release.set()
-        holder.join(120)
+    folder, other = IndexFolder(tmp_path / "index"), IndexFolder(tmp_path / "index")
+    with (
+        other.lock(),
+        pytest.raises(LockTimeoutError, match="Another process") as caught,
+        folder.lock(timeout=0.1),
+    ):
+        pass
+    assert str(folder.path) in str(caught.value)
     with folder.lock(timeout=5):
         pass
 
 
 def test_the_lock_is_let_go_after_an_error(folder):
-    """A failed run does not lock the next one out."""
     with pytest.raises(ValueError, match="mine"), folder.lock(timeout=1):
         raise ValueError("mine")
     with folder.lock(timeout=1):
         pass
-
-
-def test_a_file_is_replaced_in_one_step(tmp_path):
-    """The old bytes or the new ones, and nothing beside them."""
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-    write_atomically(path, b"new")
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"new"}
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
-def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def fail(handle):
-        raise error
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(type(error)):
-        write_atomically(path, b"new")
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")

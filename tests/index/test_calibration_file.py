@@ -53,7 +53,6 @@ GOOD = default_calibration().to_dict()
 
 
 def without(name):
-    """Return a calibration's JSON form without a key."""
     return {key: value for key, value in GOOD.items() if key != name}
 
 

@@ -44,7 +44,6 @@ def speak(monkeypatch):
 
 
 def documents(*languages, trust=1.0):
-    """Return documents in some languages."""
     return [
         Document("s:x", "x", "", "", "", "", "", False, keys=(), trust=trust, language=language)
         for language in languages
@@ -138,7 +137,6 @@ def test_where_other_queries_are_expected_both_channels_are_needed():
 
 
 def test_other_queries_are_expected_by_locale_and_after_one_was_asked(speak, tmp_path):
-    """A mark in the index folder says the latter."""
     speak(LANG="en_GB.UTF-8")
     assert not expects_others(tmp_path)
     (tmp_path / OTHER_LANGUAGE_SEEN).touch()
@@ -185,7 +183,6 @@ def test_a_model_that_reads_everything_is_enough(install, languages):
 
 @pytest.mark.parametrize("channel", [FIRST, SECOND])
 def test_a_channel_comes_back_from_json(channel):
-    """Scripts or None, and with the same bytes each time."""
     values = json.loads(json.dumps(channel.to_dict()))
     assert ChannelSettings.from_dict(values) == channel
     assert ChannelSettings.from_dict(values).to_dict() == channel.to_dict()

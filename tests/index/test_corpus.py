@@ -43,7 +43,6 @@ CHANNEL = SETTINGS.channels[0].to_dict()
     ],
 )
 def test_settings_come_back_from_json(settings):
-    """Paths, sets and None included, and with the same bytes each time."""
     values = json.loads(json.dumps(settings.to_dict()))
     assert IndexSettings.from_dict(values) == settings
     assert IndexSettings.from_dict(values).to_dict() == settings.to_dict()
@@ -88,11 +87,6 @@ def test_a_channel_that_lacks_something_is_a_cache_error(name):
 def test_settings_of_another_form_are_a_cache_error(change):
     with pytest.raises(CacheError, match="unknown form"):
         IndexSettings.from_dict(SETTINGS.to_dict() | change)
-
-
-def test_settings_that_are_no_mapping_are_a_cache_error():
-    with pytest.raises(CacheError):
-        IndexSettings.from_dict(["roots"])
 
 
 def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):

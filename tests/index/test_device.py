@@ -20,7 +20,6 @@ from skillsearch.index.skill_index import SkillIndex
 )
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_without_effect_is_refused(spec, device):
-    """The message names both, and what to do next."""
     with pytest.raises(ConfigError, match=r"--model st:.*install .*\[st\]") as info:
         require_device(spec, device)
     assert repr(spec) in str(info.value)

@@ -41,12 +41,10 @@ TWO = [None, None]
 
 
 def with_metadata(**changes):
-    """Return the skill with other metadata."""
     return replace(SKILL, metadata=replace(SKILL.metadata, **changes))
 
 
 def test_the_metadata_field_holds_the_name_three_times_and_all_else_once():
-    """Description, when to use, triggers, tags, in this order."""
     about = "Fill in PDF forms.\nWhen a form must be sent.\nfill this form\npdf\noffice"
     texts = field_texts(SKILL, ONE)
     assert texts.metadata_terms == terms("pdf-forms") * 3 + terms(about)
@@ -83,7 +81,6 @@ def test_the_record_shows_the_skill():
 
 
 def test_without_bodies_only_the_metadata_counts():
-    """The digest of the body stays: it tells duplicates."""
     texts = field_texts(SKILL, TWO, with_body=False)
     assert (texts.embedded[1].body_head, texts.document.keys[1][1]) == ("", "")
     assert set(texts.full_terms) == set(texts.metadata_terms)
@@ -201,7 +198,6 @@ def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
     ],
 )
 def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
-    """Short ones are equal by chance and tell nothing."""
     hashes = [field_texts(replace(SKILL, body=b), ONE).document.body_hash for b in (one, other)]
     assert (hashes[0] == hashes[1] != "") == are_equal
 

@@ -48,7 +48,6 @@ class Recorder:
 
 
 def texts_of(name, body="", channels=1):
-    """Return the texts of a skill."""
     skill = Skill(name, SkillMetadata(name, "About."), body, Path(name), Path("/"), "")
     return field_texts(skill, [None] * channels)
 
@@ -66,20 +65,17 @@ def embedder():
 
 @pytest.fixture
 def channel(embedder):
-    """A channel of that embedder."""
     with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
         yield Channel("recorder", embedder, cache)
 
 
 @pytest.fixture
 def steps():
-    """Records the progress reported."""
     return []
 
 
 @pytest.fixture
 def start(channel, steps, tmp_path):
-    """Begin to embed for the channel."""
     how = (lambda *step: steps.append(step)), tmp_path
     return lambda **sizes: EmbeddingQueue([channel], *how, **sizes)
 
@@ -145,7 +141,6 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
 
 
 def test_texts_are_gathered_while_others_are_embedded(start, embedder):
-    """A whole batch of them, and then the reader waits."""
     embedder.gate.clear()
     with start(batch=4) as embedding:
         for number in range(7):

@@ -38,12 +38,10 @@ with EmbeddingCache("0123456789abcdef", 8) as cache:
 
 
 def vector(number, dimensions=DIMENSIONS):
-    """Return a vector that differs from others."""
     return np.arange(number, number + dimensions, dtype=np.float32)
 
 
 def key(number):
-    """Return the key of a text."""
     return text_key(f"text {number}")
 
 
@@ -53,7 +51,6 @@ def open_cache(fingerprint=FINGERPRINT, dimensions=DIMENSIONS, **options):
 
 
 def fill(*numbers, **options):
-    """Put vectors into the cache."""
     with open_cache(**options) as cache:
         cache.put({key(number): vector(number, cache._bytes // 4) for number in numbers})
 
@@ -71,7 +68,6 @@ def kept(*numbers, **options):
 
 @pytest.fixture
 def path():
-    """The file of the cache."""
     return cache_dir() / FOLDER / FILE
 
 

@@ -49,7 +49,6 @@ def form(text, trust=1.0):
 
 
 def gather(corpus, query, name):
-    """Return a skill's evidence and its ranking features."""
     (number,) = corpus.documents.named(name)
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     (found,) = find_candidates(corpus, [query], 5)
@@ -121,10 +120,6 @@ def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
         assert part[name] == pytest.approx(0.25 * full[name])
 
 
-def test_where_the_embedder_is_trusted_the_metadata_does_not_speak_alone(corpus):
-    assert gather(corpus, form("flatten zzz"), "pdf-forms")[0]["bm25_known_alone"] == 0
-
-
 @pytest.mark.parametrize("foreign", [0, 1, 3, 5])
 def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     """BM25 of the metadata over the known part and that share of the unknown one."""
@@ -140,10 +135,6 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     share = score / (known + foreign / 5 * unknown)
     assert evidence["bm25_known_alone"] == pytest.approx(share, rel=1e-5)
     assert features["bm25_metadata_alone"] == pytest.approx(score / (known + unknown), rel=1e-5)
-
-
-def test_a_query_of_unknown_terms_alone_has_no_known_part(corpus):
-    assert gather(corpus, form("zzz", trust=0.0), "pdf-forms")[0]["bm25_known_alone"] == 0
 
 
 @pytest.mark.parametrize(
@@ -198,7 +189,6 @@ def test_a_channel_that_was_not_asked_lets_nothing_stand_out():
 
 
 def test_lead_and_background_are_those_of_the_ranking(corpus):
-    """The sums of the hits given, and the cosines of all candidates."""
     query = form("flatten PDF forms and rotate keys")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     (found,) = find_candidates(corpus, [query], 5)
@@ -224,7 +214,6 @@ BY_LEAD = replace(
 
 
 def leading(*values):
-    """Return the evidence of hits by their lead alone."""
     return [NOTHING_SAID | {"lead": value} for value in values]
 
 
@@ -292,15 +281,3 @@ def test_no_score_is_raised(values):
         if one.cut_by is not None:
             cutter = next(other for other in found if other.row == one.cut_by)
             assert cutter.score == cutter.own_score == one.score
-
-
-@given(LOG_ODDS)
-def test_scores_that_fall_stay_as_they_are(values):
-    falling = sorted(values, reverse=True)
-    found = judge(leading(*falling), list(range(len(falling))), BY_LEAD)
-    assert [(one.row, one.cut_by) for one in found] == [(row, None) for row in range(len(falling))]
-    once = judge(leading(*values), list(range(len(values))), BY_LEAD)
-    shown = [math.log(one.score / (1 - one.score)) / 2 for one in once]
-    again = judge(leading(*shown), [one.row for one in once], BY_LEAD)
-    assert [one.row for one in again] == [one.row for one in once]
-    assert [one.score for one in again] == pytest.approx([one.score for one in once])

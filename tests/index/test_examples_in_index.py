@@ -97,7 +97,6 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path, add_skill):
-    """Make twelve skills without examples."""
     return Place(tmp_path, add_skill)
 
 
@@ -116,7 +115,6 @@ def parts(index, files_of):
 
 
 def first(index, query=ASKED, system="hybrid"):
-    """Return the name of the best hit."""
     return index.search(query, n=1, threshold=0.0, system=system).hits[0].name
 
 
@@ -340,7 +338,6 @@ def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
 
 
 def test_examples_of_the_user_tell_no_copies_apart(place, add_skill):
-    """Families are of skills that say the same, whatever anybody asks of them."""
     text = " ".join(f"word{number}" for number in range(80))
     for name in ("one", "two"):
         add_skill(place.root / name, name, "Turns receipts into tables.", text)
@@ -378,7 +375,6 @@ def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
 
 
 def test_many_new_examples_are_left_to_the_background(place):
-    """A question waits for a few skills and no more."""
     for number in range(12, 40):
         place.write(number)
     place.settle()
@@ -399,7 +395,6 @@ def test_many_new_examples_are_left_to_the_background(place):
 
 
 def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, monkeypatch):
-    """A new version of the package is noticed by the next run."""
     packaged = tmp_path / "packaged.jsonl"
     monkeypatch.setattr(example_requests, "PACKAGED", packaged)
     digest = digest_of_skill("s07", "Answers about thing 7.")

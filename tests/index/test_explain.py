@@ -47,7 +47,6 @@ def index(shared_index):
 
 
 def form(text, dimensions=512):
-    """Analyse a query without embedding it."""
     view = QueryView(np.zeros(dimensions, np.float32), 1.0)
     return QueryForm(text, "en", Counter(terms(text)), (view,))
 
@@ -60,14 +59,12 @@ def candidates(corpus, **rows):
 
 
 def judged_in(corpus, query, found, calibration):
-    """Return a ranking of candidates, and its hits."""
     ranked = rank(corpus, found, "hybrid", calibration)
     rows = ranked.best.tolist()
     return ranked, judge(find_evidence(corpus, query, ranked, rows), rows, calibration)
 
 
 def explained(corpus, query, found, body):
-    """Explain candidates, in their order."""
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     calibration = default_calibration()
     ranked, judged = judged_in(corpus, query, found, calibration)
@@ -80,7 +77,6 @@ def all_of(value):
 
 
 def index_of(*texts):
-    """Index texts."""
     with tempfile.TemporaryDirectory() as folder:
         writer = LexicalWriter(Path(folder), "field")
         for number, text in enumerate(texts):
@@ -125,7 +121,6 @@ def test_a_long_snippet_is_cut():
 
 
 def test_an_explanation_names_features_terms_and_section(index):
-    """Terms by field: what the metadata holds is not repeated for the body."""
     corpus = index.opened.corpus
     values = np.linspace(0, 1, len(FEATURES)).tolist()
     only = candidates(corpus, pdf_forms=values)
@@ -175,7 +170,6 @@ def test_what_a_reader_said_is_explained(index):
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
 def test_only_a_hybrid_score_rests_on_evidence(index, system):
-    """The other systems have features and terms to show."""
     hits = index.search("flatten forms", explain=True, system=system)
     assert hits
     for hit in hits:
@@ -253,7 +247,6 @@ def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
 
 
 def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
-    """The share of other letters is what is left to say."""
     _, reason = votes("pdf \u13a0\u13a1", root, languages="all")
     assert "its language cannot be told, 40 % of its letters are not ASCII; " in reason["hashing"]
 

@@ -60,7 +60,6 @@ def _how(dtype):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_what_faiss_writes_is_mapped(floats, dtype, tmp_path):
-    """The rows as they were, in their type, and read-only."""
     floats = floats.astype(dtype).astype(np.float32)  # FAISS rounds some halves otherwise
     index = KINDS[dtype](floats.shape[1], *_how(dtype))
     index.add(floats)

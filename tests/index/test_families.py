@@ -47,7 +47,6 @@ def around(middle, cosine, seed):
 
 
 def expected(like, order):
-    """Compare every document with all leaders before it."""
     leaders = {}
     for number in order:
         leading = (one for one, lead in leaders.items() if lead == one)
@@ -122,14 +121,6 @@ def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus):
     assert group(like, order).tolist() == expected(like, order)
 
 
-@given(corpora(60))
-def test_blocks_make_no_difference(corpus):
-    like, order = corpus
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "_BLOCK", 7)
-        assert group(like, order).tolist() == expected(like, order)
-
-
 @settings(max_examples=200)
 @given(corpora(), st.data())
 def test_an_update_gives_the_families_of_a_new_index(corpus, data):
@@ -147,7 +138,6 @@ def test_an_update_gives_the_families_of_a_new_index(corpus, data):
 
 
 def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
-    """A product of many rows rounds otherwise than one of few."""
     rng = np.random.default_rng(3)
     middle = np.eye(384)[0]
     rows = [middle, *(around(middle, 0.9, seed) for seed in range(1, 300))]
@@ -162,27 +152,10 @@ def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
 
 
 def test_a_member_is_near_its_leader_and_chains_do_not_form():
-    """A row of documents, each near the next, is not one family."""
     turn = np.arccos(0.95)
     rows = [[np.cos(turn * n), np.sin(turn * n)] for n in range(6)]
     like = likeness([document(n, body="a body") for n in range(6)], rows)
     assert group(like, np.arange(6)).tolist() == [0, 0, 2, 2, 4, 4]
-
-
-@settings(max_examples=200)
-@given(corpora())
-def test_all_of_a_family_are_like_what_stands_for_it(corpus):
-    like, order = corpus
-    for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
-        assert number == leader or are_alike(like, number, leader)
-
-
-@given(corpora())
-def test_no_third_document_makes_two_copies(corpus):
-    like, order = corpus
-    for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
-        pair = [number] if number == leader else [leader, number]
-        assert group(like, np.array(pair)).tolist() == [leader] * len(pair)
 
 
 def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
@@ -216,7 +189,6 @@ def test_many_documents_without_vectors_are_compared_by_name_and_description(mon
 
 
 def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
-    """An update compares them, and must give what a new index does."""
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((600, 64))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -228,7 +200,6 @@ def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
 
 
 def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):
-    """The nearest by the vectors; names and descriptions are looked up."""
     rng = np.random.default_rng(6)
     rows = rng.standard_normal((600, 64))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -325,14 +296,6 @@ def test_a_bridge_joins_no_two_skills(corpus_of, bridge, first):
     assert len(corpus_of(*skills).documents.families) == 0
 
 
-def test_one_body_for_many_descriptions_is_boilerplate(corpus_of):
-    made = ("Search flights to a city", "Get the weather forecast of a place",
-            "Look up the price of a stock", "Find recipes for ingredients",
-            "Translate a text into another language")  # fmt: skip
-    skills = [(f"api-{number}", about, LONG) for number, about in enumerate(made)]
-    assert len(corpus_of(*skills).documents.families) == 0
-
-
 def test_bodies_that_say_next_to_nothing_need_equal_names_and_descriptions(corpus_of):
     store = corpus_of(
         ("pdf-to-word", "Convert PDF files to Word documents", "Soon."),
@@ -356,7 +319,6 @@ def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):
 
 
 def test_what_is_shown_of_a_family(corpus_of):
-    """How many, and in what each differs, those that rank first before the others."""
     store = corpus_of(
         FORMS, ("pdf", FORMS[1], LONG + "x"), ("forms", FORMS[1], LONG), ("tea", "Make tea", "")
     ).documents

@@ -21,7 +21,6 @@ from skillsearch.index.storage.generation_parts import (
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two parts, written a minute ago."""
     place = tmp_path / "old"
     place.mkdir()
     for name, data in (("a.npy", b"a" * 3_000_000), ("b.npy", b"")):
@@ -50,7 +49,6 @@ def age(path, seconds=60):
 
 
 def write_keeping_time(path, data):
-    """Write a file and put its modification time back."""
     before = path.stat()
     path.write_bytes(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -92,7 +90,6 @@ def test_a_trusted_part_is_not_read_again(folder, read):
     ],
 )
 def test_a_part_that_changed_after_it_was_trusted_is_damaged(folder, change):
-    """Another byte, the same with the old modification time, one byte less, gone, emptied."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
     change(folder / "a.npy")
@@ -165,7 +162,6 @@ def test_trusted_parts_are_read_again_in_turn(tmp_path, read, limit):
 
 
 def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
-    """A part whose stat tells nothing is trusted until it is read again."""
     parts = describe_parts(folder, {})
     damaged_parts(folder, parts)
     rot(folder / "a.npy")
@@ -175,8 +171,6 @@ def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
 
 
 def test_a_part_that_is_written_while_it_is_hashed_is_not_trusted(folder, before_reading):
-    """The recorded stat is the one from before the hashing."""
-
     def disturb(path):
         if path.suffix == ".npy":
             write_keeping_time(path, path.read_bytes())

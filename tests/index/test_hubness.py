@@ -95,7 +95,6 @@ def test_hubness_is_of_the_text_alone(tmp_path, make_skill):
 
 
 def test_the_script_counts_words_of_requests(tmp_path, import_script, monkeypatch):
-    """Rare words among skills weigh more; twins and what is left out count nothing."""
     script = import_script("count_request_words")
     requests = [
         {"lang": "en", "kind": "p", "cluster": 7, "text": "two pictures"},

@@ -23,7 +23,6 @@ NOTHING = np.zeros(0, np.int64)
 
 
 def write(folder, texts, **options):
-    """Write a segment of texts and load it."""
     writer = LexicalWriter(folder, "field", **options)
     for number, text in enumerate(texts):
         writer.add(number, text)
@@ -32,7 +31,6 @@ def write(folder, texts, **options):
 
 
 def all_scores(field, query):
-    """Score every document."""
     size = field.statistics.documents
     return field.best(field.weigh(Counter(query)), 1, NOTHING).scores_of(np.arange(size))
 
@@ -96,7 +94,6 @@ def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
 
 
 def zipf_texts(count, vocabulary):
-    """Make texts with the word frequencies of a language."""
     random = np.random.default_rng(7)
     return [
         [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < vocabulary]

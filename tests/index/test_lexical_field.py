@@ -35,7 +35,6 @@ NOTHING = np.zeros(0, np.int64)
 
 
 def segment_of(texts):
-    """Index texts as one segment."""
     with tempfile.TemporaryDirectory() as folder:
         writer = LexicalWriter(Path(folder), "field")
         for number, text in enumerate(texts):
@@ -45,12 +44,10 @@ def segment_of(texts):
 
 
 def index_of(texts):
-    """Index texts."""
     return LexicalField.of(segment_of(texts))
 
 
 def holds(index, term, document):
-    """Return whether a document has a term."""
     return term in index.held_terms(index.weigh(Counter([term])), document)
 
 
@@ -60,7 +57,6 @@ def idf_of(index, terms):
 
 
 def all_scores(index, query):
-    """Score every document by reading all postings."""
     size = sum(segment.size for segment in index.segments)
     whole = replace(index, worth_pruning=1 << 62)
     return whole.best(whole.weigh(Counter(query)), 1, NOTHING).scores_of(np.arange(size))
@@ -90,7 +86,6 @@ def in_two(texts, added, gone):
 
 
 def zipf_texts(count, seed=7, longest=60):
-    """Texts with the word frequencies of a language."""
     random = np.random.default_rng(seed)
     return [
         [f"w{term}" for term in random.zipf(1.3, random.integers(1, longest)) if term < 5000]
@@ -99,32 +94,16 @@ def zipf_texts(count, seed=7, longest=60):
 
 
 def split(*texts):
-    """Split texts at spaces."""
     return [text.split() for text in texts]
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), max_size=6))
 def test_scores_are_those_of_bm25okapi(texts, query):
-    """Empty documents, repeated query terms and frequent terms included."""
     okapi = BM25Okapi(texts)
     assume(okapi.average_idf > NO_MEAN)
     scores = all_scores(index_of(texts), query)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
-
-
-def test_scores_are_those_of_bm25okapi_on_a_large_corpus():
-    """Two thousand documents with the word frequencies of a language."""
-    random = np.random.default_rng(7)
-    texts = [
-        [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < 5000]
-        for _ in range(2000)
-    ]
-    index, okapi = index_of(texts), BM25Okapi(texts)
-    for query in (["w1"], ["w2", "w3", "w2"], ["w40", "w9", "w700"], [f"w{i}" for i in range(30)]):
-        np.testing.assert_allclose(
-            all_scores(index, query), okapi.get_scores(query), rtol=1e-4, atol=1e-6
-        )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +126,6 @@ def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
 
 
 def test_a_match_is_decided_by_postings():
-    """A term in half of the documents has no weight, but does occur."""
     index = index_of(split("a b", "a c", "d e", "f g"))
     assert all_scores(index, ["a"]).tolist() == [0.0] * 4
     assert [holds(index, "a", document) for document in range(4)] == [True, True, False, False]
@@ -242,7 +220,6 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
 
 @pytest.fixture(scope="module")
 def large_index():
-    """An index of three thousand texts."""
     return index_of(zipf_texts(3000))
 
 
@@ -324,7 +301,6 @@ def test_weights_are_of_the_terms_that_are_there():
     st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0, 2.0]), max_size=300), st.integers(1, 400)
 )
 def test_top_documents_are_those_of_a_sort(values, k):
-    """The k best above zero, and whatever ties with the last of them."""
     scores = np.array(values, np.float32)
     assert_top(scores, k)
 
@@ -333,7 +309,6 @@ def test_top_documents_are_those_of_a_sort(values, k):
 @pytest.mark.parametrize("k", [1, 7, 100])
 @pytest.mark.parametrize("density", [0.0, 0.001, 0.5, 1.0])
 def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
-    """Around the sizes at which the blocks change, sparse and dense."""
     random = np.random.default_rng(size + k)
     scores = random.integers(1, 1000, size).astype(np.float32)
     scores[random.random(size) >= density] = 0
@@ -341,7 +316,6 @@ def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
 
 
 def assert_top(scores, k):
-    """Compare `top_documents` with a sort."""
     found = top_documents(scores, k)
     positive = np.sort(scores[scores > 0])[::-1]
     lowest = positive[min(k, len(positive)) - 1] if len(positive) else 1

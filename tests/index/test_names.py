@@ -218,7 +218,6 @@ def test_odd_names_are_errors_of_ours(pdfs, name):
 
 
 def test_the_preferred_documents_are_several_only_where_nothing_decides(pdfs):
-    """The first root, and in it the newest version."""
     named = [document for document in pdfs if document.name.casefold() == "pdf"]
     assert [document.doc_id for document in preferred(named, ROOTS)] == ["mine:b"]
     alike = [replace(document, version="1.0") for document in named]
@@ -239,14 +238,12 @@ def made(doc_id, name="pdf", version="", **more):
 
 
 def stored(*documents):
-    """Store documents in order of their ids."""
     return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
 
 
 @pytest.mark.parametrize("folder", ["zz", "a", "pdf-99", "pdf/99", "b/pdf"])
 @pytest.mark.parametrize("version", ["99.0.0", "1.2.0", "", "0.1"])
 def test_a_version_that_a_stranger_writes_hides_nothing(folder, version):
-    """His skill has other content: both stay, and each is meant by its id."""
     victim = made("mine:pdf", version="1.2.0")
     store = stored(victim, made(f"mine:{folder}", version=version, **STRANGE))
     assert find_shadowed(store, USERS) == ()

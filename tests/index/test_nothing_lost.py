@@ -82,7 +82,6 @@ def write(folder, corpus):
 
 
 def scores_of(hits):
-    """Return scores by the folder of the skill."""
     return {Path(hit.path).parent.name: hit.score for hit in hits}
 
 
@@ -128,7 +127,6 @@ def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english)
 
 
 def evidence(**values):
-    """Return evidence that says nothing but some values."""
     return dict.fromkeys(EVIDENCE, 0.0) | values
 
 

@@ -86,7 +86,6 @@ def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
 
 @pytest.mark.parametrize("query", ["un", "zzz", "nsigned", "\u7121"])
 def test_what_begins_no_word_finds_nothing(index, query):
-    """Too short, unknown, or the end of a word."""
     assert index.search(query, 1, system="bm25", threshold=0.01).hits == ()
 
 

@@ -24,7 +24,6 @@ CORPORA = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 
 
 def frequencies_of(corpus):
-    """Count the documents of each term."""
     return Counter(term for text in corpus for term in set(text))
 
 
@@ -35,7 +34,6 @@ def test_the_parameters_are_the_defaults_of_rank_bm25():
 
 @given(CORPORA)
 def test_the_mean_and_the_weights_are_those_of_bm25okapi(corpus):
-    """Term by term, its floor for frequent terms included."""
     theirs = BM25Okapi(corpus)
     assume(theirs.average_idf > NO_MEAN)
     counts = frequencies_of(corpus)

@@ -152,13 +152,11 @@ def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
     ],
 )
 def test_a_query_gives_its_clues(both, text, clue, expected):
-    """Language, letters, and how much of it the corpus knows."""
     form = ask(text, both, **{clue: 1.0})
     assert form.views[0].trust == pytest.approx(1 / (1 + np.exp(-expected)))
 
 
 def test_a_channel_that_cannot_be_asked_is_as_if_it_were_not_there(both):
-    """Scripts alone tell then how far the first is trusted."""
     heard = []
     form = ask("视频 ab", both, channels=1, heard=heard, intercept=-5.0)
     assert [view.trust for view in form.views] == [1.0]

@@ -89,19 +89,16 @@ def calibrated(p=0.5, *, reader=100.0):
 
 
 def ask(index, reading, calibration, query=QUERY, **options):
-    """Return the answer to one query."""
     how = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
     (found,) = answer([query], how, index.opened, [index.analyse(query)], calibration, reading)
     return found
 
 
 def names(result):
-    """Return the names of the hits."""
     return [hit.name for hit in result]
 
 
 def reading_by(reader, when="always"):
-    """Return a reading by a reader that is there."""
     return Reading(when, lambda: reader)
 
 
@@ -149,7 +146,6 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
 
 
 def test_what_is_read_is_ordered_by_the_logits(tools):
-    """Three hits change places, those behind them keep theirs; scores by hand."""
     order = names(ask(tools, NOT_READ, calibrated(0.1)))
     logits = dict(zip(order, (-1.0, 3.0, -2.0), strict=False))
     reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
@@ -171,7 +167,6 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
 
 
 def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
-    """The order is that of the ranking, if none fits by what is read."""
     order = names(ask(tools, NOT_READ, calibrated()))
     reader = WordReader({tool: place - 8.0 for place, tool in enumerate(TOOLS)})
     found = ask(tools, reading_by(reader), calibrated(reader=0.0))
@@ -267,7 +262,6 @@ def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read)
     ],
 )
 def test_rows_are_reordered_by_hand(sums, read, weight, expected):
-    """Sum plus weight times logit, among the places of those read."""
     features = np.zeros((3, len(FEATURES)))
     ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
     assert reordered(ranked, [0, 1, 2], read, weight) == expected

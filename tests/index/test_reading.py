@@ -23,7 +23,6 @@ SNAPSHOT = Snapshot(
 
 
 def look(*paths):
-    """Take a snapshot of real files."""
     files = {}
     for path in paths:
         files[str(path)] = SeenFile(FileStat.of(path.stat()), "00" * 32)
@@ -136,7 +135,6 @@ def test_an_unknown_stat_is_never_current(tmp_path):
 
 
 def test_a_time_far_in_the_future_is_as_good_as_one_in_the_past(tmp_path):
-    """An edit gives the file the time of today, which differs."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     os.utime(path, ns=(4 * 10**18, 4 * 10**18))

@@ -43,7 +43,6 @@ def change(roots, names="", how="add", **more):
 
 
 def names_of(request):
-    """Return the names of the roots of a request."""
     return "".join(root.name for root in request.roots)
 
 
@@ -101,7 +100,6 @@ def test_two_changes_end_alike_whichever_comes_first(roots):
 
 
 def test_a_root_that_is_not_held_cannot_be_removed(roots):
-    """The message names those that are; an index without roots is none."""
     held = change(roots, "ab").applied_to(None)
     with pytest.raises(RootError, match=r"/c is not a root of this index. Its roots: .*/a, .*/b$"):
         change(roots, "ac", "remove").applied_to(held)
@@ -126,7 +124,6 @@ def test_the_examples_are_removed_by_their_name(roots):
 
 
 def test_a_root_that_is_gone_can_be_removed_and_nothing_else_is_done_before(roots):
-    """A missing one that stays is told, with the command that leaves it out."""
     held = change(roots, "abc").applied_to(None)
     for name in "ab":
         roots[name].rename(roots[name].with_name(f"{name}-away"))
@@ -246,7 +243,6 @@ def test_what_came_between_the_decision_and_the_lock_stays(roots, folder):
 
 
 def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
-    """The second is told so, and nothing is changed."""
     Builder(folder, change(roots, "abc")).run()
     late = Builder(folder, change(roots, "a", "remove"))
     Builder(folder, change(roots, "a", "remove")).run()
@@ -324,7 +320,6 @@ def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
 
 
 def test_roots_are_added_and_removed_from_python(roots, folder):
-    """Searches see the result at once; what is gone is counted."""
     index = SkillIndex.from_roots(roots["a"], index_dir=folder.path, model="hashing")
     assert index.add_roots([roots["b"], roots["c"]], trust=f"{roots['c']}=fetched").indexed == 3
     assert {root.alias: root.trust for root in index.opened.settings.roots} == {

@@ -31,7 +31,6 @@ def garden(add_skill, build_shared):
 
 
 def scored(hits):
-    """Return the ids of hits, their ranks and scores."""
     return [(hit.doc_id, hit.rank, hit.score) for hit in hits]
 
 
@@ -98,12 +97,6 @@ def test_an_unknown_face_is_refused(garden):
         garden.search(WATER, face="tablet")
 
 
-def test_at_threshold_0_every_hit_fits(garden):
-    result = garden.search(WATER, 100, 0.0)
-    assert (result.perhaps, result.state) == ((), "fits")
-    assert garden.search("zzz", 100, 0.0, system="bm25").state == "none"
-
-
 @pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
 @pytest.mark.parametrize("threshold", [None, 0.5])
 def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold):
@@ -151,7 +144,6 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
 
 
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
-    """A hit that fits moves up before them, from behind those asked for too."""
     for place in range(12):
         text = " ".join(["Water the plants", *(f"can{place}x{n}" for n in range(place))])
         body = "zebra" if place == 7 else f"Body {place}."

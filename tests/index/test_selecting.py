@@ -23,7 +23,6 @@ LONG = "A body that is long enough to tell it from others. " * 8
 
 
 def write(root, folder, name, description, body="", tags=()):
-    """Write a skill below a root."""
     path = root / folder / "SKILL.md"
     path.parent.mkdir(parents=True)
     text = (
@@ -33,7 +32,6 @@ def write(root, folder, name, description, body="", tags=()):
 
 
 def describe(number):
-    """Return six words, other ones for each number."""
     return " ".join(random.Random(number).sample(WORDS, 6))
 
 
@@ -77,8 +75,6 @@ selections = st.lists(tests.map(lambda one: (one[0], tuple(one[1]))), max_size=3
 
 
 def is_selected(document, selection):
-    """Decide by the definition, one document at a time."""
-
     def folded(text):
         return text.lower().replace("_", "-").replace(" ", "-")
 
@@ -102,7 +98,6 @@ def is_selected(document, selection):
 
 
 def chosen(index, selection):
-    """Return the ids that a selection leaves by definition."""
     return [one.doc_id for one in index.documents() if is_selected(one, selection)]
 
 
@@ -232,7 +227,6 @@ def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, name):
 
 
 def test_a_selection_is_made_once_and_few_are_kept(crowded):
-    """Finding it reads all names, so a warm process does that once a generation."""
     store, roots = crowded.opened.corpus.documents, crowded.opened.settings.roots
     first = selecting.selected(store, (("exclude", ("tea",)),), roots)
     assert selecting.selected(store, [["exclude", ["tea"]]], roots) is first
@@ -243,7 +237,6 @@ def test_a_selection_is_made_once_and_few_are_kept(crowded):
 
 
 def test_labels_are_read_through_both_segments():
-    """Id, name and tags, as the documents have them."""
     more = {"root": "/r", "content_hash": "", "body_hash": "", "keys": (), "trust": 1.0}
     more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
     made = [

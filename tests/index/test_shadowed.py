@@ -53,7 +53,6 @@ copies = st.lists(
 
 
 def write(folder, name, description, body, version):
-    """Write a skill into a folder."""
     folder.mkdir(parents=True)
     head = f"name: {name}\ndescription: {description}\n"
     head += f'version: "{version}"\n' if version else ""
@@ -114,7 +113,6 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
 
 
 def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots, add_skill):
-    """A corpus so small that all of it is scored stays one."""
     texts = {"pdf-forms": "Fill in PDF forms.", "tea-timer": "Steep tea.", "plan": "Tune a query."}
     mine, theirs = roots[0].parent / "mine", roots[0].parent / "copies"
     for number, (name, text) in enumerate(texts.items()):
@@ -128,7 +126,6 @@ def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots
 
 
 def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
-    """The copy is named by the hit, and found by its id."""
     index = build(*roots)
     (hit,) = index.search("fill in pdf forms", threshold=0.3)
     assert hit.doc_id == "z-mine:forms"
@@ -170,7 +167,6 @@ def test_the_newest_version_of_a_root_is_found(build, tmp_path, add_skill):
 
 
 def test_skills_that_nothing_tells_apart_are_all_searched(build, tmp_path, add_skill):
-    """Two of one name in one root, without versions."""
     for number, description in enumerate(("Fill in PDF forms.", "Cut video clips with care.")):
         add_skill(tmp_path / "s" / str(number), "both", description, f"# {number}")
     hits = build(tmp_path / "s").search("both", threshold=0.0)

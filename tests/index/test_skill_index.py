@@ -6,13 +6,11 @@ import math
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +19,6 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
-    AmbiguousNameError,
-    ConfigError,
     EmbedderError,
     IndexNotFoundError,
     ParseError,
@@ -30,15 +26,13 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.files.atomic_files import write_record
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
 from skillsearch.index.search.features import FEATURES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.text.tokenizer import terms
-from skillsearch.types import LANGUAGES, SYSTEMS, SearchResult
+from skillsearch.types import SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 
@@ -56,7 +50,6 @@ def own_index(root, build):
 
 
 def names(result):
-    """Return the names of the hits."""
     return [hit.name for hit in result]
 
 
@@ -107,38 +100,12 @@ def test_no_hit_is_an_answer(index, query):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
-    """Ranks count from one, scores fall, and no hit has none."""
     result = index.search("fill in a PDF form", system=system)
     assert result[0].name == "pdf-forms"
     scores = [hit.score for hit in result]
     assert scores == sorted(scores, reverse=True)
     assert min(scores) > 0
     assert [hit.rank for hit in result] == list(range(1, len(result) + 1))
-
-
-def test_bm25_finds_only_what_shares_a_term(index):
-    assert names(index.search("plan", system="bm25")) == ["sql-tuning"]
-    assert names(index.search("zebra", system="bm25")) == []
-
-
-def test_ties_are_in_order_of_the_ids(tmp_path, add_skill, build):
-    for name in ("d", "b", "c"):
-        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
-    result = build(tmp_path / "s", with_body=False).search("water plants", system="bm25")
-    assert [hit.doc_id for hit in result] == ["s:b", "s:c", "s:d"]
-    assert len({hit.score for hit in result}) == 1
-
-
-def test_duplicates_are_one_hit_that_lists_the_others(tmp_path, add_skill, build):
-    paths = [
-        add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
-        for folder in ("a", "b", "c")
-    ]
-    add_skill(tmp_path / "s" / "d", "form-letters", "Write form letters.", "Dear reader.")
-    result = build(tmp_path / "s").search("fill in PDF forms", n=2, threshold=0.0)
-    assert names(result) == ["pdf-forms", "form-letters"]
-    assert (result[0].path, result[0].duplicates) == (str(paths[0]), tuple(map(str, paths[1:])))
-    assert result[1].duplicates == ()
 
 
 def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
@@ -179,7 +146,6 @@ def garden(add_skill, build_shared):
 
 
 def scored(result):
-    """Return the ids of the hits and their scores."""
     return [(hit.doc_id, hit.score) for hit in result]
 
 
@@ -197,17 +163,6 @@ def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, le
     assert not set(ids) & {hit.doc_id for hit in found}
 
 
-@pytest.mark.parametrize("system", ["bm25", "dense"])
-@pytest.mark.parametrize("left_out", EXCLUDED)
-def test_what_is_excluded_leaves_the_scores_of_a_channel_as_they_were(garden, system, left_out):
-    """The others move up, and the next best takes a place at the end."""
-    index = garden()
-    ids = {f"skills:{name}" for name in left_out}
-    every = index.search(WATER, 100, 0.0, system=system)
-    found = index.search(WATER, 2, 0.0, system=system, exclude=ids)
-    assert scored(found) == [pair for pair in scored(every) if pair[0] not in ids][:2]
-
-
 def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
     before = default_calibration()
     index = garden("water-garden").with_calibration(
@@ -221,18 +176,10 @@ def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
 
 
 def test_what_cannot_be_excluded_excludes_nothing(index):
-    """Ids that no skill has, and names, which are none."""
     before = answers(index, "fill in a PDF form")
     for exclude in ([], ["skills:none", "", "\ud800", "pdf-forms"], ("zzz",), {"skills:"}):
         result = index.search("fill in a PDF form", threshold=0.0, exclude=exclude)
         assert dict(result.to_dict(), seconds=None) == before[0]
-
-
-def test_without_all_skills_there_is_no_hit(index):
-    ids = [document.doc_id for document in index.documents()]
-    for system in SYSTEMS:
-        result = index.search("fill in a PDF form", threshold=0.0, system=system, exclude=ids)
-        assert (len(result), result.abstained) == (0, True)
 
 
 def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build):
@@ -248,20 +195,6 @@ def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build)
     found = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
     assert [hit.doc_id for hit in found] == ["s:c"]
     assert index.copies([]) == index.copies(["s:none", ""]) == frozenset()
-
-
-def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, build):
-    about = "Fill in PDF forms, flatten and sign them"
-    add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
-    for number in range(8):
-        add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
-    before = default_calibration()
-    unsure = replace(before, alone={**before.alone, "intercept": -60.0})
-    index = build(tmp_path / "s").with_calibration(unsure)
-    scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
-    assert len(scores) > 5
-    assert scores[1] < 1e-8
-    assert scores == sorted(scores, reverse=True)
 
 
 def test_another_calibration_gives_other_scores_of_the_same_index(index):
@@ -280,22 +213,6 @@ def test_another_calibration_gives_other_scores_of_the_same_index(index):
     assert other.with_calibration(default_calibration()).opened is index.opened
     assert answers(other.with_calibration(default_calibration()), "fill in a PDF form") == before
     assert answers(index, "fill in a PDF form") == before
-
-
-def test_an_index_may_be_opened_with_a_calibration(index):
-    """Which `open` and `from_roots` leave to the package."""
-    none = replace(default_calibration(), threshold=1.0)
-    strict = SkillIndex(IndexFolder(index.folder), index.opened, calibration=none)
-    assert strict.search("fill in a PDF form").abstained
-    assert not index.search("fill in a PDF form").abstained
-
-
-def test_a_query_is_analysed_by_the_embedder_of_the_index(index):
-    form = index.analyse("Fill in forms")
-    (view,) = form.views
-    assert (form.text, form.counts, view.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
-    expected = next(HashingEmbedder().embed_stream(["Fill in forms"])).vector
-    np.testing.assert_array_equal(view.vector, expected)
 
 
 SEARCH = """
@@ -335,12 +252,6 @@ def test_an_explanation_adds_up_to_the_score(index):
     assert first.matched_terms == {"metadata": ("flatten", "form"), "body": ("field",)}
     assert (first.section, first.snippet) == ("Fields", "List every form field first.")
     assert json.loads(json.dumps(result.to_dict()))["hits"][0]["explain"]["section"] == "Fields"
-
-
-def test_without_explain_there_is_none(index):
-    (hit, *_) = index.search("fill in a PDF form")
-    assert hit.explain is None
-    assert "explain" not in hit.to_dict()
 
 
 @pytest.mark.parametrize("content", [None, "no frontmatter"])
@@ -471,34 +382,6 @@ def test_an_unknown_name_gets_the_nearest(index, name, nearest):
     assert len(caught.value.nearest) <= 5
 
 
-@pytest.fixture
-def twins(tmp_path, add_skill, build):
-    """An index of two roots that both have a skill named tea, one of them two named pdf."""
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    add_skill(mine / "tea", "tea", "Make my tea.")
-    add_skill(theirs / "tea", "Tea", "Make their tea.")
-    add_skill(theirs / "pdf", "other", "Not about forms.")
-    add_skill(theirs / "a", "pdf", "Fill in forms.")
-    add_skill(theirs / "b", "pdf", "Flatten forms.")
-    return build(mine, theirs)
-
-
-def test_of_two_roots_the_first_has_precedence(twins, tmp_path, build):
-    """The other is found with its root; turned around, it is the other way round."""
-    assert twins.find("tea").doc_id == "mine:tea"
-    assert twins.find("theirs:tea").doc_id == "theirs:tea"
-    turned = build(tmp_path / "theirs", tmp_path / "mine", index_dir="turned")
-    assert turned.find("tea").doc_id == "theirs:tea"
-
-
-def test_an_ambiguous_name_is_refused_with_names_that_work(twins):
-    with pytest.raises(AmbiguousNameError) as caught:
-        twins.find("pdf")
-    assert caught.value.candidates == ("theirs:a", "theirs:b")
-    assert [twins.find(name).doc_id for name in caught.value.candidates] == ["theirs:a", "theirs:b"]
-    assert twins.find("theirs:pdf").name == "other"
-
-
 def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(own_index, root):
     (root / "tea-timer" / "SKILL.md").unlink()
     assert own_index.find("tea-timer").name == "tea-timer"
@@ -549,36 +432,6 @@ def test_a_damaged_index_without_a_request_is_not_found(own_index, request_data)
         (own_index.folder / "request.json").write_bytes(request_data)
     with pytest.raises(IndexNotFoundError):
         SkillIndex.open(own_index.folder)
-
-
-def test_a_flipped_bit_in_the_request_makes_it_none(own_index):
-    """A root of another name would be worse than none; the index knows its roots itself."""
-    path = own_index.folder / "request.json"
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        assert IndexRequest.load(own_index.folder) is None
-    assert own_index.refresh(verify=True).indexed == 5
-
-
-def test_a_request_comes_back(tmp_path):
-    request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
-    for languages in LANGUAGES:
-        asked = replace(request, languages=languages)
-        asked.save(tmp_path)
-        assert IndexRequest.load(tmp_path) == asked
-
-
-def test_a_request_for_unknown_languages_is_none(tmp_path):
-    request = IndexRequest((tmp_path,), "hashing", True)
-    record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
-    for languages in ("chinese", "", 3, None, ["all"]):
-        write_record(tmp_path / "request.json", record | {"languages": languages})
-        assert IndexRequest.load(tmp_path) is None
-        with pytest.raises(ConfigError, match="use one of: auto, english, all"):
-            replace(request, languages=languages)
-    write_record(tmp_path / "request.json", record)
-    assert IndexRequest.load(tmp_path) == request
 
 
 def test_a_damaged_index_whose_root_is_gone_is_a_root_error(own_index, root):
@@ -633,7 +486,6 @@ def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill
 
 
 def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
-    """The root is what the user named, wherever it leads now."""
     link = tmp_path / "link"
     link.symlink_to(root)
     index = SkillIndex.from_roots(link, index_dir=tmp_path / "i", model="hashing")
@@ -642,15 +494,6 @@ def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
     link.symlink_to(tmp_path / "other")
     index.refresh()
     assert [document.name for document in index.documents()] == ["tea"]
-
-
-def test_a_refresh_without_its_root_keeps_the_index(own_index, root, tmp_path):
-    root.rename(tmp_path / "away")
-    with pytest.raises(RootError):
-        own_index.refresh()
-    assert names(own_index.search("fill in a PDF form"))[0] == "pdf-forms"
-    (tmp_path / "away").rename(root)
-    assert own_index.refresh().indexed == 5
 
 
 def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
@@ -669,20 +512,6 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     index.refresh(verify=True)
     assert index.search("fill in a PDF form")[0].name == "pdf-forms"
     assert answers(index, "tea") == answers(opened, "tea")
-
-
-def test_a_new_version_of_the_embedding_renews_the_index(root, build):
-    folder, first = IndexFolder(build(root).folder), "0" * 16
-    generation = folder.open()
-    channels = [{**generation.settings["channels"][0], "fingerprint": first}]
-    settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-    folder.write(lambda place: None, settings, before=generation, reused=kept)
-    index = SkillIndex.open(folder.path)
-    with pytest.raises(EmbedderError, match="has changed since the index was built"):
-        index.search("fill in a PDF form")
-    index.refresh(verify=True)
-    assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
-    assert index.opened.settings.channels[0].fingerprint != first
 
 
 def test_threads_get_the_same_answers(own_index):
@@ -752,7 +581,6 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(
 
 
 def test_many_requests_are_answered_as_one_by_one(index):
-    """Score by score, those that nothing fits too; no requests have no answers."""
     queries = ["fill in PDF forms", "who won the world cup", "rotate keys", "fill in PDF forms"]
     for system in SYSTEMS:
         found = index.search_many(queries, n=3, system=system)

@@ -95,7 +95,6 @@ def test_what_is_kept_of_words_is_bounded():
 
 
 def test_counting_does_not_load_the_model():
-    """ONNX Runtime takes longer to import than most collections to count."""
     code = (
         "import sys; from skillsearch.embedders.embedder import TokenCounter;"
         "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"

@@ -32,8 +32,6 @@ def packed(tmp_path):
 
 @pytest.fixture
 def index(tmp_path):
-    """Index roots without a model."""
-
     def make(*roots, **options):
         return SkillIndex.from_roots(
             roots, index_dir=tmp_path / "index", model="hashing", **options
@@ -43,12 +41,10 @@ def index(tmp_path):
 
 
 def trust_of(index):
-    """Return the trust of each root by its alias."""
     return {root.alias: root.trust for root in index.opened.settings.roots}
 
 
 def found(index, **options):
-    """Return names and trust of hits."""
     result = index.search(QUERY, threshold=0.05, **options)
     return [(hit.name, hit.trust) for hit in result], result.unvetted
 

@@ -33,7 +33,6 @@ class SmallIndex(SkillIndex):
 
 
 def limited(**limits):
-    """Return a kind of index with other limits."""
     return type("Limited", (SmallIndex,), {"limits": replace(SmallIndex.limits, **limits)})
 
 
@@ -93,7 +92,6 @@ def answers(index, **options):
 
 
 def has_delta(index):
-    """Return whether an index has a delta segment."""
     return len(index.opened.corpus.documents.segments) == 2
 
 
@@ -129,7 +127,6 @@ def test_a_change_is_written_beside_what_stays(skills, build):
 
 
 def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
-    """The second alone has bodies, in the delta segment as in the base."""
     build(skills.root, languages="all")
     skills.write("s07")
     skills.write("extra")
@@ -150,7 +147,6 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
 def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, with_body):
-    """Added, changed, removed, put back, nested, broken; until the segments become one again."""
     kind = limited(most_changed=20)
     rng = skills.rng = random.Random(seed)
     names = [f"s{number:02}" for number in range(30)]
@@ -323,7 +319,6 @@ def test_only_what_is_named_is_looked_at(skills, build):
 
 
 def test_a_look_at_some_paths_leaves_the_rest_known(skills, build):
-    """The next look at all reads nothing that was read before."""
     index = build(skills.root)
     path = skills.write("s01")
     skills.settle()
@@ -350,7 +345,6 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
 
 
 def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
-    """Named or found by its stat, it is read again and reported again."""
     index = build(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.write_text("")
@@ -408,7 +402,6 @@ def test_a_reader_keeps_the_generation_that_it_opened(skills, build):
 
 
 def test_the_statistics_are_those_of_the_living(skills, build):
-    """Number, mean length and mean weight, as in an index built anew."""
     build(skills.root)
     for name in ("s01", "s02", "extra"):
         skills.write(name)

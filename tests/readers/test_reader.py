@@ -90,7 +90,6 @@ def test_a_tokenizer_that_was_changed_is_read_again(foreign):
     ],
 )
 def test_a_model_that_is_no_reader_is_refused(foreign, changes, message):
-    """The error says what it has, and what is needed."""
     with pytest.raises(EmbedderError, match=message):
         load_reader(str(foreign(**changes))).read("tea", ["kettle"])
 

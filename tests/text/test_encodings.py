@@ -55,6 +55,5 @@ def test_any_bytes_have_a_text(data):
 
 
 def test_a_damaged_utf8_text_stays_one():
-    """A few bad bytes do not change what the rest is."""
     data = CHINESE.encode()
     assert decode(data[:-1] + b"\xff") == (CHINESE[:-1] + "\ufffd\ufffd", "damaged UTF-8")

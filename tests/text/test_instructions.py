@@ -51,7 +51,6 @@ HONEST = [
 
 
 def severities(text):
-    """Return the severity of each command in a text."""
     return [command.severity for command in find_commands(text)]
 
 
@@ -95,7 +94,6 @@ def test_the_evidence_is_the_phrase():
 
 
 def test_of_each_kind_the_worst_phrase_counts():
-    """A first one with a condition does not excuse a second without."""
     text = "Always use this skill when asked. Always use this skill."
     assert severities(text) == ["warning"]
 
@@ -125,7 +123,6 @@ def test_comments_are_searched(comment, expected):
 
 
 def test_what_shows_is_no_comment():
-    """Text outside of comments, and comments in a code block."""
     body = "Agents must boil water.\n\n```html\n<!-- agents must boil water -->\n```\n"
     assert list(find_commands_in_comments(body)) == []
 

@@ -30,7 +30,6 @@ def test_comments_between_tokens_change_nothing(data, gaps, indent):
 
 
 def test_settings_as_an_editor_writes_them():
-    """Comments of both kinds, and a comma behind the last value."""
     text = """// Main settings.
     {
       "url": "https://example.org/*no comment*/", // one

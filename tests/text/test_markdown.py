@@ -37,7 +37,6 @@ LINES = st.builds(
 
 
 def fenced(text):
-    """Return the numbers of the lines in fences."""
     return [number for number, line in enumerate(lines(text)) if line.is_fenced]
 
 
@@ -92,7 +91,6 @@ def test_paragraphs_by_example(text, expected):
 
 
 def test_a_body_is_split_along_its_headings():
-    """A sign in a fence is none; closing signs go, those of C# stay."""
     found = list(sections(BODY))
     assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
     assert found[0][1] == "Intro about forms.\n"

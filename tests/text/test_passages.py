@@ -53,7 +53,6 @@ def test_of_a_long_body_only_the_beginning_is_looked_at():
 
 
 def test_passages_by_hand():
-    """Whole lines while they fit, without the blanks around them."""
     short = "a" * (PASSAGE_CHARS // 3 - 1)
     body = f"  {short}\n{short}  \n{short}\n{short}\n\nlast"
     assert list(passages(body)) == ["\n".join([short] * 3), f"{short}\n\nlast"]
@@ -97,5 +96,4 @@ def test_passages_break_no_shorter_line(lines):
     ],
 )
 def test_a_reader_is_shown_metadata_and_passage_on_one_line(name, description, passage, expected):
-    """The name in words, the beginning of the description, and nothing empty."""
     assert passage_text(name, description, passage) == expected

@@ -76,7 +76,6 @@ def test_a_short_text_does_not_repeat_itself():
 
 
 def test_prose_leaves_out_what_needs_no_sentence():
-    """Code, lists, tables, headings, and the addresses of links."""
     body = (
         "# Tea\n\nBoil `water --hot` in a [kettle](https://x.example).\n\n- mint\n1. sage\n\n"
         "| a | b |\n\n```\nrun\n```\n\nPour.\n"

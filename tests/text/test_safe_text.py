@@ -52,12 +52,10 @@ PACKAGE = Path(skillsearch.__file__).parent
     ],
 )
 def test_what_is_hidden_or_obeyed_goes_and_what_is_read_stays(text, shown):
-    """Emoji families and scripts that need joiners keep them."""
     assert one_line(text) == shown
 
 
 def test_lines_and_tabs_stay_where_lines_are_wanted():
-    """Every kind of line break becomes a line feed."""
     assert visible("a\r\n\tb\rc\x0cd") == "a\n\tb\nc\nd"
 
 
@@ -65,7 +63,6 @@ def test_lines_and_tabs_stay_where_lines_are_wanted():
     ("limit", "shown"), [(None, "one two"), (7, "one two"), (6, "one t…"), (5, "one…")]
 )
 def test_a_long_line_is_cut_at_the_limit(limit, shown):
-    """The ellipsis counts, and no blank is left before it."""
     assert one_line("one   two", limit) == shown
 
 

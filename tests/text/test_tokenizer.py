@@ -26,7 +26,6 @@ from skillsearch.text.tokenizer import bigrams, is_bigram, normalized, terms
     ],
 )
 def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
-    """Order and repeats stay; short words, numbers and mixtures are kept as they are."""
     assert terms(text) == expected
 
 
@@ -46,7 +45,6 @@ def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
     ],
 )
 def test_identifiers_give_their_parts_and_the_whole(text, expected):
-    """Brand names of two humps stay whole; a single letter is not a part."""
     assert terms(text) == expected
 
 
@@ -101,7 +99,6 @@ def test_accents_and_wide_forms_make_no_difference(accented, plain):
     ],
 )
 def test_scripts_without_spaces_give_bigrams(text, expected):
-    """A lone character is a term by itself; Latin words between them stay words."""
     assert terms(text) == expected
     assert [is_bigram(term) for term in terms(text)] == [not t.isascii() for t in expected]
 
@@ -124,7 +121,6 @@ def test_bigrams_overlap():
     ],
 )
 def test_hostile_characters_are_harmless(text, expected):
-    """Lone surrogates, NUL and control characters part words; long words are cut."""
     assert terms(text) == expected
 
 
@@ -138,7 +134,6 @@ def test_any_text_gives_terms_that_are_never_empty_or_long(text):
 
 @given(st.lists(st.text(alphabet="abcXYZéß数据한c+#.-_ 19"), max_size=6))
 def test_texts_joined_by_a_blank_line_give_the_terms_of_each(parts):
-    """The analysis has no memory: documents and queries are treated the same."""
     assert terms("\n\n".join(parts)) == [term for part in parts for term in terms(part)]
 
 
@@ -178,5 +173,4 @@ def test_a_long_run_of_unsorted_marks_does_not_stop_the_clock():
 
 @given(st.text())
 def test_normal_form_is_that_of_unicode(text):
-    """Texts as people write them, with few marks on a letter, get exactly NFKC."""
     assert normalized(text) == unicodedata.normalize("NFKC", text)

@@ -57,7 +57,6 @@ SENTENCES = {
 
 @pytest.mark.parametrize(("language", "case"), SENTENCES.items(), ids=SENTENCES)
 def test_a_sentence_gives_the_terms_of_its_language(language, case):
-    """Folded, freed of function words and stemmed, or cut into bigrams."""
     text, expected = case
     assert language_of(text) == language
     assert terms(text, language) == expected
@@ -94,18 +93,15 @@ def test_a_sentence_gives_the_terms_of_its_language(language, case):
     ],
 )
 def test_words_are_stemmed_by_snowball(language, algorithm, word):
-    """Snowball's own stemmer of the language is the oracle."""
     assert terms(word, language) == [Stemmer.Stemmer(algorithm).stemWord(word.lower())]
 
 
 @pytest.mark.parametrize("language", ["", "en", "ru", "zh", "xx", "\ud800"])
 def test_latin_words_are_english_where_the_language_has_other_letters(language):
-    """Technical terms in a Russian text are those of an English query."""
     assert terms("testing files", language) == ["test", "file"]
 
 
 def test_other_scripts_follow_their_main_language_in_any_text():
-    """Russian words in an English text are found by a Russian query."""
     text = "a guide for пользователей and مدرسة"
     assert terms(text, "en") == terms(text, "ru") == ["guid", "пользовател", "مدرس"]
 
@@ -137,7 +133,6 @@ def test_an_english_document_gives_what_an_english_query_gives(text):
     ],
 )
 def test_function_words_go_with_their_accents_or_without(text, language, expected):
-    """A word that only looks like one without its accent stays."""
     assert terms(text, language) == expected
 
 
@@ -187,7 +182,6 @@ def test_marks_that_make_another_letter_stay(pair):
     ],
 )
 def test_no_vowel_or_tone_is_torn_from_its_consonant(text, expected):
-    """The bigrams of South-East Asia are pairs of syllable parts."""
     assert terms(text) == expected
 
 
@@ -201,7 +195,6 @@ def test_no_vowel_or_tone_is_torn_from_its_consonant(text, expected):
     ],
 )
 def test_japanese_is_cut_where_the_script_changes(text, expected):
-    """Short runs of hiragana are particles and endings, and say nothing."""
     assert terms(text) == expected
 
 
@@ -216,13 +209,11 @@ def test_japanese_is_cut_where_the_script_changes(text, expected):
     ],
 )
 def test_mixtures_and_marks_are_harmless(text, expected):
-    """Emoji and controls of direction part words; a heap of marks is one letter's."""
     assert terms(text) == expected
 
 
 @given(st.text(), st.sampled_from(["", *SENTENCES]))
 def test_terms_depend_on_nothing_but_text_and_language(text, language):
-    """Asked again, and of the text in normal form, the terms are the same."""
     found = terms(text, language)
     assert terms(text, language) == found
     assert terms(unicodedata.normalize("NFC", text), language) == found
