@@ -71,6 +71,7 @@ def test_a_channel_that_lacks_something_is_a_cache_error(name):
         {"roots": 3},
         {"roots": [["/a"]]},
         {"roots": [[3, "a"]]},
+        {"roots": [["/a", "a", "odd", "", []]]},
         {"channels": []},
         {"channels": 7},
         {"channels": [3]},

@@ -96,10 +96,10 @@ def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
 
 def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     """Of the ten nearest of 4,000, at least 99 in 100 are found, scored to 0.0003."""
-    metadata, queries = np.split(clustered(4030, dimensions=384), [4000])
-    body = metadata + clustered(4000, dimensions=384, seed=8)
+    metadata, queries = np.split(clustered(1530, dimensions=384), [1500])
+    body = metadata + clustered(1500, dimensions=384, seed=8)
     body /= np.linalg.norm(body, axis=1, keepdims=True)
-    found = fields(metadata, body, block=1024, **CODED)
+    found = fields(metadata, body, block=512, **CODED)
     assert found.codes is not None
     assert [rows.dtype for rows in found.fields] == [np.float16] * 2
     hits = 0

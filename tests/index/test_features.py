@@ -130,15 +130,6 @@ def set_weight(scratch, value):
     path.write_text(json.dumps(values), encoding="utf-8")
 
 
-def test_a_row_without_its_weight_is_told_by_name(scratch):
-    load = "import skillsearch.index.search.calibration_file as f; f.default_calibration()"
-    assert "'is_terse' is None, not a number" in run(scratch, "-c", load)
-    set_weight(scratch, -1.0)
-    assert "'is_terse' has the wrong sign" in run(scratch, "-c", load)
-    set_weight(scratch, 1.0)
-    assert run(scratch, "-c", load) == ""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not SCRIPTS.is_dir(), reason="an installed copy has no scripts")
 def test_a_row_and_its_weight_add_a_feature_that_ranks_explains_and_is_fitted(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -191,7 +191,6 @@ def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
     assert found.tolist() == all_scores(index, query)[wanted].tolist()
 
 
-@settings(max_examples=40)
 @given(
     CORPORA,
     st.lists(TEXTS, max_size=5),
@@ -224,13 +223,13 @@ def large_index():
 
 
 @pytest.mark.parametrize("worth", [0, 50, 10**9])
-@pytest.mark.parametrize("k", [1, 5, 50])
+@pytest.mark.parametrize("k", [1, 50])
 @pytest.mark.parametrize("left_out", [0, 1, 3])
 def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_out):
     index = replace(large_index, worth_pruning=worth)
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
-    for _ in range(30):
+    for _ in range(10):
         query = Counter(f"w{term}" for term in random.zipf(1.2, 8) if term < 5000)
         scores = all_scores(index, query)
         scores[excluded] = 0
@@ -306,8 +305,8 @@ def test_top_documents_are_those_of_a_sort(values, k):
 
 
 @pytest.mark.parametrize("size", [31, 32, 33, 3200, 3232, 65_535, 65_536, 66_000, 70_001, 120_000])
-@pytest.mark.parametrize("k", [1, 7, 100])
-@pytest.mark.parametrize("density", [0.0, 0.001, 0.5, 1.0])
+@pytest.mark.parametrize("k", [1, 100])
+@pytest.mark.parametrize("density", [0.001, 0.5])
 def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
     random = np.random.default_rng(size + k)
     scores = random.integers(1, 1000, size).astype(np.float32)

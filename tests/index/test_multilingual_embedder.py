@@ -142,12 +142,11 @@ def test_queries_and_passages_are_embedded_apart(embedder):
     np.testing.assert_array_equal(embed(embedder, [text])[0], passage)
 
 
-@pytest.mark.parametrize("processors", [1, 4])
-def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
+def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch):
     expected = np.stack([embed(embedder, [text])[0] for text in MIXED])
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    vectors = embed(embedder, MIXED * 3)
-    np.testing.assert_array_equal(vectors, np.tile(expected, (3, 1)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    vectors = embed(embedder, MIXED * 2)
+    np.testing.assert_array_equal(vectors, np.tile(expected, (2, 1)))
     norms = [float(bool(text)) for text in MIXED]
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
 

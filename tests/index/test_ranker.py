@@ -207,12 +207,11 @@ def test_excluded_documents_are_no_candidates(index):
     assert not len(find(corpus, form("tea"), 5, np.arange(5)).documents)
 
 
-@pytest.mark.parametrize("with_body", [True, False])
-def test_what_is_best_after_many_excluded_is_a_candidate(tmp_path, build, add_skill, with_body):
+def test_what_is_best_after_many_excluded_is_a_candidate(tmp_path, build, add_skill):
     for number in range(300):
         words = "rotate keys " * 3 if number < 200 else "rotate " if number == 200 else ""
         add_skill(tmp_path / "s" / f"s{number:03}", f"s{number}", f"{words}thing {number}", words)
-    corpus = build(tmp_path / "s", with_body=with_body).opened.corpus
+    corpus = build(tmp_path / "s").opened.corpus
     for query in (form("rotate keys", trust=0.0), without_terms("rotate keys")):
         assert 200 not in find(corpus, query, 5).documents
         assert find(corpus, query, 5, np.arange(200)).documents.min() == 200

@@ -1,6 +1,5 @@
 """The façade: build, open, search, find, refresh."""
 
-import json
 import logging
 import math
 import shutil
@@ -29,7 +28,6 @@ from skillsearch.errors import (
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
-from skillsearch.index.search.features import FEATURES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import SYSTEMS, SearchResult
@@ -232,28 +230,6 @@ def test_a_search_does_not_import_masked_arrays(index):
     assert result.stdout == "True False\n"
 
 
-def test_an_explanation_adds_up_to_the_score(index):
-    """The evidence for a hit is the log-odds of its own score; none has more than that."""
-    result = index.search("flatten the form fields", explain=True, threshold=0.0, reader="off")
-    assert len(result) > 1
-    calibration = default_calibration()
-    sums = [sum(hit.explain.contributions.values()) for hit in result]
-    assert sums == sorted(sums, reverse=True)
-    for hit in result:
-        own = hit.explain.own_score
-        log_odds = math.log(own / (1 - own))
-        assert sum(hit.explain.confidence.values()) == pytest.approx(log_odds)
-        assert hit.score <= own
-        assert list(hit.explain.features) == list(FEATURES)
-        for name, value in hit.explain.features.items():
-            weight = calibration.weights[name]
-            assert hit.explain.contributions[name] == pytest.approx(weight * value)
-    first = result[0].explain
-    assert first.matched_terms == {"metadata": ("flatten", "form"), "body": ("field",)}
-    assert (first.section, first.snippet) == ("Fields", "List every form field first.")
-    assert json.loads(json.dumps(result.to_dict()))["hits"][0]["explain"]["section"] == "Fields"
-
-
 @pytest.mark.parametrize("content", [None, "no frontmatter"])
 def test_a_skill_that_is_gone_is_explained_without_its_body(own_index, root, content):
     path = root / "pdf-forms" / "SKILL.md"
@@ -345,21 +321,14 @@ def test_a_tiny_corpus_finds_its_skills(tmp_path, add_skill, build, count):
         assert index.search(about)[0].score > 0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("PDF_Forms", "pdf-forms"),
-        ("skills:pdf-forms", "pdf-forms"),
-    ],
-)
-def test_a_skill_is_found_by_its_name(index, name, expected):
+def test_a_skill_is_found_by_its_name(index):
     """In any spelling, which the tests of `names` tell, and with its root."""
-    document = index.find(name)
-    path = index.opened.settings.roots[0].path / expected / "SKILL.md"
-    assert (document.name, document.path) == (expected, str(path))
-    skill = index.get(name)
-    assert (skill.name, skill.content_hash) == (expected, document.content_hash)
-    assert skill.body.startswith("# Fields")
+    for name in ("PDF_Forms", "skills:pdf-forms"):
+        document, skill = index.find(name), index.get(name)
+        path = index.opened.settings.roots[0].path / "pdf-forms" / "SKILL.md"
+        assert (document.name, document.path) == ("pdf-forms", str(path))
+        assert (skill.name, skill.content_hash) == ("pdf-forms", document.content_hash)
+        assert skill.body.startswith("# Fields")
 
 
 @pytest.mark.parametrize(
@@ -558,26 +527,19 @@ KOREAN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
+def test_skills_in_scripts_that_the_model_cannot_read_are_found(tmp_path, add_skill):
+    for title, (description, body) in KOREAN.items():
+        add_skill(tmp_path / "s" / title, title, description, body)
+    add_skill(tmp_path / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
+    add_skill(tmp_path / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
+    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", languages="english")
+    for query, name in (
         ("회의 요약", "회의록"),
         ("데이터베이스 쿼리가 느려요", "데이터베이스"),
         ("이 문서를 번역해 주세요", "번역"),
-    ],
-)
-def test_skills_in_scripts_that_the_model_cannot_read_are_found(
-    tmp_path_factory, add_skill, query, name
-):
-    folder = tmp_path_factory.mktemp("cjk")
-    for title, (description, body) in KOREAN.items():
-        add_skill(folder / "s" / title, title, description, body)
-    add_skill(folder / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
-    add_skill(folder / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
-    index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i", languages="english")
-    found, minutes = index.search(query), index.search("summarise the meeting")
-    assert (*found.hits, *found.perhaps)[0].name == name
-    assert (*minutes.hits, *minutes.perhaps)[0].name == "minutes"
+        ("summarise the meeting", "minutes"),
+    ):
+        assert index.search(query).shown[0].name == name
 
 
 def test_many_requests_are_answered_as_one_by_one(index):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.errors import CacheError, ConfigError
+from skillsearch.errors import ConfigError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, trust_by_root
 from skillsearch.index.skill_index import SkillIndex
@@ -181,10 +181,3 @@ def test_words_alone_tell_trust_too(drinks, packed):
     ((hit,),) = words.answer([QUERY], SearchOptions(threshold=0.0))
     assert (hit.trust, hit.origin) == ("fetched", library.roots[0].origin)
     assert Path(hit.origin).name == "pack.zip"
-
-
-def test_settings_with_an_unknown_trust_are_a_miss(index, drinks):
-    values = index(drinks).opened.settings.to_dict()
-    values["roots"][0][2] = "odd"
-    with pytest.raises(CacheError, match="unknown form"):
-        IndexSettings.from_dict(values)

@@ -121,21 +121,6 @@ def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
     assert set(embedded) == {15}
 
 
-def test_the_languages_of_a_change_count_with_those_of_the_other_skills(
-    root, run, opened, add_chinese, add_skill, polyglot
-):
-    """A channel that could not be had is added when the skills that need it are not read again."""
-    add_chinese(root)
-    polyglot.install("damaged")
-    run(root)
-    assert not opened().opened.settings.could_add
-    polyglot.install("known")
-    add_skill(root / "new", "new", "Water the plants.")
-    report = run(root)
-    assert models(opened()) == ["hashing", "multilingual"]
-    assert report.generation == run(root, index_dir="fresh").generation
-
-
 def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_of):
     """Though the last skill that needed it is gone; without it the first run would have none."""
     add_chinese(root)
@@ -210,16 +195,20 @@ def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, 
     assert models(opened()) == ["hashing", "multilingual"]
 
 
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [(None, install_extra("multilingual")), ("damaged", "e5-small-q4.bin is damaged")],
+)
 def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
-    mixed, polyglot, build, root, caplog
+    mixed, polyglot, build, root, caplog, weights, message
 ):
     polyglot.asked.clear()
-    polyglot.install(None)
+    polyglot.install(weights)
     index = SkillIndex.open(mixed.folder)
     with caplog.at_level(logging.WARNING):
         found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert install_extra("multilingual") in caplog.text
+    assert message in caplog.text
     one = build(root, index_dir="one", languages="english")
     assert found == [scored(one.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
     assert polyglot.asked == []
@@ -286,24 +275,6 @@ def test_a_chinese_query_finds_the_skill_in_either_language(mixed, query, name, 
     """BM25 alone finds none that shares no word with it."""
     for system in systems:
         assert mixed.search(query, threshold=0.0, system=system)[0].name == name
-
-
-def test_a_query_is_embedded_by_the_channels_that_have_a_say(
-    root, build, polyglot, add_chinese, make_skill
-):
-    """In an English corpus each asks one alone; in a mixed one the second is always asked."""
-    index = build(root, languages="all")
-    polyglot.asked.clear()
-    index.search(ENGLISH[0])
-    assert polyglot.asked == []
-    index.search(FILL_FORMS)
-    assert polyglot.asked == [("query", FILL_FORMS)]
-    add_chinese(root)
-    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
-    index.refresh()
-    polyglot.asked.clear()
-    index.search(ENGLISH[0])
-    assert polyglot.asked == [("query", ENGLISH[0])]
 
 
 def test_english_results_are_the_same_with_one_channel_and_with_two(root, build):

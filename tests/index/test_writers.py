@@ -21,9 +21,9 @@ QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "con
 
 
 class SmallIndex(SkillIndex):
-    """Takes four skills for many, and forty changes; searches more than ten vectors by codes."""
+    """Takes four skills for many, and twenty changes; searches more than ten vectors by codes."""
 
-    limits = SegmentLimits(least_documents=4, most_changed=40, most_flat=10)
+    limits = SegmentLimits(least_documents=4, most_changed=20, most_flat=10)
 
     @classmethod
     def build(cls, change, index_dir, options=None):
@@ -49,7 +49,7 @@ def build(tmp_path):
 
 @pytest.fixture
 def skills(tmp_path, add_skill, settle):
-    """Thirty skills of random words, changed by name; settled after each change."""
+    """Sixteen skills of random words, changed by name; settled after each change."""
 
     class Skills:
         root = tmp_path / "many"
@@ -73,7 +73,7 @@ def skills(tmp_path, add_skill, settle):
             settle(self.root, self.now)
 
     made = Skills()
-    for number in range(30):
+    for number in range(16):
         made.write(f"s{number:02}")
     made.settle()
     return made
@@ -87,7 +87,7 @@ def answers(index, **options):
             for hit in result
         ]
         for system in SYSTEMS
-        for result in index.search_many(QUERIES, n=30, threshold=0.0, system=system, **options)
+        for result in index.search_many(QUERIES, n=16, threshold=0.0, system=system, **options)
     ]
 
 
@@ -113,11 +113,11 @@ def test_a_change_is_written_beside_what_stays(skills, build):
     before = build(skills.root)
     skills.write("s07")
     skills.write("extra")
-    skills.remove("s21")
+    skills.remove("s11")
     skills.settle()
     index = build(skills.root)
     assert has_delta(index)
-    assert index.opened.corpus.documents.deleted.tolist() == [7, 21]
+    assert index.opened.corpus.documents.deleted.tolist() == [7, 11]
     for part in before.opened.generation.parts:
         if part != "diagnostics.json":
             inodes = [(one.opened.folder / part).stat().st_ino for one in (before, index)]
@@ -147,9 +147,9 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
 def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, with_body):
-    kind = limited(most_changed=20)
+    kind = limited(most_changed=12)
     rng = skills.rng = random.Random(seed)
-    names = [f"s{number:02}" for number in range(30)]
+    names = [f"s{number:02}" for number in range(16)]
     index = build(skills.root, kind=kind, with_body=with_body)
     forms = set()
     for step in range(12):
@@ -227,17 +227,17 @@ def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build):
     path.write_text(text)
     skills.settle()
     index = build(skills.root)
-    assert index.opened.corpus.documents.size == 31
+    assert index.opened.corpus.documents.size == 17
     assert_equal_to_new(index, build, skills.root)
 
 
 def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     build(skills.root)
-    for number in range(15):
+    for number in range(8):
         skills.write(f"s{number:02}")
     skills.settle()
     assert has_delta(build(skills.root))
-    for number in range(15, 30):
+    for number in range(8, 16):
         skills.write(f"s{number:02}")
     skills.settle()
     index, new = build(skills.root), build(skills.root, index_dir="new")
@@ -267,7 +267,7 @@ def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
 @pytest.mark.parametrize("is_cached", [True, False])
 def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, files_of, is_cached):
     """Its vectors were rounded, so they are taken from the cache or made anew, to the bit."""
-    kind = limited(least_documents=10_000, most_flat=28)
+    kind = limited(least_documents=10_000, most_flat=14)
     assert build(skills.root, kind=kind).opened.corpus.dense[0].segments[0].codes is not None
     for name in ("s03", "s04"):
         skills.remove(name)
@@ -275,7 +275,7 @@ def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, fil
     if not is_cached:
         shutil.rmtree(cache_dir())
     index = build(skills.root, kind=kind)
-    assert len(index) == 28
+    assert len(index) == 14
     assert index.opened.corpus.dense[0].segments[0].codes is None
     shutil.rmtree(cache_dir())
     new = build(skills.root, index_dir="new", kind=kind)
@@ -283,7 +283,7 @@ def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, fil
 
 
 def test_a_small_corpus_stays_one_segment(skills, build):
-    kind = limited(least_documents=31)
+    kind = limited(least_documents=17)
     build(skills.root, kind=kind)
     skills.write("s07")
     skills.settle()
@@ -307,8 +307,8 @@ def test_only_what_is_named_is_looked_at(skills, build):
         ]
     )
     assert has_delta(index)
-    assert (report.indexed, report.removed) == (30, 1)
-    assert report.reused == 28
+    assert (report.indexed, report.removed) == (16, 1)
+    assert report.reused == 14
     ids = {document.doc_id for document in index.documents()}
     assert "many:box/inner" in ids
     assert "many:s03" not in ids
@@ -324,7 +324,7 @@ def test_a_look_at_some_paths_leaves_the_rest_known(skills, build):
     skills.settle()
     index.refresh(only=[path])
     report = index.refresh()
-    assert (report.reused, report.embedded, report.generation) == (30, 0, index.generation)
+    assert (report.reused, report.embedded, report.generation) == (16, 0, index.generation)
     assert index.is_current()
 
 
@@ -341,7 +341,7 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
     path.write_text(text)
     skills.settle()
     report = index.refresh(only=[path])
-    assert (report.indexed, report.skipped, report.diagnostics) == (30, 0, ())
+    assert (report.indexed, report.skipped, report.diagnostics) == (16, 0, ())
 
 
 def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
@@ -374,11 +374,11 @@ def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
     outside = skills.root.parent / "elsewhere" / "SKILL.md"
     report = index.refresh(only=[skills.root / "s01", skills.root / "never", outside])
     assert (report.generation, index.generation) == (before, before)
-    assert report.reused == 30
+    assert report.reused == 16
 
 
 def test_in_a_small_index_all_is_looked_at(skills, build):
-    index = build(skills.root, kind=limited(least_documents=31))
+    index = build(skills.root, kind=limited(least_documents=17))
     skills.write("s01")
     skills.write("s02")
     skills.settle()

@@ -130,5 +130,5 @@ def test_what_shows_is_no_comment():
 @pytest.mark.parametrize("piece", ["<!--", "<!-- always ", "always use this ", "for every ", "未"])
 @pytest.mark.timeout(120)
 def test_hostile_texts_take_linear_time(piece):
-    list(find_commands_in_comments(piece * ((1 << 20) // len(piece))))
+    list(find_commands_in_comments(piece * ((1 << 18) // len(piece))))
     list(find_commands(piece * ((1 << 16) // len(piece))))

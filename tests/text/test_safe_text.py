@@ -141,7 +141,10 @@ def counts_by_hand(path):
     """Yield the values of a module's messages before which a plural is written."""
     nouns = "|".join(counted(2, noun).removeprefix("2 ") for noun in COUNTED.split())
     plural = re.compile(rf" (?:\w+ )?(?:{nouns})\b")
-    for text in ast.walk(ast.parse(path.read_text("utf-8"))):
+    source = path.read_text("utf-8")
+    if not re.search(rf"}}{plural.pattern}", source):
+        return
+    for text in ast.walk(ast.parse(source)):
         for value, after in pairwise(getattr(text, "values", [])):
             if isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant):
                 said = ast.unparse(value.value)
