@@ -135,10 +135,6 @@ def test_a_match_is_decided_by_postings():
         holds(index_of([]), "a", 0)
 
 
-@given(CORPORA, TERMS)
-def test_matches_tells_what_the_texts_hold(texts, term):
-    index = index_of(texts)
-    assert [holds(index, term, i) for i in range(len(texts))] == [term in t for t in texts]
 
 
 @given(CORPORA, TEXTS.filter(bool))
@@ -183,12 +179,6 @@ def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
     assert max(weights.values()) <= index.rarest_idf
 
 
-@given(CORPORA, st.lists(TERMS, min_size=1, max_size=6), st.data())
-def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
-    index = index_of(texts)
-    wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
-    found = index.best(index.weigh(Counter(query)), 1, NOTHING).scores_of(wanted)
-    assert found.tolist() == all_scores(index, query)[wanted].tolist()
 
 
 @given(
