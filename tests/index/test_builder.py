@@ -1,31 +1,21 @@
 """Roots to an index, doing again only what changed."""
 
 import os
-import random
 import shutil
-import signal
-import sqlite3
-import subprocess
-import sys
 import threading
-from contextlib import closing
 
 import pytest
 
 from skillsearch.config import cache_dir
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import RootError, StorageError
 from skillsearch.index import documents
 from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.indexing.embedding import FLUSHED
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text import tokenizer
-
-FIVE_MINUTES_NS = 300_000_000_000
 
 
 @pytest.fixture
@@ -85,14 +75,6 @@ def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
     assert not [path for path in disk.listed if path.startswith(str(root))]
     assert summary(second) == (5, 0, 5, 0, 0)
     assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
-
-
-def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, disk):
-    run(root)
-    add_skill(root / "new", "new", "Water the plants.")
-    disk.forget()
-    assert summary(run(root)) == (6, 1, 5, 0, 0)
-    assert disk.opened == ["new"]
 
 
 def test_a_file_of_another_size_is_opened_once(root, run, disk):
@@ -219,87 +201,6 @@ def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
         ]
 
 
-WORDS = "form video key query tea plant 数据 한국어 résumé camelCase the".split()
-
-
-class Gardener:
-    """Changes the skills of two roots at random, the same way for the same seed."""
-
-    def __init__(self, roots, seed):
-        self.roots = roots
-        self.random = random.Random(seed)
-        self.clock = 1_700_000_000_000_000_000
-
-    def change(self):
-        """Change one thing, long ago."""
-        files = sorted(path for root in self.roots for path in root.rglob("[Ss][Kk]*.md"))
-        deed = self.random.choice(
-            ["add", "add", "edit", "rename", "delete", "touch", "spoil", "case"]
-        )
-        if deed == "add" or not files:
-            self.write(self.random.choice(self.roots) / f"skill-{self.random.randrange(10**6)}")
-        else:
-            getattr(self, deed)(self.random.choice(files))
-        self.clock += FIVE_MINUTES_NS
-        for root in self.roots:
-            for path in (root, *root.rglob("*")):
-                if path.stat().st_mtime_ns > self.clock:
-                    os.utime(path, ns=(self.clock, self.clock))
-
-    def write(self, folder, name="SKILL.md"):
-        """Write a skill of random words."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about, body = (" ".join(self.random.choices(WORDS, k=k)) for k in (4, 12))
-        for _ in range(self.random.choice([0, 0, 1, 2])):
-            words = " ".join(self.random.choices(WORDS, k=3))
-            body += f"\n<chunk id={self.random.choice('ab')} description='{words}'>{words}</chunk>"
-        (folder / name).write_text(f"---\ndescription: {about}\n---\n{body}\n", encoding="utf-8")
-
-    def edit(self, path):
-        """Write another skill in its place."""
-        self.write(path.parent, path.name)
-
-    def rename(self, path):
-        """Move its folder to any root."""
-        root = self.random.choice(self.roots)
-        path.parent.rename(root / f"moved-{self.random.randrange(10**6)}")
-
-    def delete(self, path):
-        """Remove its folder."""
-        shutil.rmtree(path.parent)
-
-    def touch(self, path):
-        """Give it another time."""
-        os.utime(path)
-
-    def spoil(self, path):
-        """Take its frontmatter away."""
-        path.write_text("nothing to see here")
-
-    def case(self, path):
-        """Spell its name another way."""
-        path.rename(path.with_name("skill.md" if path.name == "SKILL.md" else "SKILL.md"))
-
-
-@pytest.mark.parametrize("languages", ["english", "all"])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
-def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
-    tmp_path, run, fresh, polyglot, seed, languages
-):
-    """After each of 25 changes of two roots, with one dense channel and with two."""
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    for root in roots:
-        root.mkdir()
-    gardener = Gardener(roots, seed)
-    for _ in range(25):
-        gardener.change()
-        report = run(*roots, languages=languages)
-        built = fresh(*roots, languages=languages)
-        assert (report.generation, report.diagnostics) == (built.generation, built.diagnostics)
-        assert (report.indexed, report.skipped) == (built.indexed, built.skipped)
-
-
 def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
     run(root)
     shutil.rmtree(cache_dir())
@@ -322,15 +223,6 @@ def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
     assert not list((tmp_path / "index").glob("embeddings*"))
 
 
-def test_a_damaged_saved_vector_is_embedded_again(root, run):
-    first = run(root)
-    with closing(sqlite3.connect(cache_dir() / FOLDER / FILE)) as file, file:
-        file.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 3")
-    assert summary(run(root, verify=True)) == (5, 0, 5, 0, 0)
-    second = run(root, index_dir="second")
-    assert (second.embedded, second.generation) == (1, first.generation)
-
-
 def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
     run(root)
     for kind in ("keys", "vectors"):
@@ -349,46 +241,6 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
         run(root, progress=interrupt)
     assert not IndexFolder(tmp_path / "index").exists()
     assert summary(run(root)) == (5, 2, 0, 0, 0)
-
-
-SLOW_RUN = """
-import sys, time
-from pathlib import Path
-from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.index.request import IndexRequest
-
-class Slow(HashingEmbedder):
-    def embed_stream(self, texts, *, role="passage"):
-        for result in HashingEmbedder.embed_stream(self, texts, role=role):
-            time.sleep(0.002)
-            yield result
-
-def tell(stage, done, total):
-    if stage == "embed":
-        print(done, flush=True)
-
-request = IndexRequest((Path(sys.argv[1]),), "hashing", True)
-options = IndexOptions(embedders={"hashing": Slow()}, progress=tell)
-Builder(IndexFolder(Path(sys.argv[2])), request, options).run()
-"""
-
-
-def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_skill):
-    for number in range(200):
-        add_skill(tmp_path / "s" / f"s{number}", f"s{number}", f"About {number}.", f"Do {number}.")
-    command = [sys.executable, "-c", SLOW_RUN, str(tmp_path / "s"), str(tmp_path / "index")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if int(line) == 100:
-                process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert not IndexFolder(tmp_path / "index").exists()
-    report = run(tmp_path / "s")
-    assert report.indexed == 200
-    assert 200 - report.embedded >= 100 - FLUSHED
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):
@@ -509,12 +361,6 @@ def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
     assert second.generation == first.generation != other
-
-
-def test_a_changed_embedder_rebuilds_the_index(root, run):
-    """Known by its fingerprint, even where nothing else tells."""
-    run(root, embedders={"hashing": HashingEmbedder(64)})
-    assert summary(run(root, verify=True)) == (5, 5, 0, 0, 0)
 
 
 def hide(path, old, new):

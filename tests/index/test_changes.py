@@ -5,40 +5,16 @@ import os
 import random
 import shutil
 import time
-from dataclasses import replace
 
 import pytest
 
 from skillsearch.index.indexing.changes import ChangeDetector
-from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot
-from skillsearch.index.indexing.writers import SegmentLimits
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic
 
 YEAR_NS = 365 * 86_400 * 10**9
-WORDS = "tea coffee kettle index query vector table chart report release branch commit".split()
-
-
-class SmallIndex(SkillIndex):
-    """Takes four skills for many."""
-
-    @classmethod
-    def build(cls, change, index_dir, options=None):
-        """Build it with a delta from four skills on."""
-        options = replace(options or IndexOptions(), limits=SegmentLimits(least_documents=4))
-        return super().build(change, index_dir, options)
-
-
-@pytest.fixture
-def build(tmp_path):
-    """Build a small index of roots without a model, in ``index`` unless another is named."""
-
-    def build(*roots, index_dir="index"):
-        return SmallIndex.from_roots(list(roots), index_dir=tmp_path / index_dir, model="hashing")
-
-    return build
+WORDS = "tea coffee kettle index query 数据 résumé chart report release branch commit".split()
 
 
 class Tree:
@@ -53,7 +29,10 @@ class Tree:
     def write(self, name):
         """Write a skill of random words."""
         text = " ".join(self.rng.choices(WORDS, k=8))
-        return self._add(self.root / name, name.rpartition("/")[2], text, text.upper())
+        body = text.upper()
+        if self.rng.random() < 0.3:
+            body += f"\n<chunk id={self.rng.choice('ab')} description='{text[:9]}'>{text}</chunk>"
+        return self._add(self.root / name, name.rpartition("/")[2], text, body)
 
     def settle(self):
         """Give all that is new a time of its own, long ago."""
@@ -124,9 +103,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_what_changed_is_where_to_look(tree, build, case):
+def test_what_changed_is_where_to_look(tree, build_small, case):
     change, expected = CHANGES[case]
-    snapshot = Snapshot.load(build(tree.root).folder)
+    snapshot = Snapshot.load(build_small(tree.root).folder)
     change(tree)
     roots, _ = make_roots([tree.root])
     assert places(tree, snapshot, roots) == expected
@@ -180,9 +159,9 @@ def test_a_report_that_would_be_lost_needs_a_walk(tree, code, path, is_walk):
     assert (places(tree, snapshot, roots, reported) is None) is is_walk
 
 
-def test_too_many_changes_need_a_walk(tree, build):
+def test_too_many_changes_need_a_walk(tree, build_small):
     """Six folders: with room for six they are looked at, with room for five they are not."""
-    index = build(tree.root)
+    index = build_small(tree.root)
     for number in range(5):
         tree.write(f"box/more{number}")
         (tree.root / f"s{number}/new").mkdir()
@@ -205,35 +184,35 @@ def test_a_root_inside_another_keeps_its_folders(tree):
     )
 
 
-def test_a_change_of_one_skill_lists_nothing_else(tree, build, disk):
-    build(tree.root)
+def test_a_change_of_one_skill_lists_nothing_else(tree, build_small, disk):
+    build_small(tree.root)
     tree.write("box/b3")
     tree.settle()
     disk.forget()
-    index = build(tree.root)
+    index = build_small(tree.root)
     assert [path for path in disk.listed if path.startswith(str(tree.root))] == [
         str(tree.root / "box/b3")
     ]
     assert index.is_current()
 
 
-def test_the_index_inside_a_root_is_not_looked_into(tree, build, disk):
-    build(tree.root, index_dir=tree.root / "index")
+def test_the_index_inside_a_root_is_not_looked_into(tree, build_small, disk):
+    build_small(tree.root, index_dir=tree.root / "index")
     tree.write("more")
     tree.settle()
     disk.forget()
-    index = build(tree.root, index_dir=tree.root / "index")
+    index = build_small(tree.root, index_dir=tree.root / "index")
     assert not is_walk(disk, index)
     assert index.find("more").doc_id == "many:more"
     assert not any("/index" in str(path) for path in Snapshot.load(index.folder).folders)
 
 
-def test_the_last_skill_gone_leaves_an_index_that_says_so(tree, build):
-    build(tree.root)
+def test_the_last_skill_gone_leaves_an_index_that_says_so(tree, build_small):
+    build_small(tree.root)
     for path in list(tree.root.iterdir()):
         shutil.rmtree(path)
     tree.settle()
-    assert [one.code for one in build(tree.root).diagnostics()] == ["root-empty"]
+    assert [one.code for one in build_small(tree.root).diagnostics()] == ["root-empty"]
 
 
 def edits(tree):
@@ -278,13 +257,20 @@ def edits(tree):
     }
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("limits", "languages"), [({}, "english"), ({"least_documents": 10_000}, "all")]
+)
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
-def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
+def test_after_any_changes_an_index_is_as_a_new_one(
+    tree, build_small, disk, polyglot, answers, seed, limits, languages
+):
+    """With a delta segment and one channel, or with one segment and two channels."""
     tree.rng.seed(seed)
-    build(tree.root)
-    ways = set()
-    for _ in range(12):
+    options = {"limits": limits, "languages": languages}
+    build_small(tree.root, **options)
+    ways, forms = set(), set()
+    for _ in range(10):
         named = edits(tree)
         # With a link in it nearly every step needs a walk.
         names = [name for name in named if seed % 2 or "link" not in name or name == "unlink"]
@@ -292,18 +278,23 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
             named[name]()
         tree.settle()
         disk.forget()
-        index = build(tree.root)
+        index = build_small(tree.root, **options)
         ways.add(is_walk(disk, index))
-        new = build(tree.root, index_dir="new")
+        new = build_small(tree.root, index_dir="new", **options)
+        forms.add(len(index.opened.corpus.documents.segments))
         assert list(index.documents()) == list(new.documents())
         assert index.diagnostics() == new.diagnostics()
+        assert answers(index) == answers(new)
+        if limits:
+            assert index.generation == new.generation
         seen, expected = (Snapshot.load(one.folder) for one in (index, new))
         assert dict(seen.folders) == dict(expected.folders)
         assert dict(seen.files.items()) == dict(expected.files.items())
         assert dict(seen.continued.items()) == dict(expected.continued.items())
         assert index.is_current()
         shutil.rmtree(new.folder)
-    assert False in ways
+    assert seed % 2 or False in ways
+    assert (2 in forms) == (not limits)
 
 
 def paths(*found):
@@ -344,10 +335,10 @@ def test_a_touched_file_is_not_current_but_no_difference(index, root):
     assert len(index.differences()) == 0
 
 
-def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build, add_skill):
+def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build_small, add_skill):
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
-    index = build(root, other)
+    index = build_small(root, other)
     root.rename(tmp_path / "unplugged")
     shutil.rmtree(other / "plants")
     found = index.differences()
@@ -356,13 +347,13 @@ def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build,
     assert not index.is_current()
 
 
-def test_a_file_that_could_not_be_read_and_cannot_now_is_no_difference(root, build, tmp_path):
+def test_a_file_that_could_not_be_read_and_cannot_now_is_no_difference(root, build_small, tmp_path):
     path = skill(root, "tea-timer")
     good = path.read_text()
     (tmp_path / "outside.md").write_text(good)
     path.unlink()
     path.symlink_to(tmp_path / "outside.md")
-    index = build(root)
+    index = build_small(root)
     assert len(index.differences()) == 0
     assert len(index.differences(verify=True)) == 0
     path.unlink()
@@ -382,9 +373,9 @@ def test_without_a_snapshot_every_file_is_hashed(index, root):
     assert index.differences().changed == paths(skill(root, "tea-timer"))
 
 
-def test_the_snapshot_of_another_generation_is_not_believed(index, root, build, add_skill):
+def test_the_snapshot_of_another_generation_is_not_believed(index, root, build_small, add_skill):
     add_skill(root / "new", "new", "New.")
-    newer = build(root)
+    newer = build_small(root)
     assert not index.is_current()
     assert index.differences().added == paths(skill(root, "new"))
     assert len(newer.differences()) == 0

@@ -156,6 +156,23 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
     assert embedding.embedded == 8
 
 
+def test_a_killed_run_would_lose_only_the_last_vectors(channel, tmp_path):
+    texts = [texts_of(f"skill-{number}") for number in range(3 * building.FLUSHED)]
+    keys = [key for one in texts for key in keys_of(one.document)]
+    unsaved = []
+
+    def count(stage, done, total):
+        with EmbeddingCache("recorder", 32) as other:
+            unsaved.append(done - len(other.get(keys)))
+
+    with EmbeddingQueue([channel], count, tmp_path) as embedding:
+        for number, one in enumerate(texts, 1):
+            embedding.add(one, number / len(texts))
+        embedding.finish()
+    assert len(unsaved) == len(texts)
+    assert max(unsaved) <= building.FLUSHED
+
+
 def test_the_total_is_extrapolated_until_all_is_read(start, steps):
     with start(batch=4) as embedding:
         for number in range(4):

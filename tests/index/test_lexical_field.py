@@ -135,8 +135,6 @@ def test_a_match_is_decided_by_postings():
         holds(index_of([]), "a", 0)
 
 
-
-
 @given(CORPORA, TEXTS.filter(bool))
 def test_no_document_scores_more_than_the_maximum(texts, query):
     texts = [*texts, query * 1000]
@@ -177,8 +175,6 @@ def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
     index = index_of(texts)
     weights = idf_of(index, (term for text in texts for term in text))
     assert max(weights.values()) <= index.rarest_idf
-
-
 
 
 @given(

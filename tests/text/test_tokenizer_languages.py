@@ -140,6 +140,10 @@ def test_function_words_go_with_their_accents_or_without(text, language, expecte
     ("one", "other"),
     [
         ("Straße", "STRASSE"),
+        ("résumé", "resume"),
+        ("cafe\u0301", "café"),
+        ("ﬁle", "file"),
+        ("①", "1"),
         ("łódź", "Lodz"),
         ("smørrebrød", "smorrebrod"),
         ("œuvre", "oeuvre"),
