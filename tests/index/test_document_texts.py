@@ -69,17 +69,6 @@ def test_the_second_channel_alone_embeds_the_body_of_what_the_first_does_not_kno
     assert len(set(texts.document.keys[1])) == 1
 
 
-def test_the_record_shows_the_skill():
-    texts = field_texts(SKILL, ONE)
-    document = texts.document
-    assert (document.doc_id, document.name, document.hidden) == (SKILL.doc_id, "pdf-forms", True)
-    assert (document.path, document.root) == ("/skills/pdf-forms/SKILL.md", "/skills")
-    assert document.description == "Fill in PDF forms."
-    assert document.content_hash == "ab" * 32
-    assert document.keys == ((text_key(texts.embedded[0].metadata).hex(), ""),)
-    assert document.trust == 1.0
-
-
 def test_without_bodies_only_the_metadata_counts():
     texts = field_texts(SKILL, TWO, with_body=False)
     assert (texts.embedded[1].body_head, texts.document.keys[1][1]) == ("", "")
@@ -179,12 +168,6 @@ def test_the_record_tells_the_language(description, body, language):
     document = field_texts(skill, ONE).document
     assert document.language == language
     assert document.fluency == (document.trust if language in ("", "en") else 0.0)
-
-
-def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
-    moved = replace(SKILL, doc_id="b:x", path=Path("/x/SKILL.md"), root=Path("/"), content_hash="c")
-    one, other = (field_texts(skill, ONE).document for skill in (SKILL, moved))
-    assert one.keys == other.keys
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
 from skillsearch.embedders import embedder as embedder_module
 from skillsearch.embedders.embedder import load_embedder, model_identity
@@ -247,30 +248,11 @@ def write_json(path, value):
 
 
 def write_tokenizer(path):
-    special = {"[CLS]": 2, "[SEP]": 3}
-    tokens = [
-        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}},
-    ]
-    tokens.append({"SpecialToken": {"id": "[SEP]", "type_id": 0}})
-    write_json(
-        path,
-        {
-            "version": "1.0",
-            "added_tokens": [],
-            "pre_tokenizer": {"type": "Whitespace"},
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": tokens,
-                "pair": tokens,
-                "special_tokens": {
-                    name: {"id": name, "ids": [number], "tokens": [name]}
-                    for name, number in special.items()
-                },
-            },
-            "model": {"type": "WordLevel", "vocab": VOCABULARY, "unk_token": "[UNK]"},
-        },
-    )
+    words = tokenizers.models.WordLevel(VOCABULARY, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(words)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(path))
 
 
 def make_model(

@@ -87,14 +87,3 @@ def test_saturations_are_the_formula_and_stay_below_its_limit(rows, mean_length)
     assert found.dtype == np.float32
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
     assert (found <= 2.5 * (1 + 1e-6)).all()
-
-
-@given(CORPORA)
-def test_saturations_times_the_weight_are_the_scores_of_bm25okapi(corpus):
-    theirs = BM25Okapi(corpus)
-    assume(theirs.average_idf > NO_MEAN)
-    frequencies = np.array([Counter(text)["a"] for text in corpus], np.uint16)
-    lengths = np.array([len(text) for text in corpus], np.int32)
-    norms = length_norms(lengths, theirs.avgdl)
-    found = saturation(frequencies, norms, np.float32(theirs.idf.get("a", 0.0) * (K1 + 1)))
-    np.testing.assert_allclose(found, theirs.get_scores(["a"]), rtol=1e-5, atol=1e-6)

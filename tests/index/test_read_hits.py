@@ -208,21 +208,6 @@ def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skil
 
 
 @pytest.mark.parametrize(
-    ("query", "scripts", "is_read"),
-    [
-        ("water the plants 물", LATIN, True),
-        ("plants 화분에 물", LATIN, False),
-        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
-        ("plants 화분에 물", None, True),
-    ],
-)
-def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
-    reader = WordReader(scripts=scripts)
-    ask(tools, reading_by(reader), calibrated(), query)
-    assert len(reader.asked) == is_read
-
-
-@pytest.mark.parametrize(
     ("trusts", "scripts", "expected"),
     [
         ((1.0,), LATIN, True),
@@ -244,6 +229,9 @@ def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expec
         ("Bitte gieß jeden Abend die Blumen im Garten", LATIN, False),
         ("Bitte gieß jeden Abend die Blumen im Garten", None, True),
         ("water plants", LATIN, True),
+        ("water the plants 물", LATIN, True),
+        ("plants 화분에 물", LATIN, False),
+        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
         ("please water all of the plants in the garden", LATIN, True),
     ],
 )

@@ -22,34 +22,26 @@ TAGS = ("Web", "data science", "home", "büro")
 LONG = "A body that is long enough to tell it from others. " * 8
 
 
-def write(root, folder, name, description, body="", tags=()):
-    path = root / folder / "SKILL.md"
-    path.parent.mkdir(parents=True)
-    text = (
-        f"---\nname: {name}\ndescription: {description}\ntags: [{', '.join(tags)}]\n---\n{body}\n"
-    )
-    path.write_text(text, encoding="utf-8")
-
-
 def describe(number):
     return " ".join(random.Random(number).sample(WORDS, 6))
 
 
 @pytest.fixture(scope="module")
-def distinct(tmp_path_factory):
+def distinct(tmp_path_factory, add_skill):
     """Index 30 skills that neither shadow nor copy each other, in three roots."""
     folder = tmp_path_factory.mktemp("distinct")
     roots = [folder / name for name in ("work", "home", "old")]
     for number in range(30):
         name = f"{WORDS[number % 15]}-{WORDS[number * 2 % 15]}-{number}"
-        tags = [TAGS[number % 4], TAGS[number % 3]][: number % 3]
+        tags = ", ".join([TAGS[number % 4], TAGS[number % 3]][: number % 3])
         about = f"{describe(number)}. Number {number}."
-        write(roots[number % 3], f"g{number % 2}/{name}", name, about, f"# {number}", tags)
+        path = roots[number % 3] / f"g{number % 2}/{name}"
+        add_skill(path, name, about, f"# {number}", tags=f"[{tags}]")
     return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory):
+def crowded(tmp_path_factory, add_skill):
     """Index skills of which some shadow and some copy others, in three roots."""
     folder = tmp_path_factory.mktemp("crowded")
     roots = [folder / name for name in ("work", "home", "old")]
@@ -57,7 +49,8 @@ def crowded(tmp_path_factory):
         for number in range(6):
             name = WORDS[number] if number % 2 else f"{WORDS[number]}-{root.name}"
             about = describe(number if number < 4 else number + 9 * place)
-            write(root, name, name, about, f"{LONG}{number}", TAGS[place : place + 2])
+            tags = ", ".join(TAGS[place : place + 2])
+            add_skill(root / name, name, about, f"{LONG}{number}", tags=f"[{tags}]")
     return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
 
 
@@ -218,10 +211,10 @@ def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
 )
-def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, name):
+def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, name):
     """As with `find`: case, width, hyphens and hidden characters do not count."""
-    write(tmp_path / "r", "x", f'"{name}"', "Steep tea.")
-    write(tmp_path / "r", "y", "pdf", "Fill forms.")
+    add_skill(tmp_path / "r" / "x", f'"{name}"', "Steep tea.")
+    add_skill(tmp_path / "r" / "y", "pdf", "Fill forms.")
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
     assert [one.name for one in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
 

@@ -52,13 +52,6 @@ copies = st.lists(
 )
 
 
-def write(folder, name, description, body, version):
-    folder.mkdir(parents=True)
-    head = f"name: {name}\ndescription: {description}\n"
-    head += f'version: "{version}"\n' if version else ""
-    (folder / "SKILL.md").write_text(f"---\n{head}---\n{body}\n")
-
-
 def found(index, **options):
     """Return the paths, scores and chunks of what an index or a library finds."""
     return [
@@ -80,8 +73,8 @@ def roots(tmp_path, add_skill):
 
 @pytest.mark.slow
 @settings(max_examples=10)
-@given(skills, copies)
-def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
+@given(skills=skills, copies=copies)
+def test_copies_in_later_roots_change_nothing_about_an_answer(add_skill, skills, copies):
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
         named = [
@@ -89,13 +82,14 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             for n, (about, body, version) in enumerate(skills)
         ]
         for number in range(16):  # from so many on, the size of a corpus counts as evidence
-            write(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}", "")
+            add_skill(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}")
         for number, skill in enumerate(named):
-            write(first / str(number), *skill)
+            add_skill(first / str(number), *skill[:3], version=f'"{skill[3]}"')
         for root in others:
             root.mkdir()
         for number, (which, kind, root) in enumerate(copies):
-            write(Path(folder, root, str(number)), *COPIES[kind](*named[which % len(named)]))
+            *copy, version = COPIES[kind](*named[which % len(named)])
+            add_skill(Path(folder, root, str(number)), *copy, version=f'"{version}"')
         alone, together = (
             SkillIndex.from_roots(
                 roots, index_dir=Path(folder, f"index-{len(roots)}"), model="hashing"
