@@ -120,7 +120,6 @@ for _ in range(int(sys.argv[1])):
 
 @pytest.fixture
 def host(tmp_path):
-    """The folder of the host that inputs may come from."""
     folder = tmp_path / "host"
     folder.mkdir()
     (folder / "data.txt").write_text("from the host")
@@ -129,7 +128,6 @@ def host(tmp_path):
 
 @pytest.fixture
 def runner(tmp_path, host):
-    """Runs commands in plain processes of this machine."""
     artifacts = FolderArtifacts(tmp_path / "artifacts")
     artifacts.save("kept.txt", b"from the store", "text/plain")
     runner = SkillRunner(
@@ -144,7 +142,6 @@ def runner(tmp_path, host):
 
 @pytest.fixture
 def systems(tmp_path, make_skill, make_systems, runner):
-    """Two skills, one of them with chunks and files."""
     root = tmp_path / "skills"
     body = 'Core.\n<chunk id="deep" description="More of it.">Details.</chunk>\n'
     folder = make_skill(

@@ -364,7 +364,6 @@ def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
 
 
 def hide(path, old, new):
-    """Edit a file without a trace in its size or time."""
     before = path.stat()
     assert len(old) == len(new)
     edit(path, old, new)

@@ -33,7 +33,6 @@ def saver(**parts):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with one generation of two parts."""
     place = IndexFolder(tmp_path / "index")
     place.write(saver(one="first part", two="second"), SETTINGS)
     return place
@@ -135,7 +134,6 @@ def places(size, wanted=4):
 
 
 def flip(path, place):
-    """Flip a bit of a file; return its bytes before."""
     whole = path.read_bytes()
     path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
     return whole
@@ -150,7 +148,6 @@ def changed(path):
 
 
 def every_file(index):
-    """Return CURRENT and all files of the generation in use."""
     parts = (path for path in index.opened.folder.iterdir() if path.name != "stat-cache.json")
     return [index.folder / "CURRENT", *sorted(parts)]
 

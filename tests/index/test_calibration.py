@@ -137,7 +137,6 @@ def test_the_exact_name_says_enough_by_itself():
 
 
 def test_probabilities_by_hand():
-    """One to one, three to one, one to three, and certain."""
     odds = [0.0, math.log(3), -math.log(3), 800.0]
     assert list(map(probability, odds)) == pytest.approx([0.5, 0.75, 0.25, 1.0])
     nothing = dict.fromkeys(LANGUAGE_FEATURES, 0.0)
@@ -256,7 +255,6 @@ NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**4
 
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:9])
 def test_what_is_no_usable_number_is_refused_by_name(value):
-    """Missing, of another type, not finite, or larger than any fit gives."""
     for path in NUMBERS if value is ... else (NUMBERS[0], ("reader",)):
         with pytest.raises(ValueError, match=f"'{path[-1]}' is .*, not a number") as caught:
             Calibration.from_dict(changed(*path, value=value))

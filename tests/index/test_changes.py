@@ -62,7 +62,6 @@ def tree(tmp_path, add_skill):
 
 
 def is_walk(disk, index):
-    """Return whether every folder that an index knows was listed."""
     return set(Snapshot.load(index.folder).folders) <= set(disk.listed)
 
 
@@ -265,7 +264,6 @@ def edits(tree):
 def test_after_any_changes_an_index_is_as_a_new_one(
     tree, build_small, disk, polyglot, answers, seed, limits, languages
 ):
-    """With a delta segment and one channel, or with one segment and two channels."""
     tree.rng.seed(seed)
     options = {"limits": limits, "languages": languages}
     build_small(tree.root, **options)

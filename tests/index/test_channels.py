@@ -24,8 +24,6 @@ BOTH = ("onnx", "multilingual")
 
 @pytest.fixture
 def install(install_weights):
-    """Install the weights of the multilingual embedder, or take them away."""
-
     def install(is_installed):
         install_weights("known" if is_installed else None)
 
@@ -34,8 +32,6 @@ def install(install_weights):
 
 @pytest.fixture
 def speak(monkeypatch):
-    """Set what tells the language of the user."""
-
     def speak(**variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -78,7 +74,6 @@ def test_who_speaks_english(speak, variables, expected):
 
 
 def count_needed(models, languages, found, *, expected):
-    """Count the channels that an index of some documents needs."""
     others = sum(document.fluency < KNOWN for document in found)
     return count_needed_by(models, languages, others, len(found), expected=expected)
 

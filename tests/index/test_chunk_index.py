@@ -33,7 +33,6 @@ WORDS = (
 
 @pytest.fixture
 def workshop(root, add_skill, build):
-    """An index of six skills, one with three chunks."""
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     return build(root)
 

@@ -181,7 +181,6 @@ def test_a_stream_that_is_closed_early_stops_its_threads(packaged, monkeypatch):
 
 @pytest.fixture
 def copied(tmp_path):
-    """A copy of the packaged model that a test may damage."""
     return Path(shutil.copytree(PACKAGED, tmp_path / "model"))
 
 

@@ -59,7 +59,6 @@ def oracle(official):
 
 @pytest.fixture(scope="module")
 def float_folder(official, tmp_path_factory):
-    """Our float32 graph beside the settings that sentence-transformers wrote."""
     pytest.importorskip("onnx")
     from skillsearch.training.onnx_model import BertGraph
 

@@ -59,7 +59,6 @@ def keys_of(document):
 
 @pytest.fixture
 def embedder():
-    """An embedder that keeps what it was asked for."""
     return Recorder()
 
 

@@ -46,7 +46,6 @@ def key(number):
 
 
 def open_cache(fingerprint=FINGERPRINT, dimensions=DIMENSIONS, **options):
-    """Open the user's cache for an embedder of short vectors."""
     return EmbeddingCache(fingerprint, dimensions, **options)
 
 
@@ -73,8 +72,6 @@ def path():
 
 @pytest.fixture
 def pass_time(monkeypatch):
-    """Have the clock show a time some days from now."""
-
     def pass_time(days):
         now = time.time() + days * DAY
         monkeypatch.setattr(embedding_cache.time, "time", lambda: now)

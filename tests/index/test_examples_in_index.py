@@ -105,7 +105,6 @@ def examples(index, number):
 
 
 def parts(index, files_of):
-    """Return the files of the generation in use by name."""
     return {
         name: data
         for name, data in files_of(index.opened.folder).items()

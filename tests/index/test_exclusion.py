@@ -20,7 +20,6 @@ SKILLS = {
 
 @pytest.fixture
 def small(tmp_path, make_skill, build):
-    """Return an index of a few skills in pairs."""
     for name, description in SKILLS.items():
         make_skill(tmp_path / "skills", name, description)
     return build(tmp_path / "skills")

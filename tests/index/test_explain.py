@@ -42,7 +42,6 @@ Write code.
 
 @pytest.fixture
 def index(shared_index):
-    """An index of the five skills; no test here changes it."""
     return shared_index
 
 
@@ -52,7 +51,6 @@ def form(text, dimensions=512):
 
 
 def candidates(corpus, **rows):
-    """Return candidates with given features, by the names of their skills."""
     numbers = {corpus.documents.named(name.replace("_", "-"))[0]: name for name in rows}
     features = np.array([rows[numbers[number]] for number in sorted(numbers)], np.float64)
     return Candidates(np.array(sorted(numbers), np.int64), features, features[:, :3])
@@ -72,7 +70,6 @@ def explained(corpus, query, found, body):
 
 
 def all_of(value):
-    """Return a row of features that all have one value."""
     return [value] * len(FEATURES)
 
 

@@ -12,8 +12,6 @@ KINDS = {np.float32: faiss.IndexFlatIP, np.float16: faiss.IndexScalarQuantizer}
 
 @pytest.fixture
 def write(tmp_path):
-    """Write rows in blocks and return the file."""
-
     def write(rows, block=3):
         path = tmp_path / "rows.faiss"
         writer = FaissWriter(path, rows.dtype, rows.shape[1])

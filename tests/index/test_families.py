@@ -40,7 +40,6 @@ def likeness(documents, *channels, limits=(0.9, 0.7)):
 
 
 def around(middle, cosine, seed):
-    """Return a random unit vector at a cosine to another."""
     other = np.random.default_rng(seed).standard_normal(len(middle))
     other -= (other @ middle) * middle
     return cosine * middle + np.sqrt(1 - cosine**2) * other / np.linalg.norm(other)
@@ -55,7 +54,6 @@ def expected(like, order):
 
 
 def are_alike(like, one, other):
-    """Compare metadata and bodies of two documents by what they need."""
     store = like.documents
     is_known = min(store.fluency[one], store.fluency[other]) >= 0.5
     is_close = False
@@ -254,8 +252,6 @@ def test_a_padded_body_has_all_of_the_body():
 
 @pytest.fixture
 def corpus_of(tmp_path, add_skill, build):
-    """Index skills given as (name, description, body), numbered in that order."""
-
     def corpus_of(*skills, **options):
         for number, (name, description, body) in enumerate(skills):
             add_skill(tmp_path / "skills" / f"folder-{number}", name, description, body)

@@ -122,7 +122,6 @@ def run(scratch, *argv):
 
 
 def set_weight(scratch, value):
-    """Give the new feature a weight, and coefficients as evidence."""
     path = scratch / SEARCH / "calibration.json"
     values = json.loads(path.read_text(encoding="utf-8"))
     for part in ("weights", "alone", "read"):

@@ -31,7 +31,6 @@ def folder(tmp_path):
 
 @pytest.fixture
 def read(before_reading):
-    """Names of the parts that were read through, in order."""
     names = []
 
     def note(path):

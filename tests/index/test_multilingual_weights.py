@@ -27,13 +27,11 @@ PARTS = {
 
 @pytest.fixture(scope="module")
 def real_parts():
-    """What the conversion makes of the real model."""
     return convert(WeightFile.open(find_weights()))
 
 
 @pytest.fixture
 def written(tmp_path):
-    """A small file of parts, and its digest."""
     path = tmp_path / "parts.bin"
     path.write_bytes(pack(PARTS))
     return path, xxhash.xxh3_128_hexdigest(pack(PARTS))

@@ -34,7 +34,6 @@ DOCUMENT = Document(
 
 
 def make_store(*skills):
-    """Make a store of skills, each given as ``alias:folder name version``."""
     documents = []
     for skill in skills:
         doc_id, name, version = skill.split(" ")
@@ -45,7 +44,6 @@ def make_store(*skills):
 
 
 def find(store, name, roots=ROOTS):
-    """Return the id of the document that a name means."""
     return find_by_name(name, store, roots).doc_id
 
 
@@ -229,7 +227,6 @@ STRANGE = {"content_hash": "x", "description": "Generic helper.", "sketch": "010
 
 
 def made(doc_id, name="pdf", version="", **more):
-    """Make a document of the first root, or of its alias."""
     root = f"/{doc_id.partition(':')[0]}"
     path = f"{root}/{doc_id.partition(':')[2]}/SKILL.md"
     return replace(

@@ -19,8 +19,6 @@ WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
 
 @pytest.fixture(scope="module")
 def write(add_skill):
-    """Write the document's skill beside others into a root."""
-
     def write(root):
         about = "Add unsigned integer (uint) type support to PyTorch operators."
         add_skill(root / "uint", "add-uint-support", about, "Update the macros.")
@@ -36,7 +34,6 @@ def write(add_skill):
 
 @pytest.fixture(scope="module")
 def index(build_shared, write):
-    """An index of them that tests only read."""
     return build_shared(write)
 
 

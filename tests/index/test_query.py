@@ -25,7 +25,6 @@ def view(trust, dimensions=512):
 
 
 def form(*trusts):
-    """Return a query that the channels are trusted with so far."""
     return QueryForm("", "", Counter(), tuple(map(view, trusts)))
 
 
@@ -113,7 +112,6 @@ def test_a_query_is_analysed_as_documents_are(index):
 
 @pytest.fixture
 def both(root, build, polyglot):
-    """An index of the five English skills with two channels."""
     return build(root, languages="all")
 
 

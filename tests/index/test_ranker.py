@@ -21,7 +21,6 @@ from skillsearch.types import SYSTEMS
 
 @pytest.fixture
 def index(shared_index):
-    """An index of the five skills; no test here changes it."""
     return shared_index
 
 
@@ -32,7 +31,6 @@ def form(text, trust=1.0):
 
 
 def weighed(corpus, query):
-    """Return a query whose terms are weighed in a corpus."""
     return replace(query, weights=weigh_terms(corpus, query.counts))
 
 
@@ -143,7 +141,6 @@ def test_features_are_between_zero_and_one(index):
 
 @pytest.fixture
 def candidates():
-    """Every skill of `index`, with random features."""
     random = np.random.default_rng(5)
     return Candidates(np.arange(5), random.random((5, len(FEATURES))), random.random((5, 3)))
 

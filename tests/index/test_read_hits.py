@@ -67,13 +67,11 @@ def write_tools(add_skill):
 
 @pytest.fixture(scope="module")
 def tools(build_shared, write_tools):
-    """An index of them that tests only read."""
     return build_shared(write_tools, languages="english")
 
 
 @pytest.fixture
 def own_tools(tmp_path, build, write_tools):
-    """An index of them that a test changes."""
     write_tools(tmp_path / "s")
     return build(tmp_path / "s", languages="english")
 

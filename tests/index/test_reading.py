@@ -73,7 +73,6 @@ def test_a_snapshot_of_another_form_is_none(tmp_path, data):
 
 
 def write(path):
-    """Write other text of the same length at the same time."""
     before = path.stat()
     path.write_text("bytes")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -29,7 +29,6 @@ def test_a_flipped_bit_in_the_request_makes_it_none(tmp_path):
 
 
 def test_a_request_for_unknown_languages_is_none(tmp_path):
-    """One without any is of a version that had none to choose."""
     request = IndexRequest((tmp_path,), "hashing", True)
     record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
     for languages in ("chinese", "", 3, None, ["all"]):

@@ -24,7 +24,6 @@ HOW = ["add", "replace", "remove", "keep"]
 
 @pytest.fixture
 def roots(tmp_path, make_skill):
-    """Make folders of one skill each, and return them by name."""
     for name in NAMES:
         make_skill(tmp_path / name, f"{name}-skill")
     return {name: tmp_path / name for name in NAMES}
@@ -32,7 +31,6 @@ def roots(tmp_path, make_skill):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the folder of an index that is not there yet."""
     return IndexFolder(tmp_path / "index")
 
 

@@ -36,8 +36,6 @@ def scored(hits):
 
 @pytest.fixture
 def cut_at(monkeypatch):
-    """Return an index with another threshold and, for lists, another bound."""
-
     def cut(index, threshold, bound):
         monkeypatch.setattr("skillsearch.index.search.options.BOUNDS", {"list": bound})
         return index.with_calibration(replace(default_calibration(), threshold=threshold))

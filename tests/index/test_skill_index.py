@@ -37,13 +37,11 @@ LONG = "A body that is long enough to tell skills apart. " * 8
 
 @pytest.fixture
 def index(shared_index):
-    """An index of the five skills that tests only read."""
     return shared_index
 
 
 @pytest.fixture
 def own_index(root, build):
-    """An index of the five skills that a test changes."""
     return build(root)
 
 

@@ -17,8 +17,6 @@ QUERY = "steep green tea at the right temperature"
 
 @pytest.fixture
 def packed(tmp_path):
-    """Pack skills, given by name and description, into an archive."""
-
     def pack(name="pack.zip", body="# Body\n", **skills):
         path = tmp_path / name
         with zipfile.ZipFile(path, "w") as archive:

@@ -51,7 +51,6 @@ def opened(tmp_path):
 
 @pytest.fixture
 def mixed(root, add_chinese, build):
-    """An index of five English skills and two Chinese ones."""
     add_chinese(root)
     return build(root)
 
@@ -66,7 +65,6 @@ def scored(result):
 
 
 def parts_of(index, files_of):
-    """Return the parts of the generation in use, by name."""
     found = files_of(index.opened.folder)
     return {name: data for name, data in found.items() if not name.endswith(".json")}
 
@@ -275,7 +273,6 @@ def form(text, polyglot, *trusts):
 
 
 def weighed(corpus, query):
-    """Return a query whose terms are weighed in a corpus."""
     return replace(query, weights=weigh_terms(corpus, query.counts))
 
 

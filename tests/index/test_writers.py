@@ -52,7 +52,6 @@ def has_delta(index):
 
 
 def assert_equal_to_new(index, build_small, root, answers):
-    """Compare an index with one built anew from the same skills."""
     new = build_small(root, index_dir="new")
     assert not has_delta(new)
     assert list(index.documents()) == list(new.documents())

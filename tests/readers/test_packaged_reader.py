@@ -21,7 +21,6 @@ MOST_BYTES = 25_000_000
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    """An index of the example skills, in English."""
     place = tmp_path_factory.mktemp("examples")
     return SkillIndex.from_roots(EXAMPLES, index_dir=place, languages="english")
 

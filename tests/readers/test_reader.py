@@ -145,7 +145,6 @@ def test_without_sentence_transformers_the_extra_is_named(monkeypatch):
 
 @pytest.fixture
 def cross_encoder(tmp_path):
-    """The folder of a tiny CrossEncoder with random weights."""
     pytest.importorskip("sentence_transformers")
     transformers = pytest.importorskip("transformers")
 
