@@ -51,11 +51,6 @@ def test_a_device_in_the_settings_is_only_for_models_that_can_use_it(cli, drinks
     assert cli("query", "green tea").exit_code == 0
 
 
-def test_python_refuses_a_device_without_effect_too(drinks, index_dir):
-    with pytest.raises(ConfigError, match="runs on the CPU only"):
-        SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing", device="mps")
-
-
 class Sentences:
     """In place of a model of sentence-transformers; `loaded` are the devices of all.
 

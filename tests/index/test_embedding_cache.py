@@ -1,7 +1,6 @@
 """Vectors kept by the text that they embed, for all indexes of a user."""
 
 import os
-import shutil
 import signal
 import sqlite3
 import stat
@@ -11,8 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skillsearch.config import cache_dir
 from skillsearch.embedders import embedding_cache
@@ -112,14 +109,6 @@ def test_embedders_share_the_file_and_no_vector():
         fill(1, **other)
         assert kept(1, **other) == [1]
     assert kept(1) == [1]
-
-
-@given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 60)))
-def test_what_was_put_is_there(tmp_path_factory, added, asked):
-    folder = tmp_path_factory.mktemp("cache")
-    fill(*added, folder=folder)
-    assert kept(*asked, folder=folder) == [number for number in asked if number in added]
-    shutil.rmtree(folder)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as on POSIX")
