@@ -54,6 +54,7 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
     """The metadata of each of five skills; the index holds them in order of their ids."""
     report = run(root)
     assert summary(report) == (5, 5, 0, 0, 0)
+    assert report.truncated == 0
     index = SkillIndex.open(tmp_path / "index")
     assert index.generation == report.generation
     assert [document.doc_id for document in index.documents()] == [

@@ -71,7 +71,7 @@ def test_a_channel_that_lacks_something_is_a_cache_error(name):
         {"roots": 3},
         {"roots": [["/a"]]},
         {"roots": [[3, "a"]]},
-        {"roots": [["/a", "a", "odd", "", []]]},
+        {"roots": [[*root[:2], "odd", *root[3:]] for root in SETTINGS.to_dict()["roots"]]},
         {"channels": []},
         {"channels": 7},
         {"channels": [3]},

@@ -133,6 +133,10 @@ def test_embedders_of_one_kind_of_text_ignore_roles(spec):
     np.testing.assert_array_equal(vectors[0], embed(embedder, TEXTS))
 
 
+def test_no_text_gives_an_empty_matrix(packaged):
+    assert embed(packaged, []).shape == (0, 384)
+
+
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200d", "\ufeff", "\U000e0041"])
 def test_a_text_without_tokens_is_similar_to_nothing(packaged, blank):
     """Blank and invisible texts have a row of zeros, so every cosine with them is 0."""

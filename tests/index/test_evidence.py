@@ -120,6 +120,10 @@ def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
         assert part[name] == pytest.approx(0.25 * full[name])
 
 
+def test_where_the_embedder_is_trusted_the_metadata_does_not_speak_alone(corpus):
+    assert gather(corpus, form("flatten zzz"), "pdf-forms")[0]["bm25_known_alone"] == 0
+
+
 @pytest.mark.parametrize("foreign", [0, 1, 3, 5])
 def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     """BM25 of the metadata over the known part and that share of the unknown one."""

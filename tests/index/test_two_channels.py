@@ -379,6 +379,16 @@ def test_copies_say_the_same_to_a_channel_that_knows_them(
     assert store.families.members.tolist() == ([1] if are_copies else [])
 
 
+def test_the_baseline_is_the_same_with_any_channels(mixed, root, build):
+    """BM25 asks no embedder, so what one is trusted with changes nothing."""
+    one = build(root, index_dir="one", languages="english")
+    for query in (*ENGLISH, "填写 PDF forms", "cut clips und Formulare ausfüllen"):
+        found, expected = (
+            scored(index.search(query, n=7, threshold=0, system="bm25")) for index in (mixed, one)
+        )
+        assert found == expected != []
+
+
 def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chinese):
     index = build(root)
     add_chinese(root)
