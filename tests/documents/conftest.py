@@ -23,13 +23,11 @@ CORPUS = {
 
 
 def skill_md(row):
-    """Return the text of a skill's file."""
     head = {key: row[key] for key in ("name", "description", "version") if key in row}
     return f"---\n{yaml.safe_dump(head, allow_unicode=True, sort_keys=False)}---\n\n{row['body']}"
 
 
 def write_skills(root, ids, file_name="SKILL.md"):
-    """Write some skills of the collection below a folder."""
     for name in ids:
         texts = {file_name: skill_md(CORPUS[name]), **CORPUS[name].get("files", {})}
         for path, text in texts.items():
@@ -190,7 +188,6 @@ def make_systems(tmp_path_factory):
 
 @pytest.fixture
 def systems(make_systems):
-    """The five systems."""
     return make_systems()
 
 

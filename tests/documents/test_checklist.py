@@ -50,7 +50,6 @@ def fields(type_):
 
 
 def raises(error, act):
-    """Return whether something raises an error of a type."""
     try:
         act()
     except error:
@@ -93,13 +92,11 @@ def test_every_test_that_a_row_names_exists():
 @pytest.mark.parametrize(("number", "row"), EXPRESSIONS, ids=[str(n) for n, _ in EXPRESSIONS])
 @pytest.mark.slow
 def test_every_expression_of_a_row_is_true(make_systems, logged, number, row):
-    """Each with systems of its own, which it may change."""
     scope = SCOPE | {"s": make_systems(model="hashing"), "logged": logged}
     assert eval(row["shown_by"], scope) is True, f"line {number}: {row['says']}"
 
 
 def test_every_name_of_the_page_is_where_it_says():
-    """The table of names that differ by a letter."""
     homes = HOME.findall(SCOPE["page"])
     assert len(homes) >= 14
     for name, home in homes:

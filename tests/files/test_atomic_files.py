@@ -28,7 +28,6 @@ with written_beside(Path(sys.argv[1]), b"secret"):
 
 
 def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
-    """The new file takes the place of the old one, which nobody writes to."""
     path = tmp_path / "settings.json"
     path.write_bytes(b"old")
     with path.open("rb") as reader:
@@ -38,8 +37,21 @@ def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["settings.json"]
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
+def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(handle):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error)):
+        write_atomically(path, b"new")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
+
+
 def beside(path):
-    """Return the names of what lies beside a file."""
     return sorted(one.name for one in path.parent.iterdir() if one != path)
 
 
@@ -89,7 +101,6 @@ def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
     [errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EIO, errno.EMFILE, errno.ELOOP],
 )
 def test_only_a_missing_file_is_damage(tmp_path, number):
-    """Whatever else the system says, it says nothing of what the file holds."""
     is_damage = number in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
     with (
         pytest.raises(CacheError if is_damage else UnreadableError),

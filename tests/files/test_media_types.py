@@ -17,7 +17,6 @@ from skillsearch.files.media_types import HEAD_BYTES, is_text, media_type, type_
 
 
 def zipped():
-    """Return an archive of one file."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("a.txt", "a")
@@ -25,7 +24,6 @@ def zipped():
 
 
 def tarred():
-    """Return an archive of one file."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as file:
         file.addfile(tarfile.TarInfo("a.txt"))
@@ -33,7 +31,6 @@ def tarred():
 
 
 def recorded():
-    """Return a sound."""
     sound = io.BytesIO()
     with wave.open(sound, "wb") as file:
         file.setparams((1, 2, 8000, 0, "NONE", ""))
@@ -65,7 +62,6 @@ CONTENTS = {
 
 @pytest.mark.parametrize(("expected", "head"), CONTENTS.items())
 def test_content_says_what_a_file_without_a_name_is(expected, head):
-    """Signatures, markup, JSON and plain text are told apart."""
     assert media_type("out/result", head) == expected
 
 
@@ -108,7 +104,6 @@ def test_what_looks_like_markup_in_a_named_text_stays_what_its_name_says():
 
 
 def test_zip_archives_with_a_format_of_their_own_are_told_by_name():
-    """A spreadsheet is more than an archive, but not where it is none."""
     name = "report.xlsx"
     assert media_type(name, zipped()).endswith("spreadsheetml.sheet")
     assert media_type(name, b"words") == "text/plain"
@@ -171,7 +166,6 @@ def test_textual_types_are_text(kind):
 
 @pytest.mark.parametrize("kind", ["image/png", "application/octet-stream", "application/pdf", ""])
 def test_other_types_are_no_text_whatever_they_hold(kind):
-    """The bytes alone do not make it one."""
     assert not is_text(kind, b"words")
 
 

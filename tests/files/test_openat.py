@@ -47,7 +47,6 @@ def is_same(fd, path):
 
 
 def read(fd):
-    """Read an open file and close it."""
     with os.fdopen(fd, "rb") as file:
         return file.read()
 
@@ -72,7 +71,6 @@ def test_the_folder_to_begin_at_may_be_a_link(folder, tmp_path):
 
 
 def test_opened_folders_are_not_passed_on_to_programs(folder):
-    """A program that is started does not inherit them."""
     fd = open_folder(folder, ("a",))
     assert os.get_inheritable(fd) is False
     os.close(fd)
@@ -100,7 +98,6 @@ def test_a_link_is_never_followed(folder, make, target):
 
 
 def test_a_link_in_the_middle_is_not_followed_to_a_file(folder):
-    """The file behind it is another one."""
     (folder / "link").symlink_to("../outside")
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         open_file(folder, ("link", "plain.txt"))
@@ -176,7 +173,6 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder):
 
 
 def test_a_stat_is_the_one_of_the_file_and_never_the_unknown_one(tmp_path):
-    """Size, times and inode, as the system tells them."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     os.utime(path, ns=(5, 10**18))

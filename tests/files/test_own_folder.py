@@ -85,7 +85,6 @@ def test_the_name_depends_on_the_secret_and_the_folder(tmp_path):
 
 
 def test_the_secret_is_made_once_for_its_user_alone(tmp_path):
-    """Twenty at once agree, and leave nothing beside it."""
     cache, gate = tmp_path / "cache", threading.Barrier(20)
 
     def name(_):
@@ -110,7 +109,6 @@ def test_where_links_cannot_be_had_the_secret_is_kept_too(tmp_path, monkeypatch)
 
 
 def replaced_by_a_link(key):
-    """Put a link in the place of a secret."""
     key.rename(key.with_name("elsewhere"))
     key.symlink_to("elsewhere")
 
@@ -136,7 +134,6 @@ def test_a_secret_that_others_may_know_is_refused(tmp_path, damage):
 
 
 def test_where_no_secret_can_be_kept_a_folder_must_be_named(forged, cli, home, drinks):
-    """A cache folder that is a file, or read-only."""
     if (home / "cache").is_dir():
         shutil.rmtree(home / "cache")  # where the index that is named took its vectors from
     (home / "cache").write_text("in the way")

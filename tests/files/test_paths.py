@@ -33,7 +33,6 @@ SAFE = {
 
 @pytest.mark.parametrize(("path", "plain"), SAFE.items())
 def test_safe_paths_are_decoded_once(path, plain):
-    """Percent-encoding is decoded once; what only looks dangerous stays a plain name."""
     assert confine(path) == PurePosixPath(plain)
 
 
@@ -55,7 +54,6 @@ REASONS = {
 
 @pytest.mark.parametrize(("path", "reason"), REASONS.items(), ids=range(len(REASONS)))
 def test_a_refusal_says_why_and_what_to_ask_for(path, reason):
-    """Value, reason and next step are in the message."""
     with pytest.raises(UnsafePathError, match=rf"^The path '.*' .*{reason}.*references/guide\.md"):
         confine(path)
 
@@ -79,7 +77,6 @@ FOLDERS = ("references", "assets", "scripts")
 
 @pytest.mark.parametrize("path", ["assets/a", "./scripts//b", "%72eferences/c", "references"])
 def test_a_path_below_an_allowed_folder_passes(path):
-    """The first part of the plain form decides."""
     assert confine(path, FOLDERS) == confine(path)
 
 
@@ -88,7 +85,6 @@ def test_a_path_below_an_allowed_folder_passes(path):
     ["SKILL.md", "Assets/a", "SCRIPTS/b", "referencesx/c", "x/references/c", "assets%252fa", "~/a"],
 )
 def test_a_path_below_no_allowed_folder_is_refused(path):
-    """The message says which folders are allowed."""
     with pytest.raises(UnsafePathError, match="not below references/ or assets/ or scripts/; ask"):
         confine(path, FOLDERS)
 
@@ -128,6 +124,5 @@ def test_a_path_that_is_not_utf8_can_be_printed():
 
 
 def test_messages_quote_a_path_on_one_line_and_not_without_end():
-    """A path may be long and hold anything."""
     assert shown("a\n\u202eb") == r"'a\n\u202eb'"
     assert len(shown("x" * 10_000)) == 202

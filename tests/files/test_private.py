@@ -29,7 +29,6 @@ def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
     ("before", "after"), [(0o777, 0o700), (0o755, 0o755), (0o1777, 0o1777), (0o770, 0o770)]
 )
 def test_only_what_was_made_open_to_all_is_tightened(tmp_path, before, after):
-    """Any other mode is somebody's choice; so are links and files."""
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(before)
@@ -52,7 +51,6 @@ def test_links_files_and_what_is_missing_stay(tmp_path):
 
 
 def test_folders_that_earlier_versions_left_open_are_tightened_with_the_settings(home):
-    """Those of the cache, the data and the settings; nothing of a project."""
     ours = [config.cache_dir(), config.data_dir(), config.user_file().parent]
     project = home / "project"
     for folder in (*ours, project):

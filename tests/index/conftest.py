@@ -4,13 +4,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.types import SYSTEMS
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 SKILLS = {
@@ -26,6 +30,18 @@ CHINESE = {
     "会议纪要": ("把会议录音整理成纪要。", "# 步骤\n先听录音。再写要点和待办事项。"),
 }
 IN_ENGLISH = {"填写": "fill", "表单": "forms", "视频": "video", "剪辑": "cut", "密钥": "key"}
+
+
+class SmallIndex(SkillIndex):
+    """Takes four skills for many, and twenty changes; searches more than ten vectors by codes."""
+
+    limits = SegmentLimits(least_documents=4, most_changed=20, most_flat=10)
+
+    @classmethod
+    def build(cls, change, index_dir, options=None):
+        """Build it within the limits."""
+        options = replace(options or IndexOptions(), limits=cls.limits)
+        return super().build(change, index_dir, options)
 
 
 class Disk:
@@ -116,6 +132,12 @@ def age(root, at_ns=LONG_AGO_NS):
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Leave out `fsync`, on which the building of a small index waits longest."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture
 def disk(monkeypatch):
     """Tells which skills are opened and which folders listed from now on."""
@@ -141,13 +163,11 @@ def before_reading():
 
 @pytest.fixture(scope="session")
 def add_skill():
-    """The function `write_skill`."""
     return write_skill
 
 
 @pytest.fixture
 def settle():
-    """The function `age`."""
     return age
 
 
@@ -206,8 +226,38 @@ def build(tmp_path):
 
 
 @pytest.fixture
+def build_small(tmp_path):
+    """Build a `SmallIndex` of roots without a model, with other limits if any are given."""
+
+    def build_small(*roots, index_dir="index", limits=None, **options):
+        limits = replace(SmallIndex.limits, **(limits or {}))
+        kind = type("Limited", (SmallIndex,), {"limits": limits})
+        place = tmp_path / index_dir
+        return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
+
+    return build_small
+
+
+@pytest.fixture
+def answers():
+    """Return all that searches for tea, keys and releases tell, parts of the scores included."""
+    queries = ("rotate the secret key", "tea kettle", "merge a release branch", "chart of an index")
+
+    def answers(index, **options):
+        return [
+            [
+                (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates)
+                for hit in result
+            ]
+            for system in SYSTEMS
+            for result in index.search_many(queries, n=30, threshold=0.0, system=system, **options)
+        ]
+
+    return answers
+
+
+@pytest.fixture
 def index(root, build):
-    """An index of the five skills."""
     return build(root)
 
 

@@ -1,31 +1,21 @@
 """Roots to an index, doing again only what changed."""
 
 import os
-import random
 import shutil
-import signal
-import sqlite3
-import subprocess
-import sys
 import threading
-from contextlib import closing
 
 import pytest
 
 from skillsearch.config import cache_dir
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.embedders.embedding_cache import FILE, FOLDER
-from skillsearch.errors import EmbedderError, RootError, StorageError
+from skillsearch.errors import RootError, StorageError
 from skillsearch.index import documents
 from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.indexing.embedding import FLUSHED
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest, resolve_roots
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text import tokenizer
-
-FIVE_MINUTES_NS = 300_000_000_000
 
 
 @pytest.fixture
@@ -53,12 +43,10 @@ def fresh(run, tmp_path):
 
 
 def summary(report):
-    """Return the counts of a report."""
     return (report.indexed, report.embedded, report.reused, report.removed, report.skipped)
 
 
 def codes(report):
-    """Return the codes of the diagnostics."""
     return [diagnostic.code for diagnostic in report.diagnostics]
 
 
@@ -66,6 +54,7 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
     """The metadata of each of five skills; the index holds them in order of their ids."""
     report = run(root)
     assert summary(report) == (5, 5, 0, 0, 0)
+    assert report.truncated == 0
     index = SkillIndex.open(tmp_path / "index")
     assert index.generation == report.generation
     assert [document.doc_id for document in index.documents()] == [
@@ -78,7 +67,6 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
 
 
 def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
-    """Nor does it list a folder, load the embedder or write anything."""
     first = run(root)
     again = Builder(IndexFolder(tmp_path / "index"), IndexRequest((root,), "hashing", True))
     disk.forget()
@@ -90,16 +78,7 @@ def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
     assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
 
 
-def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, disk):
-    run(root)
-    add_skill(root / "new", "new", "Water the plants.")
-    disk.forget()
-    assert summary(run(root)) == (6, 1, 5, 0, 0)
-    assert disk.opened == ["new"]
-
-
 def test_a_file_of_another_size_is_opened_once(root, run, disk):
-    """It cannot have the bytes that it had; one of the same size is hashed first."""
     run(root)
     edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
     edit(root / "tea-timer" / "SKILL.md", "ready", "brewn")
@@ -110,7 +89,6 @@ def test_a_file_of_another_size_is_opened_once(root, run, disk):
 
 
 def test_files_are_gone_through_in_one_order(root, run, fresh, add_skill):
-    """With the same result, kept, changed, new and broken ones mixed."""
     run(root)
     add_skill(root / "plants", "plants", "Water the plants.")
     edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
@@ -121,14 +99,12 @@ def test_files_are_gone_through_in_one_order(root, run, fresh, add_skill):
 
 
 def edit(path, old, new):
-    """Replace text in a file."""
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def swap(root):
-    """Swap the files of two skills."""
     one, other = root / "pdf-forms" / "SKILL.md", root / "tea-timer" / "SKILL.md"
     spare = root / "spare"
     one.rename(spare)
@@ -137,18 +113,15 @@ def swap(root):
 
 
 def touch(root):
-    """Give all files another time."""
     for path in root.rglob("SKILL.md"):
         os.utime(path)
 
 
 def spoil(root):
-    """Leave nothing of a skill but a heading."""
     (root / "pdf-forms" / "SKILL.md").write_text("# Empty\n")
 
 
 def add_chunks(root):
-    """Add two chunks to the body of a skill."""
     chunks = "<chunk id=a description=A>One.</chunk>\n<chunk id=b description=B>Two.</chunk>\n"
     edit(root / "pdf-forms" / "SKILL.md", "# Fields\n", f"# Fields\n{chunks}")
 
@@ -186,7 +159,6 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
 def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change, expected):
-    """Byte for byte, whatever changed, and again after a run without a change."""
     run(root)
     change(root)
     report = run(root)
@@ -208,7 +180,6 @@ def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change
     ],
 )
 def test_a_change_of_chunks_embeds_what_is_new(root, run, fresh, old, new, expected):
-    """The chunk or the metadata that changed; nothing once more where another skill changes."""
     add_chunks(root)
     run(root)
     edit(root / "pdf-forms" / "SKILL.md", old, new)
@@ -231,100 +202,7 @@ def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
         ]
 
 
-def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run, fresh, add_skill):
-    one, other = tmp_path / "one", tmp_path / "other"
-    add_skill(one / "tea", "tea", "Make tea.", "Boil water.")
-    add_skill(other / "pdf", "pdf", "Fill in forms.", "Open the form.")
-    assert summary(run(one, other)) == (2, 2, 0, 0, 0)
-    (one / "tea").rename(other / "tea")
-    report = run(one, other)
-    assert summary(report) == (2, 0, 1, 1, 0)
-    assert report.generation == fresh(one, other).generation
-
-
-WORDS = "form video key query tea plant 数据 한국어 résumé camelCase the".split()
-
-
-class Gardener:
-    """Changes the skills of two roots at random, the same way for the same seed."""
-
-    def __init__(self, roots, seed):
-        self.roots = roots
-        self.random = random.Random(seed)
-        self.clock = 1_700_000_000_000_000_000
-
-    def change(self):
-        """Change one thing, long ago."""
-        files = sorted(path for root in self.roots for path in root.rglob("[Ss][Kk]*.md"))
-        deed = self.random.choice(
-            ["add", "add", "edit", "rename", "delete", "touch", "spoil", "case"]
-        )
-        if deed == "add" or not files:
-            self.write(self.random.choice(self.roots) / f"skill-{self.random.randrange(10**6)}")
-        else:
-            getattr(self, deed)(self.random.choice(files))
-        self.clock += FIVE_MINUTES_NS
-        for root in self.roots:
-            for path in (root, *root.rglob("*")):
-                if path.stat().st_mtime_ns > self.clock:
-                    os.utime(path, ns=(self.clock, self.clock))
-
-    def write(self, folder, name="SKILL.md"):
-        """Write a skill of random words."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about, body = (" ".join(self.random.choices(WORDS, k=k)) for k in (4, 12))
-        for _ in range(self.random.choice([0, 0, 1, 2])):
-            words = " ".join(self.random.choices(WORDS, k=3))
-            body += f"\n<chunk id={self.random.choice('ab')} description='{words}'>{words}</chunk>"
-        (folder / name).write_text(f"---\ndescription: {about}\n---\n{body}\n", encoding="utf-8")
-
-    def edit(self, path):
-        """Write another skill in its place."""
-        self.write(path.parent, path.name)
-
-    def rename(self, path):
-        """Move its folder to any root."""
-        root = self.random.choice(self.roots)
-        path.parent.rename(root / f"moved-{self.random.randrange(10**6)}")
-
-    def delete(self, path):
-        """Remove its folder."""
-        shutil.rmtree(path.parent)
-
-    def touch(self, path):
-        """Give it another time."""
-        os.utime(path)
-
-    def spoil(self, path):
-        """Take its frontmatter away."""
-        path.write_text("nothing to see here")
-
-    def case(self, path):
-        """Spell its name another way."""
-        path.rename(path.with_name("skill.md" if path.name == "SKILL.md" else "SKILL.md"))
-
-
-@pytest.mark.parametrize("languages", ["english", "all"])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
-def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
-    tmp_path, run, fresh, polyglot, seed, languages
-):
-    """After each of 25 changes of two roots, with one dense channel and with two."""
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    for root in roots:
-        root.mkdir()
-    gardener = Gardener(roots, seed)
-    for _ in range(25):
-        gardener.change()
-        report = run(*roots, languages=languages)
-        built = fresh(*roots, languages=languages)
-        assert (report.generation, report.diagnostics) == (built.generation, built.diagnostics)
-        assert (report.indexed, report.skipped) == (built.indexed, built.skipped)
-
-
 def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
-    """Its own ones are enough, whatever became of the cache; only what is new is embedded."""
     run(root)
     shutil.rmtree(cache_dir())
     add_skill(root / "plants", "plants", "Water the plants.")
@@ -337,7 +215,6 @@ def test_an_index_needs_no_saved_vectors(root, run, fresh, add_skill):
 
 
 def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
-    """Wherever it lies, and whatever else it holds: all share the vectors of the user."""
     first = run(root)
     shutil.copytree(root / "pdf-forms", tmp_path / "other" / "copy")
     second = run(root, index_dir="second")
@@ -345,15 +222,6 @@ def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
     assert [one.embedded for one in (first, second, third)] == [5, 0, 0]
     assert second.generation == first.generation
     assert not list((tmp_path / "index").glob("embeddings*"))
-
-
-def test_a_damaged_saved_vector_is_embedded_again(root, run):
-    first = run(root)
-    with closing(sqlite3.connect(cache_dir() / FOLDER / FILE)) as file, file:
-        file.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE rowid = 3")
-    assert summary(run(root, verify=True)) == (5, 0, 5, 0, 0)
-    second = run(root, index_dir="second")
-    assert (second.embedded, second.generation) == (1, first.generation)
 
 
 def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
@@ -366,8 +234,6 @@ def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
 
 
 def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
-    """Ctrl-C after three texts: the next run embeds the other two."""
-
     def interrupt(stage, done, total):
         if (stage, done) == ("embed", 3):
             raise KeyboardInterrupt
@@ -376,47 +242,6 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
         run(root, progress=interrupt)
     assert not IndexFolder(tmp_path / "index").exists()
     assert summary(run(root)) == (5, 2, 0, 0, 0)
-
-
-SLOW_RUN = """
-import sys, time
-from pathlib import Path
-from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.index.request import IndexRequest
-
-class Slow(HashingEmbedder):
-    def embed_stream(self, texts, *, role="passage"):
-        for result in HashingEmbedder.embed_stream(self, texts, role=role):
-            time.sleep(0.002)
-            yield result
-
-def tell(stage, done, total):
-    if stage == "embed":
-        print(done, flush=True)
-
-request = IndexRequest((Path(sys.argv[1]),), "hashing", True)
-options = IndexOptions(embedders={"hashing": Slow()}, progress=tell)
-Builder(IndexFolder(Path(sys.argv[2])), request, options).run()
-"""
-
-
-def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_skill):
-    """SIGKILL after a hundred texts of two hundred."""
-    for number in range(200):
-        add_skill(tmp_path / "s" / f"s{number}", f"s{number}", f"About {number}.", f"Do {number}.")
-    command = [sys.executable, "-c", SLOW_RUN, str(tmp_path / "s"), str(tmp_path / "index")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if int(line) == 100:
-                process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert not IndexFolder(tmp_path / "index").exists()
-    report = run(tmp_path / "s")
-    assert report.indexed == 200
-    assert 200 - report.embedded >= 100 - FLUSHED
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):
@@ -435,14 +260,7 @@ def test_a_missing_root_leaves_the_index_as_it_was(root, run, tmp_path, files_of
     assert files_of(tmp_path / "index") == before
 
 
-def test_a_root_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RootError, match="file"):
-        resolve_roots([tmp_path / "file"])
-
-
 def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
-    """And a warning; a skill that comes later is found."""
     (tmp_path / "skills").mkdir()
     report = run(tmp_path / "skills")
     assert summary(report) == (0, 0, 0, 0, 0)
@@ -451,28 +269,15 @@ def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
     assert codes(run(tmp_path / "skills")) == []
 
 
-def test_a_file_that_cannot_be_indexed_is_reported_in_every_run(root, run):
-    """With path and reason, and the others are indexed; mended, it is indexed too."""
-    path = root / "pdf-forms" / "SKILL.md"
-    good = path.read_text()
-    path.write_text("# No frontmatter\n")
-    for report in (run(root), run(root), run(root, verify=True)):
-        assert summary(report)[0::4] == (4, 1)
-        assert [(d.code, d.severity, d.path) for d in report.diagnostics] == [
-            ("frontmatter-missing", "error", str(path))
-        ]
-    path.write_text(good)
-    report = run(root)
-    assert (summary(report), codes(report)) == ((5, 1, 4, 0, 0), [])
-
-
-@pytest.mark.parametrize("kind", ["fifo", "link out", "sparse"])
+@pytest.mark.parametrize("kind", ["no frontmatter", "fifo", "link out", "sparse"])
 def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_path, kind):
-    """A FIFO, a link out of the skill, 5 GB of nothing: reported, and taken up once readable."""
+    """No skill, a FIFO, a link out, 5 GB of nothing: reported, and taken up once readable."""
     path = root / "pdf-forms" / "SKILL.md"
     good = path.read_text()
     path.unlink()
-    if kind == "fifo":
+    if kind == "no frontmatter":
+        path.write_text("# No frontmatter\n")
+    elif kind == "fifo":
         os.mkfifo(path)
     elif kind == "link out":
         (tmp_path / "outside.md").write_text(good)
@@ -480,7 +285,7 @@ def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_p
     else:
         with path.open("wb") as file:
             file.truncate(5 << 30)
-    for report in (run(root), run(root)):
+    for report in (run(root), run(root), run(root, verify=True)):
         assert summary(report)[0::4] == (4, 1)
         (found,) = report.diagnostics
         assert (found.severity, found.path) == ("error", str(path))
@@ -490,7 +295,6 @@ def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_p
 
 
 def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
-    """Until its stat changes, an index that could not take it is up to date."""
     (root / "big").mkdir()
     with (root / "big" / "SKILL.md").open("wb") as file:
         file.truncate(5 << 30)
@@ -500,7 +304,6 @@ def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
 
 
 def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, files_of):
-    """Unchanged skills are kept; only the stats are recorded again."""
     first = run(root)
     before = files_of(tmp_path / "index")
     settle(root, 1_600_000_000_000_000_000)
@@ -512,20 +315,7 @@ def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, file
     assert SkillIndex.open(tmp_path / "index").is_current()
 
 
-def test_an_index_may_lie_inside_a_root(root, run, settle):
-    (root / "cache").mkdir()
-    settle(root)
-    first = run(root, index_dir=root / "cache")
-    second = run(root, index_dir=root / "cache")
-    index = SkillIndex.open(root / "cache")
-    assert summary(second) == (5, 0, 5, 0, 0)
-    assert first.generation == second.generation == index.generation
-    assert index.is_current()
-    assert len(index.differences()) == 0
-
-
 def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
-    """Once each, whether the skill was read or taken over."""
     add_skill(root / "odd", "Another Name", "It is odd.")
     (root / "odd" / "SKILL.md").rename(root / "odd" / "skill.md")
     first = run(root)
@@ -545,7 +335,6 @@ def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
     ],
 )
 def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change):
-    """Fields, model, roots and their order; and back again gives the first."""
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}
@@ -575,14 +364,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     assert second.generation == first.generation != other
 
 
-def test_a_changed_embedder_rebuilds_the_index(root, run):
-    """Known by its fingerprint, even where nothing else tells."""
-    run(root, embedders={"hashing": HashingEmbedder(64)})
-    assert summary(run(root, verify=True)) == (5, 5, 0, 0, 0)
-
-
 def hide(path, old, new):
-    """Edit a file without a trace in its size or time."""
     before = path.stat()
     assert len(old) == len(new)
     edit(path, old, new)
@@ -590,7 +372,6 @@ def hide(path, old, new):
 
 
 def test_an_edit_in_the_same_tick_as_the_run_is_found(root, run, fresh):
-    """The stat of a file changed just before is not trusted."""
     touch(root)
     run(root)
     hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
@@ -638,16 +419,6 @@ def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path):
     assert SkillIndex.open(tmp_path / "index").generation == first.generation
 
 
-def test_an_unknown_model_is_an_embedder_error(root, run, tmp_path):
-    with pytest.raises(EmbedderError, match="nonsense"):
-        run(root, model="nonsense")
-    assert not IndexFolder(tmp_path / "index").exists()
-
-
-def test_texts_cut_at_the_token_limit_are_counted(root, run):
-    assert run(root).truncated == 0
-
-
 def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
     root = tmp_path / os.fsdecode(b"caf\xe9")
     add_skill(root / "tea", "tea", "Make tea.")
@@ -657,7 +428,6 @@ def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
 
 
 def test_a_run_that_waited_for_another_finds_nothing_left_to_do(root, run):
-    """The work of the other is not repeated."""
     reports = []
     second = threading.Thread(target=lambda: reports.append(run(root)))
 

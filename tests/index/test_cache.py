@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import multiprocessing
 import os
 import pickle
 import shutil
@@ -17,17 +16,14 @@ import xxhash
 
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
 from skillsearch.files.arrays import map_array
-from skillsearch.files.atomic_files import write_atomically
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.storage.cache import FORMAT_VERSION, IndexFolder
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 
 
 def saver(**parts):
-    """Return a callback that writes parts of text."""
-
     def save(folder):
         for name, text in parts.items():
             (folder / name).write_text(text)
@@ -37,26 +33,22 @@ def saver(**parts):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with one generation of two parts."""
     place = IndexFolder(tmp_path / "index")
     place.write(saver(one="first part", two="second"), SETTINGS)
     return place
 
 
 def parts(generation):
-    """Read the parts of a generation."""
     files = sorted(generation.folder.iterdir())
     beside = ("manifest.json", "stat-cache.json")
     return {file.name: file.read_text() for file in files if file.name not in beside}
 
 
 def names(folder):
-    """Return the names of the generations on disk."""
     return {path.name for path in (folder.path / "generations").iterdir()}
 
 
 def test_a_generation_comes_back_as_it_was_written(folder):
-    """Its parts, its settings, and a name that is the digest of the manifest."""
     generation = folder.open()
     assert parts(generation) == {"one": "first part", "two": "second"}
     assert generation.settings == SETTINGS
@@ -101,7 +93,6 @@ def test_any_difference_gives_another_name(folder, content, settings):
 
 
 def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
-    """Mapped files stay readable after they are removed."""
     folder.write(lambda place: np.save(place / "part.npy", np.arange(1000)), {})
     mapped = map_array(folder.open().folder / "part.npy")
     first = folder.current()
@@ -113,7 +104,6 @@ def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
 
 
 def test_only_the_generation_in_use_and_the_one_before_stay(folder):
-    """The leftovers of killed writers are removed too."""
     written = [folder.write(saver(one=str(number)), {}) for number in range(4)]
     (folder.path / "generations" / ".new-killed").mkdir()
     (folder.path / "generations" / ".new-killed" / "one").write_text("half")
@@ -122,7 +112,6 @@ def test_only_the_generation_in_use_and_the_one_before_stay(folder):
 
 
 def test_an_older_generation_can_be_written_again(folder):
-    """Content that comes back takes the place of what lies there under its name."""
     first = folder.current()
     second = folder.write(saver(one="2"), {})
     (folder.path / "generations" / first / "one").write_text("damaged")
@@ -132,7 +121,6 @@ def test_an_older_generation_can_be_written_again(folder):
 
 
 def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder, caplog):
-    """Writing the same content again mends it, and the log says so."""
     name = folder.current()
     (folder.path / "generations" / name / "two").write_text("SECOND")
     with caplog.at_level(logging.WARNING):
@@ -141,13 +129,11 @@ def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder
     assert parts(folder.open()) == {"one": "first part", "two": "second"}
 
 
-def places(size, wanted=12):
-    """Spread some positions over a file."""
+def places(size, wanted=4):
     return sorted({0, size - 1, *range(0, size, max(size // wanted, 1))})
 
 
 def flip(path, place):
-    """Flip a bit of a file; return its bytes before."""
     whole = path.read_bytes()
     path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
     return whole
@@ -162,13 +148,11 @@ def changed(path):
 
 
 def every_file(index):
-    """Return CURRENT and all files of the generation in use."""
     parts = (path for path in index.opened.folder.iterdir() if path.name != "stat-cache.json")
     return [index.folder / "CURRENT", *sorted(parts)]
 
 
 def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
-    """In every part, the manifest and CURRENT, at a dozen places each."""
     folder = IndexFolder(index.folder)
     files = every_file(index)
     assert len(files) == 39
@@ -183,7 +167,6 @@ def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
 
 @pytest.mark.parametrize("keep", [0, 1, 0.5, -1])
 def test_a_truncated_file_is_found(index, keep):
-    """Cut at once, after a byte, in the middle or before the last byte."""
     folder = IndexFolder(index.folder)
     for path in every_file(index):
         with changed(path):
@@ -206,7 +189,6 @@ def test_a_missing_file_is_found(index):
 
 
 def test_a_part_of_another_index_is_found(index, root, build, add_skill):
-    """Each is whole in itself, but not of this index."""
     add_skill(root / "sixth", "sixth", "Water the plants on the balcony.")
     other = build(root, index_dir="other")
     folder = IndexFolder(index.folder)
@@ -222,7 +204,6 @@ def test_a_part_of_another_index_is_found(index, root, build, add_skill):
 
 
 def forge(folder, generation, manifest):
-    """Give a generation another manifest, with all digests right."""
     data = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
     name = xxhash.xxh3_128_hexdigest(data)
     target = generation.folder.with_name(name)
@@ -233,7 +214,6 @@ def forge(folder, generation, manifest):
 
 
 def manifest_of(generation):
-    """Read a manifest."""
     return json.loads((generation.folder / "manifest.json").read_bytes())
 
 
@@ -243,10 +223,6 @@ def test_an_index_of_another_format_is_not_opened(folder, version):
     forge(folder, generation, manifest_of(generation) | {"format": version})
     with pytest.raises(CacheError, match="format"):
         folder.open()
-
-
-def test_the_name_covers_the_format(folder):
-    assert manifest_of(folder.open())["format"] == FORMAT_VERSION
 
 
 @pytest.mark.parametrize(
@@ -274,7 +250,6 @@ def test_a_manifest_of_another_form_is_a_cache_error(folder, manifest):
 
 
 def test_a_manifest_cannot_name_files_outside_its_folder(folder):
-    """A part is a name, never a path."""
     generation = folder.open()
     outside = folder.path / "outside"
     outside.write_text("first part")
@@ -318,20 +293,21 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
     manifest = manifest_of(generation)
     arrays = [name for name in manifest["parts"] if name.endswith((".npy", ".faiss"))]
     assert len(arrays) == 36
-    for name in arrays:
-        for payload in payloads:
-            digest = xxhash.xxh3_128_hexdigest(payload)
-            entry = {name: {"bytes": len(payload), "xxh3": digest}}
-            forged = manifest | {"parts": manifest["parts"] | entry}
-            (forge(folder, generation, forged) / name).write_bytes(payload)
-            with pytest.raises(CacheError):
-                OpenedIndex.load(folder.open())
+    for name, payload in zip(arrays, payloads * 18, strict=True):
+        digest = xxhash.xxh3_128_hexdigest(payload)
+        entry = {name: {"bytes": len(payload), "xxh3": digest}}
+        forged = manifest | {"parts": manifest["parts"] | entry}
+        (forge(folder, generation, forged) / name).write_bytes(payload)
+        with pytest.raises(CacheError):
+            OpenedIndex.load(folder.open())
     assert not sung.exists()
     pickle.loads(pickled)
     assert sung.exists()
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError("writes less")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError("writes less"), KeyboardInterrupt()]
+)
 def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
     before = parts(folder.open())
 
@@ -339,24 +315,13 @@ def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
         (place / "one").write_text("half")
         raise error
 
-    with pytest.raises(StorageError, match=error.strerror or "writes less") as caught:
+    with pytest.raises((StorageError, KeyboardInterrupt)) as caught:
         folder.write(save, {})
-    assert "\n" not in str(caught.value)
-    assert "index before is unchanged" in str(caught.value)
-    assert caught.value.__cause__ is error
-    assert parts(folder.open()) == before
-    assert names(folder) == {folder.current()}
-
-
-def test_an_interrupted_write_leaves_the_index_as_it_was(folder):
-    """Ctrl-C goes through, and nothing is left behind."""
-    before = parts(folder.open())
-
-    def save(place):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        folder.write(save, {})
+    if isinstance(error, OSError):
+        assert (error.strerror or "writes less") in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "index before is unchanged" in str(caught.value)
+        assert caught.value.__cause__ is error
     assert parts(folder.open()) == before
     assert names(folder) == {folder.current()}
 
@@ -371,68 +336,28 @@ def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def hold(path, ready, release):
-    """Hold the lock of an index in a process of its own."""
-    with IndexFolder(path).lock():
-        ready.set()
-        release.wait(120)
-
-
 def test_a_second_writer_waits_and_then_gives_up(tmp_path):
-    """With the folder and the time in the message; afterwards the lock is free."""
-    context = multiprocessing.get_context("spawn")
-    ready, release = context.Event(), context.Event()
-    folder = IndexFolder(tmp_path / "index")
-    holder = context.Process(target=hold, args=(folder.path, ready, release))
-    holder.start()
-    try:
-        assert ready.wait(120)
-        with (
-            pytest.raises(LockTimeoutError, match="Another process") as caught,
-            folder.lock(timeout=0.1),
-        ):
-            pass
-        assert str(folder.path) in str(caught.value)
-    finally:
-        release.set()
-        holder.join(120)
+    folder, other = IndexFolder(tmp_path / "index"), IndexFolder(tmp_path / "index")
+    with (
+        other.lock(),
+        pytest.raises(LockTimeoutError, match="Another process") as caught,
+        folder.lock(timeout=0.1),
+    ):
+        pass
+    assert str(folder.path) in str(caught.value)
     with folder.lock(timeout=5):
         pass
 
 
 def test_the_lock_is_let_go_after_an_error(folder):
-    """A failed run does not lock the next one out."""
     with pytest.raises(ValueError, match="mine"), folder.lock(timeout=1):
         raise ValueError("mine")
     with folder.lock(timeout=1):
         pass
 
 
-def test_a_file_is_replaced_in_one_step(tmp_path):
-    """The old bytes or the new ones, and nothing beside them."""
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-    write_atomically(path, b"new")
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"new"}
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
-def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def fail(handle):
-        raise error
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(type(error)):
-        write_atomically(path, b"new")
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
-
-
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 def test_what_is_written_is_for_its_owner_alone(tmp_path):
-    """Folders that we make let nobody else in."""
     folder = IndexFolder(tmp_path / "index")
     with folder.lock():
         folder.write(saver(one="1"), {})
@@ -486,7 +411,6 @@ def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_r
 
 
 def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, before_reading):
-    """Two generations were published between the two."""
     folder, read = IndexFolder(index.folder), []
     hour_ago = time.time() - 3600
     for path in index.opened.folder.glob("*.npy"):
@@ -509,7 +433,6 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
 
 
 def test_parts_of_the_generation_before_are_shared(folder):
-    """The same files under both names; the manifest knows their digests without reading them."""
     before = folder.open()
     folder.write(saver(two="other"), SETTINGS, before=before, reused=["one"])
     after = folder.open()
@@ -520,7 +443,6 @@ def test_parts_of_the_generation_before_are_shared(folder):
 
 
 def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
-    """Both change their ctime, and to hash them again may take seconds."""
     hour_ago = time.time() - 3600
     for name in ("one", "two"):
         os.utime(folder.open().folder / name, (hour_ago, hour_ago))

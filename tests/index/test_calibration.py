@@ -50,12 +50,10 @@ WEIGHT = st.floats(0, 50)
 
 
 def table(names, values):
-    """Return a strategy for a number by name."""
     return st.fixed_dictionaries(dict.fromkeys(names, values))
 
 
 def coefficients(*supporting):
-    """Return a strategy for one table of the confidence."""
     free = table((*FREE, "intercept"), st.floats(-50, 50))
     support = table((*SUPPORTING, *supporting), WEIGHT)
     against = table(AGAINST, st.floats(-50, 0))
@@ -90,12 +88,10 @@ VALUES = st.one_of(
 
 
 def score_of(evidence, calibration):
-    """Return the probability that evidence makes."""
     return probability(sum(calibration.confidence(evidence).values()))
 
 
 def test_every_piece_of_evidence_speaks_for_a_hit():
-    """But for what moves the intercept; no name stands twice, and the reader's stands apart."""
     assert sorted(EVIDENCE) == sorted({*SUPPORTING, *AGAINST, *FREE})
     assert len(EVIDENCE) == len(set(EVIDENCE))
     assert READER not in {*EVIDENCE, *FEATURES}
@@ -103,7 +99,6 @@ def test_every_piece_of_evidence_speaks_for_a_hit():
 
 
 def test_contributions_by_hand():
-    """Weight times feature: halves, quarters, and nothing of each weight."""
     row = [(0.5, 0.25, 0.0)[place % 3] for place in range(len(FEATURES))]
     weights = BY_HAND.weights.values()
     expected = [weight * value for weight, value in zip(weights, row, strict=True)]
@@ -111,7 +106,6 @@ def test_contributions_by_hand():
 
 
 def test_confidence_by_hand():
-    """Coefficient times value, and the intercept beside them."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "multilingual": 0.5}
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
@@ -123,6 +117,13 @@ def test_confidence_by_hand():
         "intercept": -1.5,
     }
     assert BY_HAND.confidence(nothing | values) == nothing | expected
+    read = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
+    assert read == nothing | {
+        "bm25_full": places["bm25_full"] / 4,
+        "multilingual": places["multilingual"] / 2,
+        READER: pytest.approx(-2.1),
+        "intercept": -2.5,
+    }
 
 
 def test_the_exact_name_says_enough_by_itself():
@@ -135,25 +136,18 @@ def test_the_exact_name_says_enough_by_itself():
     assert BY_HAND.confidence(nothing | {"lead": 3})["name"] == place
 
 
-def test_a_hit_that_was_read_has_the_confidence_of_those_read():
-    nothing = dict.fromkeys(EVIDENCE, 0.0)
-    found = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
-    places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
-    assert found == nothing | {
-        "bm25_full": places["bm25_full"] / 4,
-        "multilingual": places["multilingual"] / 2,
-        READER: pytest.approx(-2.1),
-        "intercept": -2.5,
-    }
-
-
-@pytest.mark.parametrize(
-    ("log_odds", "expected"),
-    [(0.0, 0.5), (math.log(3), 0.75), (-math.log(3), 0.25), (800.0, 1.0)],
-)
-def test_a_probability_by_hand(log_odds, expected):
-    """One to one, three to one, one to three, and certain."""
-    assert probability(log_odds) == pytest.approx(expected)
+def test_probabilities_by_hand():
+    odds = [0.0, math.log(3), -math.log(3), 800.0]
+    assert list(map(probability, odds)) == pytest.approx([0.5, 0.75, 0.25, 1.0])
+    nothing = dict.fromkeys(LANGUAGE_FEATURES, 0.0)
+    for clues, log_odds in (
+        ({}, 0.5),
+        ({"english": 1, "overlap": 0.5}, 4.0),
+        ({"other_language": 1, "other_letters": 1, "overlap": 1}, -4.5),
+        ({"other_letters": 0.125, "overlap": 0.25}, 0.25),
+    ):
+        found = BY_HAND.p_english(nothing | clues)
+        assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
@@ -164,25 +158,13 @@ def test_probabilities_have_the_order_of_the_log_odds(one, other):
 
 @given(CALIBRATIONS, VALUES, st.sampled_from((*SUPPORTING, READER)), st.floats(0, 12))
 def test_more_support_never_lowers_a_score(calibration, evidence, name, more):
-    """Piece by piece, of hits that were read and of others."""
     if name in evidence:
         raised = evidence | {name: evidence[name] + more}
         assert score_of(raised, calibration) >= score_of(evidence, calibration) * (1 - 1e-12)
 
 
-def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
-    calibration = default_calibration()
-    nothing = dict.fromkeys(EVIDENCE, 0.0)
-    for said in ({}, {READER: -6.0}):
-        assert score_of(nothing | said, calibration) < calibration.threshold / 2
-    everything = nothing | dict.fromkeys(SUPPORTING, 1.0)
-    for said in ({}, {READER: 6.0}):
-        assert score_of(everything | said, calibration) > 0.95
-
-
 @given(CALIBRATIONS, st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
 def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
-    """By hand, for both channels; what exceeds another feature only adds, to 1 at most."""
     for channel in (LEXICAL_FEATURES, DENSE_FEATURES):
         weights = [calibration.weights[name] for name in channel]
         values = [row[list(FEATURES).index(name)] for name in channel]
@@ -193,7 +175,6 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
 
 
 def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
-    """The second alone, and neither in an index of metadata alone."""
     weighed = [any("body" in name for name in features_of(c)) for c in ("first", "second")]
     assert [embeds_body(channel, with_body=True) for channel in range(2)] == weighed
     assert weighed == [False, True]
@@ -201,37 +182,9 @@ def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
 
 
 def test_a_channel_without_weight_scores_nothing():
-    """An ablation may take all of its features."""
     weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
     calibration = replace(BY_HAND, weights=weights)
     assert calibration.channel_scores(np.ones((1, len(FEATURES))), DENSE_FEATURES).tolist() == [0.0]
-
-
-def test_no_candidates_have_no_contributions():
-    """An empty matrix of features is a usual case."""
-    empty = np.zeros((0, len(FEATURES)))
-    assert default_calibration().contributions(empty).shape == empty.shape
-
-
-@pytest.mark.parametrize(
-    ("clues", "log_odds"),
-    [
-        ({}, 0.5),
-        ({"english": 1, "overlap": 0.5}, 4.0),
-        ({"other_language": 1}, -1.5),
-        ({"other_language": 1, "other_letters": 1, "overlap": 1}, -4.5),
-        ({"other_letters": 0.125, "overlap": 0.25}, 0.25),
-    ],
-)
-def test_the_probability_of_english_by_hand(clues, log_odds):
-    """One over one plus e to the minus weighted clues and intercept."""
-    found = BY_HAND.p_english(dict.fromkeys(LANGUAGE_FEATURES, 0.0) | clues)
-    assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
-
-
-@given(CALIBRATIONS, table(LANGUAGE_FEATURES, st.floats(0, 1)))
-def test_the_probability_of_english_is_one(calibration, clues):
-    assert 0 <= calibration.p_english(clues) <= 1
 
 
 def test_the_most_extreme_clues_give_a_number():
@@ -256,100 +209,6 @@ def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
             numbers["name"] = 0.0
 
 
-def changed(*path, value):
-    """Return the JSON form of a calibration with one value changed, or left out where it is ...."""
-    values = json.loads(json.dumps(BY_HAND.to_dict()))
-    place = values
-    for key in path[:-1]:
-        place = place[key]
-    place.pop(path[-1], None)
-    if value is not ...:
-        place[path[-1]] = value
-    return values
-
-
-NUMBERS = [
-    *(("weights", name) for name in SUPPORTED),
-    *(("alone", name) for name in (*EVIDENCE, "intercept")),
-    *(("read", name) for name in (*EVIDENCE, READER, "intercept")),
-    *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
-    ("reader",),
-    ("threshold",),
-]
-NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        *((path, value) for path in NUMBERS for value in (..., math.nan)),
-        *((path, value) for path in (NUMBERS[0], ("reader",)) for value in NO_NUMBERS),
-    ],
-    ids=lambda part: ".".join(part) if isinstance(part, tuple) else str(part)[:9],
-)
-def test_what_is_no_usable_number_is_refused_by_name(path, value):
-    """Missing, of another type, not finite, or larger than any fit gives."""
-    with pytest.raises(ValueError, match=f"'{path[-1]}' is .*, not a number") as caught:
-        Calibration.from_dict(changed(*path, value=value))
-    assert len(str(caught.value)) < 200
-
-
-def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
-    """Its weight was fitted to something else; a feature of weight 0 is left out."""
-    with pytest.raises(ValueError, match="'cosine_body' is not a feature"):
-        Calibration.from_dict(changed("weights", "cosine_body", value=2.0))
-    assert Calibration.from_dict(changed("weights", "cosine_body", value=0.0)) == BY_HAND
-
-
-NOT_NEGATIVE = [
-    *(("weights", name) for name in SUPPORTED),
-    *(("alone", name) for name in SUPPORTING),
-    *(("read", name) for name in (*SUPPORTING, READER)),
-    ("reader",),
-    ("threshold",),
-]
-
-
-@pytest.mark.parametrize("name", AGAINST)
-def test_what_opposes_cannot_speak_for_a_skill(name):
-    """A feature of that kind has no weight above 0."""
-    with pytest.raises(ValueError, match=f"'{name}' has the wrong sign"):
-        Calibration.from_dict(changed("weights", name, value=1e-9))
-
-
-@pytest.mark.parametrize("path", NOT_NEGATIVE, ids=".".join)
-def test_a_wrong_sign_is_refused_by_name(path):
-    """It would let more evidence lower a score; zero does not."""
-    with pytest.raises(ValueError, match=f"'{path[-1]}' has the wrong sign"):
-        Calibration.from_dict(changed(*path, value=-1e-9))
-    assert Calibration.from_dict(changed(*path, value=0))
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *((key, name) for key in ("alone", "read") for name in (*FREE, "intercept")),
-        *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
-    ],
-)
-def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
-    for value in (-3, 3):
-        assert Calibration.from_dict(changed(*path, value=value))
-
-
-def test_the_threshold_is_a_probability():
-    with pytest.raises(ValueError, match=r"threshold is 1\.01"):
-        Calibration.from_dict(changed("threshold", value=1.01))
-    assert Calibration.from_dict(changed("threshold", value=1))
-
-
-@pytest.mark.parametrize("name", ["weights", "alone", "read", "clues"])
-@pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
-def test_a_table_that_is_none_is_refused_by_name(name, value):
-    with pytest.raises(ValueError, match=f"'{name}' is not a table"):
-        Calibration.from_dict(changed(name, value=value))
-
-
 @pytest.mark.parametrize("size", [-1e6, 1e6])
 def test_the_largest_coefficients_give_numbers(size):
     most = json.loads(json.dumps(BY_HAND.to_dict()))
@@ -365,3 +224,69 @@ def test_the_largest_coefficients_give_numbers(size):
         found = score_of(dict.fromkeys(EVIDENCE, 1.0) | {"name": 0.5} | said, calibration)
         assert found > 0
         assert found == pytest.approx(float(size > 0))
+
+
+def changed(*path, value):
+    """Return the JSON form of a calibration with one value changed, or left out where it is ...."""
+    values = json.loads(json.dumps(BY_HAND.to_dict()))
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    place.pop(path[-1], None)
+    if value is not ...:
+        place[path[-1]] = value
+    return values
+
+
+NOT_NEGATIVE = [
+    *(("weights", name) for name in SUPPORTED),
+    *(("alone", name) for name in SUPPORTING),
+    *(("read", name) for name in (*SUPPORTING, READER)),
+    ("reader",),
+    ("threshold",),
+]
+NUMBERS = [
+    *NOT_NEGATIVE,
+    *((key, name) for key in ("alone", "read") for name in (*FREE, "intercept")),
+    *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
+]
+NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:9])
+def test_what_is_no_usable_number_is_refused_by_name(value):
+    for path in NUMBERS if value is ... else (NUMBERS[0], ("reader",)):
+        with pytest.raises(ValueError, match=f"'{path[-1]}' is .*, not a number") as caught:
+            Calibration.from_dict(changed(*path, value=value))
+        assert len(str(caught.value)) < 200
+
+
+def test_a_wrong_sign_is_refused_by_name():
+    """It would let more evidence lower a score; zero does not."""
+    for path in NOT_NEGATIVE:
+        with pytest.raises(ValueError, match=f"'{path[-1]}' has the wrong sign"):
+            Calibration.from_dict(changed(*path, value=-1e-9))
+        assert Calibration.from_dict(changed(*path, value=0))
+    for name in AGAINST:
+        with pytest.raises(ValueError, match=f"'{name}' has the wrong sign"):
+            Calibration.from_dict(changed("weights", name, value=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        # Its weight was fitted to something else; a feature of weight 0 is left out.
+        (("weights", "cosine_body"), 2.0, "'cosine_body' is not a feature"),
+        (("weights", "cosine_body"), 0.0, None),
+        (("threshold",), 1.01, r"threshold is 1\.01"),
+        (("threshold",), 1, None),
+        *(((name,), ..., f"'{name}' is not a table") for name in ("weights", "alone", "read")),
+        *((("clues",), value, "'clues' is not a table") for value in (..., None, [], 3, "x")),
+    ],
+)
+def test_other_values_that_cannot_be_used_are_refused(path, value, message):
+    if message is None:
+        assert Calibration.from_dict(changed(*path, value=value))
+    else:
+        with pytest.raises(ValueError, match=message):
+            Calibration.from_dict(changed(*path, value=value))

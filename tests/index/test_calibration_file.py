@@ -12,27 +12,8 @@ from skillsearch.index.search.calibration_file import (
     default_calibration,
     load_calibration,
 )
-from skillsearch.index.search.evidence import EVIDENCE, READER
-from skillsearch.index.search.features import FEATURES
-
-AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
-SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
 
 CURE = "python scripts/fit_fusion.py"
-
-
-def test_the_packaged_calibration_can_be_used():
-    """Every number is there, and none has a sign that would let more evidence lower a score."""
-    calibration = default_calibration()
-    assert set(calibration.weights) == set(FEATURES)
-    assert set(calibration.alone) == {*EVIDENCE, "intercept"}
-    assert set(calibration.read) == {*EVIDENCE, READER, "intercept"}
-    assert max(calibration.weights.values()) > 0
-    assert {name for name in FEATURES if calibration.weights[name] < 0} == {*AGAINST}
-    assert min(calibration.alone[name] for name in SUPPORTING) >= 0
-    assert min(calibration.read[name] for name in (*SUPPORTING, READER)) >= 0
-    assert calibration.reader >= 0
-    assert 0 < calibration.threshold < 1
 
 
 def test_the_packaged_calibration_is_read_once():
@@ -52,16 +33,6 @@ def test_a_file_of_ones_own_is_read(tmp_path):
 GOOD = default_calibration().to_dict()
 
 
-def without(name):
-    """Return a calibration's JSON form without a key."""
-    return {key: value for key, value in GOOD.items() if key != name}
-
-
-def with_confidence(key, **changes):
-    """Return a calibration's JSON form with other coefficients of the confidence."""
-    return GOOD | {key: GOOD[key] | changes}
-
-
 HOSTILE = {
     "empty": b"",
     "not JSON": b"{",
@@ -73,17 +44,8 @@ HOSTILE = {
     "an object deep": b'{"weights":' * 100_000,
     "many digits": b'{"reader": ' + b"9" * 10_000 + b"}",
     "no keys": {},
-    "NaN": with_confidence("alone", intercept=math.nan),
-    "infinity": GOOD | {"reader": math.inf},
-    "a number beyond floats": GOOD | {"reader": 10**400},
-    "bool": GOOD | {"reader": True},
+    "NaN": GOOD | {"reader": math.nan},
     "a long text": GOOD | {"reader": "x" * 100_000},
-    "a list for a number": GOOD | {"reader": [1] * 1000},
-    "support against": with_confidence("alone", name=-0.1),
-    "a reader against": with_confidence("read", reader=-0.1),
-    "threshold": GOOD | {"threshold": 1.5},
-    "a missing piece": GOOD | {"alone": {}},
-    **{f"no {name}": without(name) for name in GOOD},
 }
 
 

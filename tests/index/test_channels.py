@@ -24,8 +24,6 @@ BOTH = ("onnx", "multilingual")
 
 @pytest.fixture
 def install(install_weights):
-    """Install the weights of the multilingual embedder, or take them away."""
-
     def install(is_installed):
         install_weights("known" if is_installed else None)
 
@@ -34,8 +32,6 @@ def install(install_weights):
 
 @pytest.fixture
 def speak(monkeypatch):
-    """Set what tells the language of the user."""
-
     def speak(**variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -44,7 +40,6 @@ def speak(monkeypatch):
 
 
 def documents(*languages, trust=1.0):
-    """Return documents in some languages."""
     return [
         Document("s:x", "x", "", "", "", "", "", False, keys=(), trust=trust, language=language)
         for language in languages
@@ -79,7 +74,6 @@ def test_who_speaks_english(speak, variables, expected):
 
 
 def count_needed(models, languages, found, *, expected):
-    """Count the channels that an index of some documents needs."""
     others = sum(document.fluency < KNOWN for document in found)
     return count_needed_by(models, languages, others, len(found), expected=expected)
 
@@ -123,7 +117,6 @@ def test_a_skill_that_is_half_readable_needs_no_second_channel(trust, expected):
 
 
 def test_all_languages_need_all_channels():
-    """Whatever the skills are in; one that cannot be had is not needed."""
     assert (
         count_needed(BOTH, "all", documents("en"), expected=False)
         == count_needed(BOTH, "all", [], expected=False)
@@ -139,7 +132,6 @@ def test_where_other_queries_are_expected_both_channels_are_needed():
 
 
 def test_other_queries_are_expected_by_locale_and_after_one_was_asked(speak, tmp_path):
-    """A mark in the index folder says the latter."""
     speak(LANG="en_GB.UTF-8")
     assert not expects_others(tmp_path)
     (tmp_path / OTHER_LANGUAGE_SEEN).touch()
@@ -186,7 +178,6 @@ def test_a_model_that_reads_everything_is_enough(install, languages):
 
 @pytest.mark.parametrize("channel", [FIRST, SECOND])
 def test_a_channel_comes_back_from_json(channel):
-    """Scripts or None, and with the same bytes each time."""
     values = json.loads(json.dumps(channel.to_dict()))
     assert ChannelSettings.from_dict(values) == channel
     assert ChannelSettings.from_dict(values).to_dict() == channel.to_dict()

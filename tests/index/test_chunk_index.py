@@ -33,13 +33,11 @@ WORDS = (
 
 @pytest.fixture
 def workshop(root, add_skill, build):
-    """An index of six skills, one with three chunks."""
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     return build(root)
 
 
 def best(index, query):
-    """Return the chunk of the best hit."""
     return index.search(query, threshold=0.0)[0].chunk
 
 
@@ -66,7 +64,6 @@ def test_a_hit_without_chunks_names_none(workshop):
 
 
 def test_chunks_change_no_ranking(root, add_skill, build):
-    """Scores depend on the whole body, and so on its text alone."""
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     with_chunks = build(root)
     corpus = replace(with_chunks.opened.corpus, chunks=(None,))
@@ -77,7 +74,6 @@ def test_chunks_change_no_ranking(root, add_skill, build):
 
 
 def random_text(rng, k):
-    """Return some words."""
     return " ".join(rng.choices(WORDS, k=k))
 
 
@@ -104,7 +100,6 @@ def chosen(index, query, document):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_chunk_is_the_one_of_the_definition(tmp_path, add_skill, build, seed):
-    """Trusted cosine plus share of the query's weight, computed anew for each chunk."""
     rng = random.Random(seed)
     for number in range(8):
         chunks = [
@@ -125,13 +120,11 @@ def test_the_chunk_is_the_one_of_the_definition(tmp_path, add_skill, build, seed
 
 
 def shares_of(*names):
-    """Give terms equal shares."""
     hashes = np.array(sorted(map(term_hash, names)), np.uint64)
     return hashes, np.full(len(names), 1 / len(names))
 
 
 def query(*vector):
-    """Return the vector of a query."""
     return np.array(vector, np.float32)
 
 
@@ -156,8 +149,6 @@ def index_of(tmp_path):
 
 @pytest.fixture
 def field_of(tmp_path):
-    """Index the terms of texts."""
-
     def build(*texts):
         writer = LexicalWriter(tmp_path, "field")
         for number, text in enumerate(texts):
@@ -218,7 +209,6 @@ def test_an_index_of_chunks_is_mapped(index_of):
 
 
 def test_the_terms_of_a_document_are_given_back(index_of):
-    """Chunk by chunk, as they were written."""
     index = index_of([("a", [1, 0])], [], [("b c", [1, 0]), ("d", [1, 0])])
     assert index.terms_of(1) == []
     assert [each.tolist() for each in index.terms_of(2)] == [
@@ -283,7 +273,6 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
 def test_chunks_of_unchanged_skills_are_taken_over_unread(
     workshop, root, build, add_skill, settle, disk
 ):
-    """Their terms come from the index before, their vectors from the cache."""
     settle(root)
     build(root)
     add_skill(root / "attic", "attic", "Tidy up.", "<chunk id=box description=Boxes>Fold.</chunk>")
@@ -296,7 +285,6 @@ def test_chunks_of_unchanged_skills_are_taken_over_unread(
 
 
 def test_a_hostile_number_of_chunks_is_cut(tmp_path, add_skill, build):
-    """The first two hundred can be named; all of the body is searched."""
     body = "".join(f"<chunk id=c{n} description=d>word{n}</chunk>\n" for n in range(300))
     add_skill(tmp_path / "s" / "many", "many", "Many chunks.", body)
     index = build(tmp_path / "s")

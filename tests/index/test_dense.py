@@ -14,24 +14,11 @@ from skillsearch.index.dense.vectors import (
 
 @pytest.fixture
 def codes(clustered):
-    """An index of 300 rows."""
     rows = clustered(300)
     index = train_codes(rows)
     index.add(rows[:200])
     index.add(rows[200:])
     return index
-
-
-def test_of_coded_rows_about_the_nearest_are_found(clustered):
-    rows, queries = np.split(clustered(4030, dimensions=384), [4000])
-    index = train_codes(rows)
-    index.add(rows)
-    nearest = (np.argsort(-(rows @ query))[:10] for query in queries)
-    found = [
-        len(np.intersect1d(search_codes(index, query, 200), best))
-        for query, best in zip(queries, nearest, strict=True)
-    ]
-    assert sum(found) / (10 * len(queries)) >= 0.99
 
 
 @pytest.mark.parametrize("dimensions", [7, 30, 50])
@@ -58,7 +45,6 @@ def test_a_saved_index_finds_the_same(tmp_path, codes, clustered):
 
 @pytest.mark.parametrize("keep", [0, 3, 20, 0.5, -1])
 def test_a_torn_file_is_a_cache_error(tmp_path, codes, keep):
-    """Cut at once, in the header, in the middle, before the last byte."""
     path = tmp_path / "d.faiss"
     save_codes(codes, path)
     whole = path.read_bytes()

@@ -41,12 +41,10 @@ TWO = [None, None]
 
 
 def with_metadata(**changes):
-    """Return the skill with other metadata."""
     return replace(SKILL, metadata=replace(SKILL.metadata, **changes))
 
 
 def test_the_metadata_field_holds_the_name_three_times_and_all_else_once():
-    """Description, when to use, triggers, tags, in this order."""
     about = "Fill in PDF forms.\nWhen a form must be sent.\nfill this form\npdf\noffice"
     texts = field_texts(SKILL, ONE)
     assert texts.metadata_terms == terms("pdf-forms") * 3 + terms(about)
@@ -71,19 +69,7 @@ def test_the_second_channel_alone_embeds_the_body_of_what_the_first_does_not_kno
     assert len(set(texts.document.keys[1])) == 1
 
 
-def test_the_record_shows_the_skill():
-    texts = field_texts(SKILL, ONE)
-    document = texts.document
-    assert (document.doc_id, document.name, document.hidden) == (SKILL.doc_id, "pdf-forms", True)
-    assert (document.path, document.root) == ("/skills/pdf-forms/SKILL.md", "/skills")
-    assert document.description == "Fill in PDF forms."
-    assert document.content_hash == "ab" * 32
-    assert document.keys == ((text_key(texts.embedded[0].metadata).hex(), ""),)
-    assert document.trust == 1.0
-
-
 def test_without_bodies_only_the_metadata_counts():
-    """The digest of the body stays: it tells duplicates."""
     texts = field_texts(SKILL, TWO, with_body=False)
     assert (texts.embedded[1].body_head, texts.document.keys[1][1]) == ("", "")
     assert set(texts.full_terms) == set(texts.metadata_terms)
@@ -120,7 +106,6 @@ def test_chunks_change_no_text_of_the_skill():
 
 
 def test_the_texts_of_a_chunk_are_cut_like_a_body():
-    """The embedded head, and what is counted."""
     body = "<chunk id=a description=d>" + "x " * 300_000
     (chunk,) = field_texts(replace(SKILL, body=body), ONE).chunks
     assert len(chunk.head) == 4096
@@ -179,18 +164,10 @@ def test_another_channel_changes_no_term_and_no_text_of_the_first():
     ],
 )
 def test_the_record_tells_the_language(description, body, language):
-    """That of metadata and body together; whoever knows English alone knows only English."""
     skill = replace(SKILL, metadata=SkillMetadata(name="x", description=description), body=body)
     document = field_texts(skill, ONE).document
     assert document.language == language
     assert document.fluency == (document.trust if language in ("", "en") else 0.0)
-
-
-def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
-    """A moved skill is not embedded again."""
-    moved = replace(SKILL, doc_id="b:x", path=Path("/x/SKILL.md"), root=Path("/"), content_hash="c")
-    one, other = (field_texts(skill, ONE).document for skill in (SKILL, moved))
-    assert one.keys == other.keys
 
 
 @pytest.mark.parametrize(
@@ -204,7 +181,6 @@ def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
     ],
 )
 def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
-    """Short ones are equal by chance and tell nothing."""
     hashes = [field_texts(replace(SKILL, body=b), ONE).document.body_hash for b in (one, other)]
     assert (hashes[0] == hashes[1] != "") == are_equal
 

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +54,11 @@ def official():
 
 @pytest.fixture(scope="module")
 def oracle(official):
-    """The official model, run by torch."""
     return load_embedder(f"st:{official}")
 
 
 @pytest.fixture(scope="module")
 def float_folder(official, tmp_path_factory):
-    """Our float32 graph beside the settings that sentence-transformers wrote."""
     pytest.importorskip("onnx")
     from skillsearch.training.onnx_model import BertGraph
 
@@ -75,23 +72,19 @@ def float_folder(official, tmp_path_factory):
 
 
 def cosines(first, second):
-    """Cosine of each text's two vectors."""
     rows = embed(first, TEXTS), embed(second, TEXTS)
     return np.sum(rows[0] * rows[1], axis=1)
 
 
 def cut_texts(embedder, texts):
-    """Return how many texts are cut."""
     return sum(text.truncated for text in embedder.embed_stream(texts))
 
 
 def test_the_float_graph_is_the_model_that_torch_runs(oracle, float_folder):
-    """Before it is quantised, the graph agrees with torch to rounding."""
     assert cosines(OnnxEmbedder.load(float_folder), oracle).min() > 0.99999
 
 
 def test_the_packaged_model_points_where_torch_points(oracle):
-    """Quantising costs less than a hundredth of mean cosine."""
     similarity = cosines(load_embedder("minilm"), oracle)
     assert similarity.mean() > 0.99
     assert similarity.min() > 0.97
@@ -119,21 +112,12 @@ def test_both_count_the_same_texts_as_truncated(oracle):
     assert flags == [[False, True, False, True]] * 2
 
 
-def test_a_stream_of_many_texts_can_be_left_early(oracle):
-    """Chunks are embedded as they are asked for."""
-    with closing(oracle.embed_stream([f"text {number}" for number in range(2000)])) as stream:
-        kept = [next(stream) for _ in range(5)]
-    assert len({text.position for text in kept}) == 5
-
-
 @pytest.mark.parametrize("text", ["\ud800", "find\0me", "[CLS]", "x" * 1_000_000])
 def test_hostile_text_gets_a_vector_from_torch_too(oracle, text):
-    """Lone surrogates, NUL, special tokens and huge words are text like any other."""
     assert np.linalg.norm(embed(oracle, [text])[0]) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_device_that_torch_lacks_is_named_with_those_it_has(official):
-    """Nobody has a thousand of them; the CPU is always there."""
     with pytest.raises(EmbedderError, match=r"no device 'cuda:999' here, only cpu.*--device"):
         load_embedder(f"st:{official}", device="cuda:999")
 
@@ -146,7 +130,6 @@ def test_the_cpu_can_be_asked_for_by_name(official, oracle):
 
 
 def test_the_settings_name_the_device_where_nothing_else_does(official, monkeypatch):
-    """So a query finds the same device as the indexing."""
     monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:999")
     with pytest.raises(EmbedderError, match="no device 'cuda:999'"):
         load_embedder(f"st:{official}")
@@ -164,12 +147,7 @@ def test_an_index_made_on_a_named_device_is_asked_without_one(cli, official, dri
     assert (lacking.exit_code, "no device 'cuda:999'" in lacking.stderr) == (1, True)
 
 
-def test_no_text_gives_an_empty_matrix(oracle):
-    assert embed(oracle, []).shape == (0, 384)
-
-
 def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_path):
-    """A copy is the same embedder; another setting makes it another one."""
     copy = Path(shutil.copytree(official, tmp_path / "copy"))
     assert load_embedder(f"st:{copy}").fingerprint == oracle.fingerprint
     settings = copy / "sentence_bert_config.json"
@@ -206,7 +184,6 @@ def test_code_that_comes_with_a_model_is_not_run(official, tmp_path):
 
 
 def test_damaged_weights_end_in_our_error(official, tmp_path):
-    """A safetensors file that is cut short is not a traceback of another library."""
     folder = Path(shutil.copytree(official, tmp_path / "cut"))
     (folder / "model.safetensors").write_bytes((official / "model.safetensors").read_bytes()[:9999])
     with pytest.raises(EmbedderError, match="sentence-transformers cannot use"):
@@ -236,7 +213,6 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
 
 @pytest.mark.skipif(os.name != "posix", reason="the page has commands for a shell of POSIX")
 def test_the_example_of_the_page_runs(official, tmp_path):
-    """All of it but the installation, with a folder of weights in place of a name."""
     page = Path(skillsearch.__file__).parent / "embedders" / "README.md"
     commands = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     (block,) = (text for text in commands if "st:" in text)

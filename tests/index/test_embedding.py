@@ -48,7 +48,6 @@ class Recorder:
 
 
 def texts_of(name, body="", channels=1):
-    """Return the texts of a skill."""
     skill = Skill(name, SkillMetadata(name, "About."), body, Path(name), Path("/"), "")
     return field_texts(skill, [None] * channels)
 
@@ -60,26 +59,22 @@ def keys_of(document):
 
 @pytest.fixture
 def embedder():
-    """An embedder that keeps what it was asked for."""
     return Recorder()
 
 
 @pytest.fixture
 def channel(embedder):
-    """A channel of that embedder."""
     with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
         yield Channel("recorder", embedder, cache)
 
 
 @pytest.fixture
 def steps():
-    """Records the progress reported."""
     return []
 
 
 @pytest.fixture
 def start(channel, steps, tmp_path):
-    """Begin to embed for the channel."""
     how = (lambda *step: steps.append(step)), tmp_path
     return lambda **sizes: EmbeddingQueue([channel], *how, **sizes)
 
@@ -145,7 +140,6 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
 
 
 def test_texts_are_gathered_while_others_are_embedded(start, embedder):
-    """A whole batch of them, and then the reader waits."""
     embedder.gate.clear()
     with start(batch=4) as embedding:
         for number in range(7):
@@ -159,6 +153,23 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
         waiting.join(SECONDS)
         embedding.finish()
     assert embedding.embedded == 8
+
+
+def test_a_killed_run_would_lose_only_the_last_vectors(channel, tmp_path):
+    texts = [texts_of(f"skill-{number}") for number in range(3 * building.FLUSHED)]
+    keys = [key for one in texts for key in keys_of(one.document)]
+    unsaved = []
+
+    def count(stage, done, total):
+        with EmbeddingCache("recorder", 32) as other:
+            unsaved.append(done - len(other.get(keys)))
+
+    with EmbeddingQueue([channel], count, tmp_path) as embedding:
+        for number, one in enumerate(texts, 1):
+            embedding.add(one, number / len(texts))
+        embedding.finish()
+    assert len(unsaved) == len(texts)
+    assert max(unsaved) <= building.FLUSHED
 
 
 def test_the_total_is_extrapolated_until_all_is_read(start, steps):
@@ -213,7 +224,6 @@ def test_without_a_cache_the_vectors_are_there_all_the_same(start, embedder, hom
 
 @pytest.mark.parametrize("in_memory", [1 << 20, 100, 1])
 def test_new_vectors_are_read_in_any_order(tmp_path, monkeypatch, in_memory):
-    """From memory or from a file, of which nothing is left in its folder."""
     monkeypatch.setattr(building, "_IN_MEMORY", in_memory)
     vectors = NewVectors(tmp_path, 3)
     rows = {text_key(str(number)): [number, 0, -number] for number in range(20)}

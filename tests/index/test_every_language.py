@@ -84,7 +84,6 @@ UNRELATED = [
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """An index of all the skills with both models, made once."""
     folder = tmp_path_factory.mktemp("languages")
     for name, (description, body) in SKILLS.items():
         path = folder / "s" / name / "SKILL.md"

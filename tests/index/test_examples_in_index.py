@@ -15,7 +15,6 @@ from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.hubness import TABLE
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.opening import MAX_REFRESHED_FILES, Freshness
 from skillsearch.index.request import IndexRequest
@@ -23,7 +22,7 @@ from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills import example_requests
-from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, user_file
+from skillsearch.skills.example_requests import digest_of_skill, user_file
 
 LATIN = frozenset({"Latin"})
 SMALL = SegmentLimits(least_documents=4, most_flat=6)
@@ -33,13 +32,13 @@ KOREAN = "영수증을 표로 정리해 주세요"
 
 
 class Place:
-    """A root of twelve skills, the user's examples, and an index of both."""
+    """A root of eight skills, the user's examples, and an index of both."""
 
     def __init__(self, tmp_path, add_skill):
         self.tmp_path, self.add_skill = tmp_path, add_skill
         self.root, self.kept = tmp_path / "root", {}
         self.now = 1_600_000_000_000_000_000
-        for number in range(12):
+        for number in range(8):
             self.write(number)
         self.settle()
 
@@ -97,7 +96,6 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path, add_skill):
-    """Make twelve skills without examples."""
     return Place(tmp_path, add_skill)
 
 
@@ -107,7 +105,6 @@ def examples(index, number):
 
 
 def parts(index, files_of):
-    """Return the files of the generation in use by name."""
     return {
         name: data
         for name, data in files_of(index.opened.folder).items()
@@ -116,8 +113,8 @@ def parts(index, files_of):
 
 
 def first(index, query=ASKED, system="hybrid"):
-    """Return the name of the best hit."""
-    return index.search(query, n=1, threshold=0.0, system=system).hits[0].name
+    hits = index.search(query, n=1, threshold=0.0, system=system).hits
+    return hits[0].name if hits else ""
 
 
 def answers(index):
@@ -148,11 +145,9 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
-@settings(max_examples=6, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_an_updated_index_equals_a_new_one(limits, data, tmp_path_factory, add_skill, files_of):
-    """When examples come, change and go, by the user's file, by eval files, with the skill."""
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), limits=st.sampled_from([SegmentLimits(), SMALL]))
+def test_an_updated_index_equals_a_new_one(data, limits, tmp_path_factory, add_skill, files_of):
     place = Place(tmp_path_factory.mktemp("place"), add_skill)
     place.save()
     place.build(limits=limits)
@@ -186,7 +181,6 @@ def test_an_updated_index_equals_a_new_one(limits, data, tmp_path_factory, add_s
 
 
 def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of):
-    """Nobody else pays for them, and all of them may go again."""
     before = place.build()
     assert "dense-0-examples.faiss" not in parts(before, files_of)
     place.keep(3, ASKED)
@@ -198,7 +192,6 @@ def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of)
 
 
 def test_the_vector_of_examples_is_their_mean(place):
-    """At unit length; without examples that the model can read, that of the metadata."""
     embedder = HashingEmbedder(scripts=LATIN)
     place.keep(3, ASKED, "scan it")
     place.keep(4, KOREAN)
@@ -209,17 +202,16 @@ def test_the_vector_of_examples_is_their_mean(place):
     total = both.sum(axis=0)
     np.testing.assert_allclose(mean[3], total / np.linalg.norm(total), atol=3e-4)
     np.testing.assert_allclose(mean[5], both[1], atol=3e-4)
-    others = [number for number in range(12) if number not in (3, 5)]
+    others = [number for number in range(8) if number not in (3, 5)]
     np.testing.assert_allclose(mean[others], metadata[others], atol=3e-4)
     assert [bool(one) for one in index.opened.corpus.documents.exampled] == [
-        number in (3, 4, 5) for number in range(12)
+        number in (3, 4, 5) for number in range(8)
     ]
 
 
 @pytest.mark.parametrize("way", ["user", "eval", "frontmatter"])
 @pytest.mark.parametrize("system", ["bm25", "dense", "hybrid"])
 def test_a_skill_is_found_by_its_examples(place, way, system):
-    """Wherever they come from, by their words and by what they mean."""
     place.build()
     if way == "user":
         place.keep(7, ASKED)
@@ -240,7 +232,6 @@ def test_an_example_of_a_script_that_no_model_reads_counts_by_its_words(place):
 
 
 def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
-    """Not even if the file of examples was written again, with others of unknown skills."""
     place.keep(3, ASKED)
     place.bring(4, "scan it")
     place.settle()
@@ -276,7 +267,6 @@ def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
 
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
 def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, limits):
-    """What was read beside a skill is known as long as nothing there changes."""
     place.bring(4, "scan it")
     place.settle()
     place.build(limits=limits)
@@ -318,7 +308,6 @@ def test_a_changed_path_alone_does_not_stand_for_all_new_examples(place):
 
 
 def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
-    """Whatever the user's file says by then; once it is back they have the new ones."""
     other = place.tmp_path / "other"
     place.add_skill(other / "lone", "lone", "Alone.", "Body.")
     request = IndexRequest((place.root, other), "hashing", True)
@@ -347,7 +336,6 @@ def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
 
 
 def test_examples_of_the_user_tell_no_copies_apart(place, add_skill):
-    """Families are of skills that say the same, whatever anybody asks of them."""
     text = " ".join(f"word{number}" for number in range(80))
     for name in ("one", "two"):
         add_skill(place.root / name, name, "Turns receipts into tables.", text)
@@ -385,8 +373,7 @@ def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
 
 
 def test_many_new_examples_are_left_to_the_background(place):
-    """A question waits for a few skills and no more."""
-    for number in range(12, 40):
+    for number in range(8, 36):
         place.write(number)
     place.settle()
     index = place.build()
@@ -406,7 +393,6 @@ def test_many_new_examples_are_left_to_the_background(place):
 
 
 def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, monkeypatch):
-    """A new version of the package is noticed by the next run."""
     packaged = tmp_path / "packaged.jsonl"
     monkeypatch.setattr(example_requests, "PACKAGED", packaged)
     digest = digest_of_skill("s07", "Answers about thing 7.")
@@ -416,9 +402,3 @@ def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, m
     assert examples(place.build(), 7) == [("the second one", "package")]
     place.keep(7, ASKED)
     assert examples(place.build(), 7) == [(ASKED, "user")]
-
-
-def test_the_snapshot_has_the_digest_of_the_book(place):
-    place.keep(3, ASKED)
-    index = place.build()
-    assert Snapshot.load(index.folder).examples == ExampleBook().digest

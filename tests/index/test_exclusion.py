@@ -20,7 +20,6 @@ SKILLS = {
 
 @pytest.fixture
 def small(tmp_path, make_skill, build):
-    """Return an index of a few skills in pairs."""
     for name, description in SKILLS.items():
         make_skill(tmp_path / "skills", name, description)
     return build(tmp_path / "skills")
@@ -65,7 +64,6 @@ def test_a_query_of_function_words_beside_the_exclusion_is_whole():
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):
-    """Neither counted nor embedded, and kept beside for the search; a person sees it."""
     description = "Reads text. NOT for PDF files."
     path = make_skill(tmp_path, "reader", description, when_to_use="Use it. Not for scans.")
     skill = read_skill(path, doc_id="a:reader", root=tmp_path)

@@ -42,32 +42,27 @@ Write code.
 
 @pytest.fixture
 def index(shared_index):
-    """An index of the five skills; no test here changes it."""
     return shared_index
 
 
 def form(text, dimensions=512):
-    """Analyse a query without embedding it."""
     view = QueryView(np.zeros(dimensions, np.float32), 1.0)
     return QueryForm(text, "en", Counter(terms(text)), (view,))
 
 
 def candidates(corpus, **rows):
-    """Return candidates with given features, by the names of their skills."""
     numbers = {corpus.documents.named(name.replace("_", "-"))[0]: name for name in rows}
     features = np.array([rows[numbers[number]] for number in sorted(numbers)], np.float64)
     return Candidates(np.array(sorted(numbers), np.int64), features, features[:, :3])
 
 
 def judged_in(corpus, query, found, calibration):
-    """Return a ranking of candidates, and its hits."""
     ranked = rank(corpus, found, "hybrid", calibration)
     rows = ranked.best.tolist()
     return ranked, judge(find_evidence(corpus, query, ranked, rows), rows, calibration)
 
 
 def explained(corpus, query, found, body):
-    """Explain candidates, in their order."""
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     calibration = default_calibration()
     ranked, judged = judged_in(corpus, query, found, calibration)
@@ -75,12 +70,10 @@ def explained(corpus, query, found, body):
 
 
 def all_of(value):
-    """Return a row of features that all have one value."""
     return [value] * len(FEATURES)
 
 
 def index_of(*texts):
-    """Index texts."""
     with tempfile.TemporaryDirectory() as folder:
         writer = LexicalWriter(Path(folder), "field")
         for number, text in enumerate(texts):
@@ -113,7 +106,6 @@ def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
 
 
 def test_of_equal_sections_the_first_is_best():
-    """A tie keeps the order of the sections."""
     body = "# One\nforms\n# Two\nforms"
     assert best_section(body, idf_of("forms")) == ("One", "forms")
 
@@ -126,7 +118,6 @@ def test_a_long_snippet_is_cut():
 
 
 def test_an_explanation_names_features_terms_and_section(index):
-    """Terms by field: what the metadata holds is not repeated for the body."""
     corpus = index.opened.corpus
     values = np.linspace(0, 1, len(FEATURES)).tolist()
     only = candidates(corpus, pdf_forms=values)
@@ -176,7 +167,6 @@ def test_what_a_reader_said_is_explained(index):
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
 def test_only_a_hybrid_score_rests_on_evidence(index, system):
-    """The other systems have features and terms to show."""
     hits = index.search("flatten forms", explain=True, system=system)
     assert hits
     for hit in hits:
@@ -254,7 +244,6 @@ def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
 
 
 def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
-    """The share of other letters is what is left to say."""
     _, reason = votes("pdf \u13a0\u13a1", root, languages="all")
     assert "its language cannot be told, 40 % of its letters are not ASCII; " in reason["hashing"]
 
@@ -268,7 +257,6 @@ def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
 
 
 def test_only_a_hybrid_result_has_votes(build, root, polyglot):
-    """The other systems do as they are told."""
     index = build(root, languages="all")
     for system in ("bm25", "dense", "rrf"):
         assert index.search("list forms", explain=True, system=system).channels == ()

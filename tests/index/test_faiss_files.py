@@ -12,8 +12,6 @@ KINDS = {np.float32: faiss.IndexFlatIP, np.float16: faiss.IndexScalarQuantizer}
 
 @pytest.fixture
 def write(tmp_path):
-    """Write rows in blocks and return the file."""
-
     def write(rows, block=3):
         path = tmp_path / "rows.faiss"
         writer = FaissWriter(path, rows.dtype, rows.shape[1])
@@ -35,7 +33,6 @@ def floats(request, clustered):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_faiss_reads_the_file_and_writes_the_same_bytes(write, floats, dtype, tmp_path):
-    """Byte for byte, for floats and halves; and it finds by inner product what numpy finds."""
     rows = floats.astype(dtype)
     index = faiss.read_index(str(write(rows)))
     assert isinstance(index, KINDS[dtype])
@@ -61,7 +58,6 @@ def _how(dtype):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_what_faiss_writes_is_mapped(floats, dtype, tmp_path):
-    """The rows as they were, in their type, and read-only."""
     floats = floats.astype(dtype).astype(np.float32)  # FAISS rounds some halves otherwise
     index = KINDS[dtype](floats.shape[1], *_how(dtype))
     index.add(floats)
@@ -89,7 +85,6 @@ def test_a_torn_file_is_a_cache_error(write, clustered, dtype, keep):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_any_other_header_is_a_cache_error(write, clustered, dtype):
-    """Whichever bit of it is flipped: sizes below 0 and beyond all memory too."""
     rows = clustered(9).astype(dtype)
     path = write(rows)
     whole = path.read_bytes()

@@ -40,14 +40,12 @@ def likeness(documents, *channels, limits=(0.9, 0.7)):
 
 
 def around(middle, cosine, seed):
-    """Return a random unit vector at a cosine to another."""
     other = np.random.default_rng(seed).standard_normal(len(middle))
     other -= (other @ middle) * middle
     return cosine * middle + np.sqrt(1 - cosine**2) * other / np.linalg.norm(other)
 
 
 def expected(like, order):
-    """Compare every document with all leaders before it."""
     leaders = {}
     for number in order:
         leading = (one for one, lead in leaders.items() if lead == one)
@@ -56,7 +54,6 @@ def expected(like, order):
 
 
 def are_alike(like, one, other):
-    """Compare metadata and bodies of two documents by what they need."""
     store = like.documents
     is_known = min(store.fluency[one], store.fluency[other]) >= 0.5
     is_close = False
@@ -116,22 +113,15 @@ def corpora(draw, most=24):
     return likeness(documents, *channels), rng.permutation(size).astype(np.int64)
 
 
-@given(corpora())
-def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus):
-    like, order = corpus
-    assert group(like, order).tolist() == expected(like, order)
-
-
-@given(corpora(60))
-def test_blocks_make_no_difference(corpus):
-    """Whether a leader is in the same block or in one before."""
+@given(corpora(40), st.sampled_from([7, families._BLOCK]))
+def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus, block):
     like, order = corpus
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "_BLOCK", 7)
+        patch.setattr(families, "_BLOCK", block)
         assert group(like, order).tolist() == expected(like, order)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(corpora(), st.data())
 def test_an_update_gives_the_families_of_a_new_index(corpus, data):
     like, order = corpus
@@ -148,7 +138,6 @@ def test_an_update_gives_the_families_of_a_new_index(corpus, data):
 
 
 def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
-    """A product of many rows rounds otherwise than one of few."""
     rng = np.random.default_rng(3)
     middle = np.eye(384)[0]
     rows = [middle, *(around(middle, 0.9, seed) for seed in range(1, 300))]
@@ -163,45 +152,27 @@ def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
 
 
 def test_a_member_is_near_its_leader_and_chains_do_not_form():
-    """A row of documents, each near the next, is not one family."""
     turn = np.arccos(0.95)
     rows = [[np.cos(turn * n), np.sin(turn * n)] for n in range(6)]
     like = likeness([document(n, body="a body") for n in range(6)], rows)
     assert group(like, np.arange(6)).tolist() == [0, 0, 2, 2, 4, 4]
 
 
-@settings(max_examples=200)
-@given(corpora())
-def test_all_of_a_family_are_like_what_stands_for_it(corpus):
-    like, order = corpus
-    for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
-        assert number == leader or are_alike(like, number, leader)
-
-
-@given(corpora())
-def test_no_third_document_makes_two_copies(corpus):
-    """What stands for another would do so if there were only these two."""
-    like, order = corpus
-    for number, leader in zip(order.tolist(), group(like, order).tolist(), strict=True):
-        pair = [number] if number == leader else [leader, number]
-        assert group(like, np.array(pair)).tolist() == [leader] * len(pair)
-
-
 def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
     """Of vectors in no clouds at all, which is the worst case, nearly all that are close."""
     rng = np.random.default_rng(5)
-    originals = rng.standard_normal((2_000, 64))
+    originals = rng.standard_normal((800, 64))
     originals /= np.linalg.norm(originals, axis=1)[:, None]
     close = [around(row, 0.95 if n % 2 else 0.99, n) for n, row in enumerate(originals)]
-    like = likeness([document(n, body="one") for n in range(4_000)], [*originals, *close])
-    order = np.arange(4_000)
+    like = likeness([document(n, body="one") for n in range(1_600)], [*originals, *close])
+    order = np.arange(1_600)
     exact = group(like, order)
-    assert (exact[2_000:] == order[:2_000]).all()
-    monkeypatch.setattr(families, "EXACT", 1_000)
+    assert (exact[800:] == order[:800]).all()
+    monkeypatch.setattr(families, "EXACT", 400)
     monkeypatch.setattr(families, "_CELL_SIZE", 400)
     found = group(like, order)
-    assert (found == exact)[2_000::2].mean() > 0.99
-    assert (found == exact)[2_001::2].mean() > 0.95
+    assert (found == exact)[800::2].mean() > 0.99
+    assert (found == exact)[801::2].mean() > 0.95
     assert (found[found] == found).all()
 
 
@@ -218,7 +189,6 @@ def test_many_documents_without_vectors_are_compared_by_name_and_description(mon
 
 
 def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
-    """An update compares them, and must give what a new index does."""
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((600, 64))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -230,7 +200,6 @@ def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
 
 
 def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):
-    """The nearest by the vectors; names and descriptions are looked up."""
     rng = np.random.default_rng(6)
     rows = rng.standard_normal((600, 64))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -283,8 +252,6 @@ def test_a_padded_body_has_all_of_the_body():
 
 @pytest.fixture
 def corpus_of(tmp_path, add_skill, build):
-    """Index skills given as (name, description, body), numbered in that order."""
-
     def corpus_of(*skills, **options):
         for number, (name, description, body) in enumerate(skills):
             add_skill(tmp_path / "skills" / f"folder-{number}", name, description, body)
@@ -311,7 +278,6 @@ FORMS = ("pdf", "Fill in PDF forms and flatten them", LONG)
     ],
 )
 def test_metadata_and_body_make_a_copy_or_a_name_and_most_of_a_body(corpus_of, other, is_copy):
-    """One of them alone does not, whatever stands before it."""
     store = corpus_of(FORMS, other).documents
     assert store.families.members.tolist() == ([1] if is_copy else [])
     same_name = other[0].casefold() == "pdf"
@@ -322,24 +288,13 @@ def test_metadata_and_body_make_a_copy_or_a_name_and_most_of_a_body(corpus_of, o
 @pytest.mark.parametrize("bridge", [("a", *FORMS[1:2], "OTHER"), ("a", "Trim video clips", LONG)])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_bridge_joins_no_two_skills(corpus_of, bridge, first):
-    """It has the description of one and the body of another, and comes first or last."""
     name, about, body = bridge
     skills = [FORMS, ("video", "Trim video clips", OTHER)]
     skills.insert(0 if first else 2, (name, about, OTHER if body == "OTHER" else body))
     assert len(corpus_of(*skills).documents.families) == 0
 
 
-def test_one_body_for_many_descriptions_is_boilerplate(corpus_of):
-    """Five skills made from one template are five."""
-    made = ("Search flights to a city", "Get the weather forecast of a place",
-            "Look up the price of a stock", "Find recipes for ingredients",
-            "Translate a text into another language")  # fmt: skip
-    skills = [(f"api-{number}", about, LONG) for number, about in enumerate(made)]
-    assert len(corpus_of(*skills).documents.families) == 0
-
-
 def test_bodies_that_say_next_to_nothing_need_equal_names_and_descriptions(corpus_of):
-    """They are equal by chance, and near descriptions may mean the reverse."""
     store = corpus_of(
         ("pdf-to-word", "Convert PDF files to Word documents", "Soon."),
         ("word-to-pdf", "Convert Word documents to PDF files", "Soon."),
@@ -362,7 +317,6 @@ def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):
 
 
 def test_what_is_shown_of_a_family(corpus_of):
-    """How many, and in what each differs, those that rank first before the others."""
     store = corpus_of(
         FORMS, ("pdf", FORMS[1], LONG + "x"), ("forms", FORMS[1], LONG), ("tea", "Make tea", "")
     ).documents

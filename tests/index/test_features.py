@@ -122,21 +122,11 @@ def run(scratch, *argv):
 
 
 def set_weight(scratch, value):
-    """Give the new feature a weight, and coefficients as evidence."""
     path = scratch / SEARCH / "calibration.json"
     values = json.loads(path.read_text(encoding="utf-8"))
     for part in ("weights", "alone", "read"):
         values[part]["is_terse"] = value
     path.write_text(json.dumps(values), encoding="utf-8")
-
-
-def test_a_row_without_its_weight_is_told_by_name(scratch):
-    load = "import skillsearch.index.search.calibration_file as f; f.default_calibration()"
-    assert "'is_terse' is None, not a number" in run(scratch, "-c", load)
-    set_weight(scratch, -1.0)
-    assert "'is_terse' has the wrong sign" in run(scratch, "-c", load)
-    set_weight(scratch, 1.0)
-    assert run(scratch, "-c", load) == ""
 
 
 @pytest.mark.slow

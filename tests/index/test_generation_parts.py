@@ -21,7 +21,6 @@ from skillsearch.index.storage.generation_parts import (
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two parts, written a minute ago."""
     place = tmp_path / "old"
     place.mkdir()
     for name, data in (("a.npy", b"a" * 3_000_000), ("b.npy", b"")):
@@ -32,7 +31,6 @@ def folder(tmp_path):
 
 @pytest.fixture
 def read(before_reading):
-    """Names of the parts that were read through, in order."""
     names = []
 
     def note(path):
@@ -50,7 +48,6 @@ def age(path, seconds=60):
 
 
 def write_keeping_time(path, data):
-    """Write a file and put its modification time back."""
     before = path.stat()
     path.write_bytes(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -71,7 +68,6 @@ def test_what_is_known_of_a_part_is_not_read_again(folder, read):
 
 
 def test_a_trusted_part_is_not_read_again(folder, read):
-    """But the first time, and when it is to be verified."""
     parts = describe_parts(folder, {})
     read.clear()
     assert damaged_parts(folder, parts) == ()
@@ -93,7 +89,6 @@ def test_a_trusted_part_is_not_read_again(folder, read):
     ],
 )
 def test_a_part_that_changed_after_it_was_trusted_is_damaged(folder, change):
-    """Another byte, the same with the old modification time, one byte less, gone, emptied."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
     change(folder / "a.npy")
@@ -102,7 +97,6 @@ def test_a_part_that_changed_after_it_was_trusted_is_damaged(folder, change):
 
 
 def test_a_part_that_was_replaced_by_its_equal_is_read_and_trusted_again(folder, read):
-    """One of them, or all as after an index was copied to another disk."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
     for replaced in (["a.npy"], ["a.npy", "b.npy"]):
@@ -118,7 +112,6 @@ def test_a_part_that_was_replaced_by_its_equal_is_read_and_trusted_again(folder,
 
 
 def test_a_part_that_was_just_written_is_not_trusted_yet(folder, read):
-    """It could change once more within the same tick of the clock."""
     (folder / "a.npy").write_bytes(b"new")
     parts = describe_parts(folder, {})
     trust_parts(folder, parts)
@@ -168,7 +161,6 @@ def test_trusted_parts_are_read_again_in_turn(tmp_path, read, limit):
 
 
 def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
-    """A part whose stat tells nothing is trusted until it is read again."""
     parts = describe_parts(folder, {})
     damaged_parts(folder, parts)
     rot(folder / "a.npy")
@@ -178,8 +170,6 @@ def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
 
 
 def test_a_part_that_is_written_while_it_is_hashed_is_not_trusted(folder, before_reading):
-    """The recorded stat is the one from before the hashing."""
-
     def disturb(path):
         if path.suffix == ".npy":
             write_keeping_time(path, path.read_bytes())
@@ -191,7 +181,6 @@ def test_a_part_that_is_written_while_it_is_hashed_is_not_trusted(folder, before
 
 
 def test_an_error_is_blamed_on_damage_if_there_is_any(folder, rot):
-    """It names the part and the command; errors of ours and those without damage stay."""
     parts = describe_parts(folder, {})
     with pytest.raises(IndexError, match="mine"), DamageGuard(folder, parts):
         raise IndexError("mine")

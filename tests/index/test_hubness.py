@@ -63,7 +63,6 @@ def test_skills_of_people_are_no_hubs(tmp_path):
 
 
 def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill):
-    """Its words match; what they are opposes, in the order and in the score."""
     root = tmp_path / "skills"
     make_skill(root, "photo-pages", "Arranges photographs on album pages for printing.")
     for topic in ("tar-files", "bread", "chess", "sailing"):
@@ -96,7 +95,6 @@ def test_hubness_is_of_the_text_alone(tmp_path, make_skill):
 
 
 def test_the_script_counts_words_of_requests(tmp_path, import_script, monkeypatch):
-    """Rare words among skills weigh more; twins and what is left out count nothing."""
     script = import_script("count_request_words")
     requests = [
         {"lang": "en", "kind": "p", "cluster": 7, "text": "two pictures"},

@@ -13,8 +13,6 @@ from skillsearch.text.tokenizer import term_hash
 
 @pytest.fixture
 def segment_of(tmp_path_factory):
-    """Index texts as one segment."""
-
     def build(texts):
         folder = tmp_path_factory.mktemp("segment")
         writer = LexicalWriter(folder, "field", with_words=True)
@@ -27,23 +25,19 @@ def segment_of(tmp_path_factory):
 
 
 def arrays(segment):
-    """Return the bytes of all arrays."""
     return {field.name: getattr(segment, field.name).tobytes() for field in fields(segment)}
 
 
 def split(*texts):
-    """Split texts at spaces."""
     return [text.split() for text in texts]
 
 
 def test_terms_are_known_by_a_hash_that_does_not_change():
-    """Indexes outlive processes; lone surrogates have a hash too."""
     assert term_hash("skill") == 0x728DAB833726CC39
     assert term_hash("\ud800") != term_hash("\ud801")
 
 
 def test_rows_are_of_the_terms_that_are_there(segment_of):
-    """Each has as many documents as its postings; others have none."""
     segment = segment_of(split("b a", "c a", "d"))
     hashes = np.array([term_hash(term) for term in ("a", "zz", "d")], np.uint64)
     rows = segment.rows(hashes)
@@ -67,7 +61,6 @@ def test_a_tally_gives_what_it_has():
 
 
 def test_a_saved_segment_comes_back(tmp_path, segment_of):
-    """The arrays come back as they were, mapped rather than read."""
     index = segment_of(split("a b a", "b c", "d", ""))
     index.save(tmp_path, "field")
     loaded = LexicalSegment.load(tmp_path, "field")
@@ -96,7 +89,6 @@ def test_a_missing_array_is_a_cache_error(tmp_path, segment_of, name):
     ],
 )
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, segment_of, name, damage):
-    """Another type, another shape, one value too many, or half a file."""
     index = segment_of(split("a b", "c d a words"))
     array = getattr(index, name)
     index = {

@@ -23,7 +23,6 @@ NOTHING = np.zeros(0, np.int64)
 
 
 def write(folder, texts, **options):
-    """Write a segment of texts and load it."""
     writer = LexicalWriter(folder, "field", **options)
     for number, text in enumerate(texts):
         writer.add(number, text)
@@ -32,7 +31,6 @@ def write(folder, texts, **options):
 
 
 def all_scores(field, query):
-    """Score every document."""
     size = field.statistics.documents
     return field.best(field.weigh(Counter(query)), 1, NOTHING).scores_of(np.arange(size))
 
@@ -44,7 +42,6 @@ def written(texts, **options):
 
 
 def lists(segment):
-    """Return the arrays of a segment as lists, by name."""
     return {field.name: getattr(segment, field.name).tolist() for field in fields(segment)}
 
 
@@ -79,7 +76,6 @@ def naive(texts):
 @given(CORPORA, st.integers(1, 30))
 @pytest.mark.slow
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
-    """Wherever runs end; empty documents and an empty corpus included."""
     found = written(texts, run_terms=run_terms)
     assert found == naive(texts)
     assert found == written(texts)
@@ -97,7 +93,6 @@ def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
 
 
 def zipf_texts(count, vocabulary):
-    """Make texts with the word frequencies of a language."""
     random = np.random.default_rng(7)
     return [
         [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < vocabulary]
@@ -125,7 +120,6 @@ def test_blocks_of_any_size_give_the_same_arrays():
 @given(CORPORA, CORPORA, st.data())
 @pytest.mark.slow
 def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
-    """Under new numbers among the others; those left out leave no trace."""
     kept = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []
     order = data.draw(st.permutations([True] * len(kept) + [False] * len(new)))
     places = np.flatnonzero(order) if order else np.zeros(0, np.int64)

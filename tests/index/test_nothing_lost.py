@@ -82,7 +82,6 @@ def write(folder, corpus):
 
 
 def scores_of(hits):
-    """Return scores by the folder of the skill."""
     return {Path(hit.path).parent.name: hit.score for hit in hits}
 
 
@@ -112,7 +111,6 @@ def blind(install_weights, load_in_place):
     [CORPORA[2], *(pytest.param(*one, marks=pytest.mark.slow) for one in CORPORA[3:5])],
 )
 def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english):
-    """However little its embedder makes of them, and whatever the language of the request."""
     corpus = draw(size, size, english)
     root = write(tmp_path / "s", corpus)
     first, both = (
@@ -129,7 +127,6 @@ def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english)
 
 
 def evidence(**values):
-    """Return evidence that says nothing but some values."""
     return dict.fromkeys(EVIDENCE, 0.0) | values
 
 
@@ -140,7 +137,6 @@ EVIDENT = st.fixed_dictionaries(
 
 @given(EVIDENT, st.floats(0, 12, exclude_min=True))
 def test_a_logit_for_a_hit_takes_nothing_from_it(found, logit):
-    """Wherever it was fitted, and whatever else speaks for the hit."""
     calibration = default_calibration()
     odds = calibration.log_odds(found | {READER: logit})
     assert odds >= calibration.log_odds(found)
@@ -155,7 +151,6 @@ def test_a_higher_logit_never_says_less(found, logits):
 
 @given(EVIDENT, st.none() | st.floats(-12, 12), st.booleans())
 def test_the_name_of_a_skill_means_it(found, logit, is_unvetted):
-    """However little the words of the name say; only what counts against it is taken off."""
     found = found | {"name": 1.0, "excluded": 0.0, "hubness": 0.0}
     found |= ({} if logit is None else {READER: logit}) | ({UNVETTED: 1.0} if is_unvetted else {})
     calibration = default_calibration()
@@ -204,7 +199,6 @@ def both_of(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, reader):
-    """One in four is too few for the second channel to be asked."""
     corpus = tuple(Drawn(*skill, ()) for skill in UINT)
     first, both = (one.search("add-uint-support", reader=reader) for one in both_of(corpus))
     assert scores_of(first) == scores_of(both)
@@ -215,7 +209,6 @@ def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, re
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(CORPORA)))
 def test_no_extra_and_no_reader_loses_an_answer(both_of, number):
-    """Each name finds its skill first, and what fits without the extra fits with it."""
     corpus = draw(number, *CORPORA[number])
     first, both = both_of(tuple(corpus))
     for place, skill in enumerate(corpus):

@@ -33,7 +33,6 @@ def test_nothing_is_said_of_an_index_that_is_current(index):
 
 
 def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
-    """Once, whatever else has changed, and the search that follows uses the new one."""
     another_model()
     opened = SkillIndex.open(index.folder)
     assert Freshness(opened).look() == "index refreshed: its model has changed"
@@ -43,7 +42,6 @@ def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
 
 
 def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(index, another_model):
-    """Else the new generation would hold vectors of the old model."""
     another_model()
     folder, old = IndexFolder(index.folder), HashingEmbedder(64)
     opened = SkillIndex(folder, open_current(folder), {"hashing": old})

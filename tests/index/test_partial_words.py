@@ -19,8 +19,6 @@ WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
 
 @pytest.fixture(scope="module")
 def write(add_skill):
-    """Write the document's skill beside others into a root."""
-
     def write(root):
         about = "Add unsigned integer (uint) type support to PyTorch operators."
         add_skill(root / "uint", "add-uint-support", about, "Update the macros.")
@@ -36,7 +34,6 @@ def write(add_skill):
 
 @pytest.fixture(scope="module")
 def index(build_shared, write):
-    """An index of them that tests only read."""
     return build_shared(write)
 
 
@@ -86,12 +83,10 @@ def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
 
 @pytest.mark.parametrize("query", ["un", "zzz", "nsigned", "\u7121"])
 def test_what_begins_no_word_finds_nothing(index, query):
-    """Too short, unknown, or the end of a word."""
     assert index.search(query, 1, system="bm25", threshold=0.01).hits == ()
 
 
 def test_words_that_are_all_known_are_weighed_as_ever(index):
-    """To the last bit; so are those of a text, known or not."""
     corpus = index.opened.corpus
     for text in ("uint support", "tune kernels tune"):
         counts = index.analyse(text).counts

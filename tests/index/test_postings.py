@@ -24,7 +24,6 @@ CORPORA = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 
 
 def frequencies_of(corpus):
-    """Count the documents of each term."""
     return Counter(term for text in corpus for term in set(text))
 
 
@@ -35,7 +34,6 @@ def test_the_parameters_are_the_defaults_of_rank_bm25():
 
 @given(CORPORA)
 def test_the_mean_and_the_weights_are_those_of_bm25okapi(corpus):
-    """Term by term, its floor for frequent terms included."""
     theirs = BM25Okapi(corpus)
     assume(theirs.average_idf > NO_MEAN)
     counts = frequencies_of(corpus)
@@ -57,7 +55,6 @@ def test_the_mean_of_many_terms_is_that_of_bm25okapi(frequencies, random):
 
 
 def test_weights_by_hand():
-    """One of four documents: log(3.5 / 1.5); all four: a quarter of the mean."""
     rare, frequent = math.log(3.5 / 1.5), math.log(0.5 / 4.5)
     mean = average_idf(np.array([1, 1, 1, 1, 1, 4]), 4)
     assert mean == pytest.approx((5 * rare + frequent) / 6)
@@ -90,14 +87,3 @@ def test_saturations_are_the_formula_and_stay_below_its_limit(rows, mean_length)
     assert found.dtype == np.float32
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
     assert (found <= 2.5 * (1 + 1e-6)).all()
-
-
-@given(CORPORA)
-def test_saturations_times_the_weight_are_the_scores_of_bm25okapi(corpus):
-    theirs = BM25Okapi(corpus)
-    assume(theirs.average_idf > NO_MEAN)
-    frequencies = np.array([Counter(text)["a"] for text in corpus], np.uint16)
-    lengths = np.array([len(text) for text in corpus], np.int32)
-    norms = length_norms(lengths, theirs.avgdl)
-    found = saturation(frequencies, norms, np.float32(theirs.idf.get("a", 0.0) * (K1 + 1)))
-    np.testing.assert_allclose(found, theirs.get_scores(["a"]), rtol=1e-5, atol=1e-6)

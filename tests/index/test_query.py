@@ -25,7 +25,6 @@ def view(trust, dimensions=512):
 
 
 def form(*trusts):
-    """Return a query that the channels are trusted with so far."""
     return QueryForm("", "", Counter(), tuple(map(view, trusts)))
 
 
@@ -40,7 +39,6 @@ def shares(index, query, *, trust, fluency):
 
 
 def test_one_channel_shares_with_nobody(index):
-    """By the scripts of query and skill, whatever their languages; the rest is nobody's."""
     found = shares(index, form(0.5), trust=[1.0, 0.5, 0.0], fluency=[0.0, 0.0, 0.0])
     assert found == [[0.5, 0.25, 0.0], [0.0, 0.0, 0.0], [0.5, 0.75, 1.0]]
 
@@ -114,7 +112,6 @@ def test_a_query_is_analysed_as_documents_are(index):
 
 @pytest.fixture
 def both(root, build, polyglot):
-    """An index of the five English skills with two channels."""
     return build(root, languages="all")
 
 
@@ -153,13 +150,11 @@ def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
     ],
 )
 def test_a_query_gives_its_clues(both, text, clue, expected):
-    """Language, letters, and how much of it the corpus knows."""
     form = ask(text, both, **{clue: 1.0})
     assert form.views[0].trust == pytest.approx(1 / (1 + np.exp(-expected)))
 
 
 def test_a_channel_that_cannot_be_asked_is_as_if_it_were_not_there(both):
-    """Scripts alone tell then how far the first is trusted."""
     heard = []
     form = ask("视频 ab", both, channels=1, heard=heard, intercept=-5.0)
     assert [view.trust for view in form.views] == [1.0]
@@ -181,13 +176,11 @@ def test_a_channel_that_cannot_be_asked_is_as_if_it_were_not_there(both):
     ],
 )
 def test_who_is_sure_answers_alone(fluency, expected):
-    """In a corpus of English skills; between the bounds both have a say."""
     assert trusts(fluency, 0.0) == expected
 
 
 @pytest.mark.parametrize(("share", "is_asked"), [(0, 0.0), (0.29, 0.0), (0.3, 1.0), (1, 1.0)])
 def test_in_a_mixed_corpus_the_second_channel_always_has_a_say(share, is_asked):
-    """From three tenths of the skills on; the trust in the first is what it was."""
     assert trusts(1.0, share) == (1.0, is_asked)
     assert trusts(0.6, share) == (0.6, 1.0)
     assert trusts(0.0, share) == (0.0, 1.0)
@@ -195,7 +188,6 @@ def test_in_a_mixed_corpus_the_second_channel_always_has_a_say(share, is_asked):
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_some_channel_always_has_a_say(fluency, share):
-    """Whatever the query and the corpus; the second wherever the first is in doubt."""
     first, second = trusts(fluency, share)
     assert 0 <= first <= 1
     assert second in (0.0, 1.0)
@@ -216,7 +208,6 @@ def test_some_channel_always_has_a_say(fluency, share):
     ],
 )
 def test_the_clues_of_a_query_by_hand(text, language, expected):
-    """Its language, known to be English or not to be, and its share of other letters."""
     values = [*map(float, expected), 0.25]
     assert language_features(text, language, 0.25) == pytest.approx(
         dict(zip(LANGUAGE_FEATURES, values, strict=True))

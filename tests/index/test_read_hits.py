@@ -67,13 +67,11 @@ def write_tools(add_skill):
 
 @pytest.fixture(scope="module")
 def tools(build_shared, write_tools):
-    """An index of them that tests only read."""
     return build_shared(write_tools, languages="english")
 
 
 @pytest.fixture
 def own_tools(tmp_path, build, write_tools):
-    """An index of them that a test changes."""
     write_tools(tmp_path / "s")
     return build(tmp_path / "s", languages="english")
 
@@ -89,19 +87,16 @@ def calibrated(p=0.5, *, reader=100.0):
 
 
 def ask(index, reading, calibration, query=QUERY, **options):
-    """Return the answer to one query."""
     how = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
     (found,) = answer([query], how, index.opened, [index.analyse(query)], calibration, reading)
     return found
 
 
 def names(result):
-    """Return the names of the hits."""
     return [hit.name for hit in result]
 
 
 def reading_by(reader, when="always"):
-    """Return a reading by a reader that is there."""
     return Reading(when, lambda: reader)
 
 
@@ -118,7 +113,6 @@ def reading_by(reader, when="always"):
     ],
 )
 def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
-    """By the probability of the best hit; who is not asked is not even loaded."""
     reader, loads = WordReader(), []
     found = ask(tools, Reading(when, lambda: loads.append(1) or reader), calibrated(p))
     assert (len(reader.asked), len(loads)) == (is_read, is_read)
@@ -150,7 +144,6 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
 
 
 def test_what_is_read_is_ordered_by_the_logits(tools):
-    """Three hits change places, those behind them keep theirs; scores by hand."""
     order = names(ask(tools, NOT_READ, calibrated(0.1)))
     logits = dict(zip(order, (-1.0, 3.0, -2.0), strict=False))
     reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
@@ -172,7 +165,6 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
 
 
 def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
-    """The order is that of the ranking, if none fits by what is read."""
     order = names(ask(tools, NOT_READ, calibrated()))
     reader = WordReader({tool: place - 8.0 for place, tool in enumerate(TOOLS)})
     found = ask(tools, reading_by(reader), calibrated(reader=0.0))
@@ -184,7 +176,6 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
 
 
 def test_a_hit_that_a_reader_cannot_read_keeps_its_place(own_tools, tmp_path, add_skill):
-    """It is not shown; the others are ordered around it."""
     order = names(ask(own_tools, NOT_READ, calibrated()))
     name, tool = order[0], order[0].removesuffix("-tool")
     about = own_tools.find(name).description
@@ -215,21 +206,6 @@ def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skil
 
 
 @pytest.mark.parametrize(
-    ("query", "scripts", "is_read"),
-    [
-        ("water the plants 물", LATIN, True),
-        ("plants 화분에 물", LATIN, False),
-        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
-        ("plants 화분에 물", None, True),
-    ],
-)
-def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
-    reader = WordReader(scripts=scripts)
-    ask(tools, reading_by(reader), calibrated(), query)
-    assert len(reader.asked) == is_read
-
-
-@pytest.mark.parametrize(
     ("trusts", "scripts", "expected"),
     [
         ((1.0,), LATIN, True),
@@ -240,7 +216,6 @@ def test_a_query_in_another_script_is_not_read(tools, query, scripts, is_read):
     ],
 )
 def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expected):
-    """If the second of two channels is trusted more; unless the reader knows all scripts."""
     views = tuple(QueryView(np.zeros(4, np.float32), trust) for trust in trusts)
     query = replace(tools.analyse("water the plants"), views=views)
     assert can_read(query, scripts) is expected
@@ -252,11 +227,13 @@ def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expec
         ("Bitte gieß jeden Abend die Blumen im Garten", LATIN, False),
         ("Bitte gieß jeden Abend die Blumen im Garten", None, True),
         ("water plants", LATIN, True),
+        ("water the plants 물", LATIN, True),
+        ("plants 화분에 물", LATIN, False),
+        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
         ("please water all of the plants in the garden", LATIN, True),
     ],
 )
 def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read):
-    """Unless the reader knows all scripts; a query too short to tell is read."""
     assert can_read(tools.analyse(query), scripts) is is_read
 
 
@@ -271,14 +248,12 @@ def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read)
     ],
 )
 def test_rows_are_reordered_by_hand(sums, read, weight, expected):
-    """Sum plus weight times logit, among the places of those read."""
     features = np.zeros((3, len(FEATURES)))
     ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
     assert reordered(ranked, [0, 1, 2], read, weight) == expected
 
 
 def test_equals_stay_in_the_order_of_the_ranking():
-    """Which is that of the ids, whatever the numbers of the documents."""
     features = np.zeros((3, len(FEATURES)))
     ranked = Ranked(np.arange(3), features, features[:, :3], np.ones(3), np.array([2, 0, 1]))
     assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
@@ -286,7 +261,6 @@ def test_equals_stay_in_the_order_of_the_ranking():
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
 def test_only_hybrid_answers_are_read(tools, system):
-    """The other systems do as they are told."""
     reader = WordReader()
     assert ask(tools, reading_by(reader), calibrated(), system=system)
     assert reader.asked == []

@@ -23,7 +23,6 @@ SNAPSHOT = Snapshot(
 
 
 def look(*paths):
-    """Take a snapshot of real files."""
     files = {}
     for path in paths:
         files[str(path)] = SeenFile(FileStat.of(path.stat()), "00" * 32)
@@ -33,7 +32,6 @@ def look(*paths):
 
 @pytest.mark.parametrize("snapshot", [SNAPSHOT, Snapshot("", {}, NOTHING)])
 def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
-    """Odd paths, large numbers and emptiness included."""
     snapshot.save(tmp_path)
     assert Snapshot.load(tmp_path) == snapshot
     assert [path.name for path in tmp_path.iterdir()] == ["snapshot.bin"]
@@ -75,7 +73,6 @@ def test_a_snapshot_of_another_form_is_none(tmp_path, data):
 
 
 def write(path):
-    """Write other text of the same length at the same time."""
     before = path.stat()
     path.write_text("bytes")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -137,7 +134,6 @@ def test_an_unknown_stat_is_never_current(tmp_path):
 
 
 def test_a_time_far_in_the_future_is_as_good_as_one_in_the_past(tmp_path):
-    """An edit gives the file the time of today, which differs."""
     path = tmp_path / "SKILL.md"
     path.write_text("bytes")
     os.utime(path, ns=(4 * 10**18, 4 * 10**18))

@@ -24,7 +24,6 @@ HOW = ["add", "replace", "remove", "keep"]
 
 @pytest.fixture
 def roots(tmp_path, make_skill):
-    """Make folders of one skill each, and return them by name."""
     for name in NAMES:
         make_skill(tmp_path / name, f"{name}-skill")
     return {name: tmp_path / name for name in NAMES}
@@ -32,7 +31,6 @@ def roots(tmp_path, make_skill):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the folder of an index that is not there yet."""
     return IndexFolder(tmp_path / "index")
 
 
@@ -43,7 +41,6 @@ def change(roots, names="", how="add", **more):
 
 
 def names_of(request):
-    """Return the names of the roots of a request."""
     return "".join(root.name for root in request.roots)
 
 
@@ -82,7 +79,6 @@ def test_changes_do_to_the_roots_what_they_do_to_a_set(steps, tmp_path_factory):
 
 
 def test_two_changes_end_alike_whichever_comes_first(roots):
-    """But for the order of the roots: what each adds and removes, and each trust, stays."""
     first = change(roots, "ab").applied_to(None)
     changes = [
         change(roots, "c"),
@@ -102,7 +98,6 @@ def test_two_changes_end_alike_whichever_comes_first(roots):
 
 
 def test_a_root_that_is_not_held_cannot_be_removed(roots):
-    """The message names those that are; an index without roots is none."""
     held = change(roots, "ab").applied_to(None)
     with pytest.raises(RootError, match=r"/c is not a root of this index. Its roots: .*/a, .*/b$"):
         change(roots, "ac", "remove").applied_to(held)
@@ -113,7 +108,6 @@ def test_a_root_that_is_not_held_cannot_be_removed(roots):
 
 
 def test_a_root_of_the_settings_stays_until_it_is_taken_out_there(roots):
-    """The next indexing would add it again."""
     held = change(roots, "ab").applied_to(None)
     settings = Settings(roots=(roots["a"],), sources={"roots": "flag"})
     gone = RootChange((roots["a"],), "remove", settings)
@@ -128,7 +122,6 @@ def test_the_examples_are_removed_by_their_name(roots):
 
 
 def test_a_root_that_is_gone_can_be_removed_and_nothing_else_is_done_before(roots):
-    """A missing one that stays is told, with the command that leaves it out."""
     held = change(roots, "abc").applied_to(None)
     for name in "ab":
         roots[name].rename(roots[name].with_name(f"{name}-away"))
@@ -176,7 +169,6 @@ ASKED = ("blog", "blog/posts", "shop")
     asked=st.permutations(ASKED),
 )
 def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
-    """Whichever folder came, went or came back first, and wherever questions came from."""
     base = tmp_path_factory.mktemp("order")
     for project in ("blog", "shop"):
         (base / project / ".git").mkdir(parents=True)
@@ -212,7 +204,6 @@ def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_
 
 
 def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_path, home):
-    """They were seen from everywhere; those of the user stay."""
     blog, mine = tmp_path / "blog", home / ".claude" / "skills"
     make_skill(mine, "mine")
     place = make_skill(blog / ".claude" / "skills").parents[1]
@@ -250,7 +241,6 @@ def test_what_came_between_the_decision_and_the_lock_stays(roots, folder):
 
 
 def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
-    """The second is told so, and nothing is changed."""
     Builder(folder, change(roots, "abc")).run()
     late = Builder(folder, change(roots, "a", "remove"))
     Builder(folder, change(roots, "a", "remove")).run()
@@ -270,7 +260,6 @@ def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
 
 
 def test_the_report_is_of_what_this_run_wrote(roots, folder, monkeypatch):
-    """Not of what another process has written once the lock was free."""
     Builder(folder, change(roots, "a")).run()
     run = Builder.run
 
@@ -308,7 +297,6 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
 
 
 def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
-    """Where nothing changes, the request is as it was; where it does, the lock is held."""
     Builder(folder, change(roots, "a")).run()
     held = []
     save = IndexRequest.save
@@ -330,7 +318,6 @@ def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
 
 
 def test_roots_are_added_and_removed_from_python(roots, folder):
-    """Searches see the result at once; what is gone is counted."""
     index = SkillIndex.from_roots(roots["a"], index_dir=folder.path, model="hashing")
     assert index.add_roots([roots["b"], roots["c"]], trust=f"{roots['c']}=fetched").indexed == 3
     assert {root.alias: root.trust for root in index.opened.settings.roots} == {

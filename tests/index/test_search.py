@@ -31,14 +31,11 @@ def garden(add_skill, build_shared):
 
 
 def scored(hits):
-    """Return the ids of hits, their ranks and scores."""
     return [(hit.doc_id, hit.rank, hit.score) for hit in hits]
 
 
 @pytest.fixture
 def cut_at(monkeypatch):
-    """Return an index with another threshold and, for lists, another bound."""
-
     def cut(index, threshold, bound):
         monkeypatch.setattr("skillsearch.index.search.options.BOUNDS", {"list": bound})
         return index.with_calibration(replace(default_calibration(), threshold=threshold))
@@ -71,7 +68,6 @@ def test_what_does_not_fit_but_may_is_told_apart(garden, cut_at, fitting, more):
 
 @pytest.mark.parametrize("face", FACES)
 def test_below_a_threshold_that_was_given_nothing_is_shown(garden, face):
-    """By no face: it wins over the bound of each, be it higher or lower."""
     every = scored(garden.search(WATER, 100, 0.0))
     for threshold in sorted({score for _, _, score in every}):
         result = garden.search(WATER, 100, threshold, face=face)
@@ -86,7 +82,6 @@ def test_below_a_threshold_that_was_given_nothing_is_shown(garden, face):
     st.sampled_from(FACES),
 )
 def test_every_face_shows_the_beginning_of_one_ranking(garden, query, n, face):
-    """What fits is the same for all; the rule decides how much more there is."""
     every = scored(garden.search(query, 12, 0.0))
     threshold, scores = default_calibration().threshold, [score for _, _, score in every]
     fitting, shown = states.count_shown(scores, threshold, states.BOUNDS[face])
@@ -98,12 +93,6 @@ def test_every_face_shows_the_beginning_of_one_ranking(garden, query, n, face):
 def test_an_unknown_face_is_refused(garden):
     with pytest.raises(QueryError, match=r"face is 'tablet'; use one of: list, prompt, "):
         garden.search(WATER, face="tablet")
-
-
-def test_at_threshold_0_every_hit_fits(garden):
-    result = garden.search(WATER, 100, 0.0)
-    assert (result.perhaps, result.state) == ((), "fits")
-    assert garden.search("zzz", 100, 0.0, system="bm25").state == "none"
 
 
 @pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
@@ -130,7 +119,6 @@ def test_what_may_fit_is_in_the_json(garden, cut_at):
     st.none() | st.floats(0, 1),
 )
 def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
-    """Of those that fit, and on to those that may; ranks count up."""
     result = garden.search(query, n, threshold)
     told = [*result.hits, *result.perhaps]
     scores, ranks = [hit.score for hit in told], [hit.rank for hit in told]
@@ -142,7 +130,6 @@ def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
 
 
 def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
-    """Of the same text but for their names: none leads, and none is behind."""
     for name in ("d", "b", "c"):
         add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
     add_skill(tmp_path / "s" / "tea", "tea-timer", "Time green tea.", "Two minutes.")
@@ -155,7 +142,6 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
 
 
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
-    """A hit that fits moves up before them, from behind those asked for too."""
     for place in range(12):
         text = " ".join(["Water the plants", *(f"can{place}x{n}" for n in range(place))])
         body = "zebra" if place == 7 else f"Body {place}."

@@ -22,36 +22,26 @@ TAGS = ("Web", "data science", "home", "büro")
 LONG = "A body that is long enough to tell it from others. " * 8
 
 
-def write(root, folder, name, description, body="", tags=()):
-    """Write a skill below a root."""
-    path = root / folder / "SKILL.md"
-    path.parent.mkdir(parents=True)
-    text = (
-        f"---\nname: {name}\ndescription: {description}\ntags: [{', '.join(tags)}]\n---\n{body}\n"
-    )
-    path.write_text(text, encoding="utf-8")
-
-
 def describe(number):
-    """Return six words, other ones for each number."""
     return " ".join(random.Random(number).sample(WORDS, 6))
 
 
 @pytest.fixture(scope="module")
-def distinct(tmp_path_factory):
+def distinct(tmp_path_factory, add_skill):
     """Index 30 skills that neither shadow nor copy each other, in three roots."""
     folder = tmp_path_factory.mktemp("distinct")
     roots = [folder / name for name in ("work", "home", "old")]
     for number in range(30):
         name = f"{WORDS[number % 15]}-{WORDS[number * 2 % 15]}-{number}"
-        tags = [TAGS[number % 4], TAGS[number % 3]][: number % 3]
+        tags = ", ".join([TAGS[number % 4], TAGS[number % 3]][: number % 3])
         about = f"{describe(number)}. Number {number}."
-        write(roots[number % 3], f"g{number % 2}/{name}", name, about, f"# {number}", tags)
+        path = roots[number % 3] / f"g{number % 2}/{name}"
+        add_skill(path, name, about, f"# {number}", tags=f"[{tags}]")
     return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory):
+def crowded(tmp_path_factory, add_skill):
     """Index skills of which some shadow and some copy others, in three roots."""
     folder = tmp_path_factory.mktemp("crowded")
     roots = [folder / name for name in ("work", "home", "old")]
@@ -59,7 +49,8 @@ def crowded(tmp_path_factory):
         for number in range(6):
             name = WORDS[number] if number % 2 else f"{WORDS[number]}-{root.name}"
             about = describe(number if number < 4 else number + 9 * place)
-            write(root, name, name, about, f"{LONG}{number}", TAGS[place : place + 2])
+            tags = ", ".join(TAGS[place : place + 2])
+            add_skill(root / name, name, about, f"{LONG}{number}", tags=f"[{tags}]")
     return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
 
 
@@ -77,8 +68,6 @@ selections = st.lists(tests.map(lambda one: (one[0], tuple(one[1]))), max_size=3
 
 
 def is_selected(document, selection):
-    """Decide by the definition, one document at a time."""
-
     def folded(text):
         return text.lower().replace("_", "-").replace(" ", "-")
 
@@ -102,13 +91,11 @@ def is_selected(document, selection):
 
 
 def chosen(index, selection):
-    """Return the ids that a selection leaves by definition."""
     return [one.doc_id for one in index.documents() if is_selected(one, selection)]
 
 
 @given(selections)
 def test_a_selection_leaves_what_its_definition_says(distinct, selection):
-    """In order of the ids; that nothing is left is an error."""
     expected = chosen(distinct, selection)
     if expected:
         assert [one.doc_id for one in distinct.documents(selection)] == expected
@@ -191,7 +178,6 @@ def test_a_skill_is_found_where_what_shadows_it_is_left_out(crowded):
 
 
 def test_of_a_family_the_best_that_is_left_is_shown(crowded):
-    """It names those that are left, and counts the roots of these alone."""
     first = crowded.search("pdf-work", 1, 0.0, reader="off")[0]
     assert (first.doc_id, first.family.size, first.family.roots) == ("work:pdf-work", 2, 3)
     rest = crowded.search("pdf-work", 1, 0.0, reader="off", selection=(("exclude", ("work:*",)),))
@@ -209,7 +195,6 @@ def test_of_a_family_the_best_that_is_left_is_shown(crowded):
     ],
 )
 def test_a_selection_that_cannot_be_used_says_why(crowded, selection, message):
-    """The value, and what there is instead."""
     with pytest.raises(SelectionError) as caught:
         crowded.search("tea", selection=selection)
     assert message in str(caught.value)
@@ -226,16 +211,15 @@ def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
 )
-def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, name):
+def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, name):
     """As with `find`: case, width, hyphens and hidden characters do not count."""
-    write(tmp_path / "r", "x", f'"{name}"', "Steep tea.")
-    write(tmp_path / "r", "y", "pdf", "Fill forms.")
+    add_skill(tmp_path / "r" / "x", f'"{name}"', "Steep tea.")
+    add_skill(tmp_path / "r" / "y", "pdf", "Fill forms.")
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
     assert [one.name for one in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
 
 
 def test_a_selection_is_made_once_and_few_are_kept(crowded):
-    """Finding it reads all names, so a warm process does that once a generation."""
     store, roots = crowded.opened.corpus.documents, crowded.opened.settings.roots
     first = selecting.selected(store, (("exclude", ("tea",)),), roots)
     assert selecting.selected(store, [["exclude", ["tea"]]], roots) is first
@@ -246,7 +230,6 @@ def test_a_selection_is_made_once_and_few_are_kept(crowded):
 
 
 def test_labels_are_read_through_both_segments():
-    """Id, name and tags, as the documents have them."""
     more = {"root": "/r", "content_hash": "", "body_hash": "", "keys": (), "trust": 1.0}
     more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
     made = [

@@ -52,14 +52,6 @@ copies = st.lists(
 )
 
 
-def write(folder, name, description, body, version):
-    """Write a skill into a folder."""
-    folder.mkdir(parents=True)
-    head = f"name: {name}\ndescription: {description}\n"
-    head += f'version: "{version}"\n' if version else ""
-    (folder / "SKILL.md").write_text(f"---\n{head}---\n{body}\n")
-
-
 def found(index, **options):
     """Return the paths, scores and chunks of what an index or a library finds."""
     return [
@@ -81,9 +73,8 @@ def roots(tmp_path, add_skill):
 
 @pytest.mark.slow
 @settings(max_examples=10)
-@given(skills, copies)
-def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
-    """Neither what is found nor its order nor a score, whichever way a copy was changed."""
+@given(skills=skills, copies=copies)
+def test_copies_in_later_roots_change_nothing_about_an_answer(add_skill, skills, copies):
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
         named = [
@@ -91,13 +82,14 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             for n, (about, body, version) in enumerate(skills)
         ]
         for number in range(16):  # from so many on, the size of a corpus counts as evidence
-            write(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}", "")
+            add_skill(first / f"other-{number}", f"other-{number}", "A plan.", f"# Plan {number}")
         for number, skill in enumerate(named):
-            write(first / str(number), *skill)
+            add_skill(first / str(number), *skill[:3], version=f'"{skill[3]}"')
         for root in others:
             root.mkdir()
         for number, (which, kind, root) in enumerate(copies):
-            write(Path(folder, root, str(number)), *COPIES[kind](*named[which % len(named)]))
+            *copy, version = COPIES[kind](*named[which % len(named)])
+            add_skill(Path(folder, root, str(number)), *copy, version=f'"{version}"')
         alone, together = (
             SkillIndex.from_roots(
                 roots, index_dir=Path(folder, f"index-{len(roots)}"), model="hashing"
@@ -115,7 +107,6 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
 
 
 def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots, add_skill):
-    """A corpus so small that all of it is scored stays one."""
     texts = {"pdf-forms": "Fill in PDF forms.", "tea-timer": "Steep tea.", "plan": "Tune a query."}
     mine, theirs = roots[0].parent / "mine", roots[0].parent / "copies"
     for number, (name, text) in enumerate(texts.items()):
@@ -129,7 +120,6 @@ def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots
 
 
 def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
-    """The copy is named by the hit, and found by its id."""
     index = build(*roots)
     (hit,) = index.search("fill in pdf forms", threshold=0.3)
     assert hit.doc_id == "z-mine:forms"
@@ -139,7 +129,6 @@ def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
 
 
 def test_the_order_of_the_roots_decides(build, roots):
-    """The same folders in the other order give the other skill, from the same index folder."""
     build(*roots)
     (hit,) = build(*reversed(roots)).search("fill in pdf forms", threshold=0.3)
     assert hit.doc_id == "a-theirs:forms"
@@ -152,7 +141,6 @@ def test_another_skill_of_the_name_is_no_copy(build, roots, add_skill):
 
 
 def test_a_copy_under_another_name_stands_behind_the_first_root(build, roots, add_skill):
-    """Even if it fits better; the hit has its own score and place."""
     text = "Fill in the fields of a PDF form, flatten it, sign it and send it off. " * 4
     add_skill(roots[0] / "forms", "pdf-forms", text, LONG)
     alone = build(roots[0], index_dir="alone").search("fill in form-filler pdf", threshold=0.0)
@@ -164,7 +152,6 @@ def test_a_copy_under_another_name_stands_behind_the_first_root(build, roots, ad
 
 
 def test_the_newest_version_of_a_root_is_found(build, tmp_path, add_skill):
-    """The others are loaded by their versions."""
     for version in ("1.0", "2.0", "10.0"):
         add_skill(tmp_path / "s" / version, "pdf", "Fill in PDF forms.", "# Fill", version=version)
     index = build(tmp_path / "s")
@@ -174,7 +161,6 @@ def test_the_newest_version_of_a_root_is_found(build, tmp_path, add_skill):
 
 
 def test_skills_that_nothing_tells_apart_are_all_searched(build, tmp_path, add_skill):
-    """Two of one name in one root, without versions."""
     for number, description in enumerate(("Fill in PDF forms.", "Cut video clips with care.")):
         add_skill(tmp_path / "s" / str(number), "both", description, f"# {number}")
     hits = build(tmp_path / "s").search("both", threshold=0.0)

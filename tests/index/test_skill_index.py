@@ -1,28 +1,23 @@
 """The façade: build, open, search, find, refresh."""
 
-import json
 import logging
 import math
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
-    AmbiguousNameError,
-    ConfigError,
     EmbedderError,
     IndexNotFoundError,
     ParseError,
@@ -30,33 +25,27 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.files.atomic_files import write_record
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
-from skillsearch.index.search.features import FEATURES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.text.tokenizer import terms
-from skillsearch.types import LANGUAGES, SYSTEMS, SearchResult
+from skillsearch.types import SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 
 
 @pytest.fixture
 def index(shared_index):
-    """An index of the five skills that tests only read."""
     return shared_index
 
 
 @pytest.fixture
 def own_index(root, build):
-    """An index of the five skills that a test changes."""
     return build(root)
 
 
 def names(result):
-    """Return the names of the hits."""
     return [hit.name for hit in result]
 
 
@@ -78,7 +67,6 @@ def answers(index, *queries):
     ],
 )
 def test_the_skill_that_fits_is_the_first_hit(index, query, name):
-    """By description or by name; with all that a hit shows."""
     result = index.search(query)
     first = result[0]
     assert (first.rank, first.name, first.doc_id) == (1, name, f"skills:{name}")
@@ -108,50 +96,12 @@ def test_no_hit_is_an_answer(index, query):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
-    """Ranks count from one, scores fall, and no hit has none."""
     result = index.search("fill in a PDF form", system=system)
     assert result[0].name == "pdf-forms"
     scores = [hit.score for hit in result]
     assert scores == sorted(scores, reverse=True)
     assert min(scores) > 0
     assert [hit.rank for hit in result] == list(range(1, len(result) + 1))
-
-
-def test_bm25_finds_only_what_shares_a_term(index):
-    """A score of zero is not a hit."""
-    assert names(index.search("plan", system="bm25")) == ["sql-tuning"]
-    assert names(index.search("zebra", system="bm25")) == []
-
-
-def test_ties_are_in_order_of_the_ids(tmp_path, add_skill, build):
-    for name in ("d", "b", "c"):
-        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
-    result = build(tmp_path / "s", with_body=False).search("water plants", system="bm25")
-    assert [hit.doc_id for hit in result] == ["s:b", "s:c", "s:d"]
-    assert len({hit.score for hit in result}) == 1
-
-
-def test_duplicates_are_one_hit_that_lists_the_others(tmp_path, add_skill, build):
-    paths = [
-        add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
-        for folder in ("a", "b", "c")
-    ]
-    add_skill(tmp_path / "s" / "d", "form-letters", "Write form letters.", "Dear reader.")
-    result = build(tmp_path / "s").search("fill in PDF forms", n=2, threshold=0.0)
-    assert names(result) == ["pdf-forms", "form-letters"]
-    assert (result[0].path, result[0].duplicates) == (str(paths[0]), tuple(map(str, paths[1:])))
-    assert result[1].duplicates == ()
-
-
-def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
-    """They are found unless somebody searches on behalf of a model."""
-    add_skill(tmp_path / "s" / "a", "deploy", "Deploy the site.", disable_model_invocation="true")
-    add_skill(tmp_path / "s" / "b", "deployment", "Deploy the whole site.")
-    index = build(tmp_path / "s")
-    found = index.search("deploy the site", threshold=0.0)
-    assert set(names(found)) == {"deploy", "deployment"}
-    found = index.search("deploy the site", threshold=0.0, include_hidden=False)
-    assert names(found) == ["deployment"]
 
 
 GARDEN = {
@@ -182,7 +132,6 @@ def garden(add_skill, build_shared):
 
 
 def scored(result):
-    """Return the ids of the hits and their scores."""
     return [(hit.doc_id, hit.score) for hit in result]
 
 
@@ -192,7 +141,6 @@ EXCLUDED = ["water-plants"], ["water-plants", "water-garden"], ["pdf-forms"], li
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("left_out", EXCLUDED)
 def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, left_out):
-    """Neither is a candidate: hit by hit, score by score, in every system."""
     ids = [f"skills:{name}" for name in left_out]
     options = {"n": 100, "threshold": 0.0, "system": system}
     found = garden().search(WATER, exclude=ids, **options)
@@ -201,19 +149,7 @@ def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, le
     assert not set(ids) & {hit.doc_id for hit in found}
 
 
-@pytest.mark.parametrize("system", ["bm25", "dense"])
-@pytest.mark.parametrize("left_out", EXCLUDED)
-def test_what_is_excluded_leaves_the_scores_of_a_channel_as_they_were(garden, system, left_out):
-    """The others move up, and the next best takes a place at the end."""
-    index = garden()
-    ids = {f"skills:{name}" for name in left_out}
-    every = index.search(WATER, 100, 0.0, system=system)
-    found = index.search(WATER, 2, 0.0, system=system, exclude=ids)
-    assert scored(found) == [pair for pair in scored(every) if pair[0] not in ids][:2]
-
-
 def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
-    """One that fits better puts nobody behind, unless it is searched too."""
     before = default_calibration()
     index = garden("water-garden").with_calibration(
         replace(before, alone={**before.alone, "lead": 1.0})
@@ -226,18 +162,10 @@ def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
 
 
 def test_what_cannot_be_excluded_excludes_nothing(index):
-    """Ids that no skill has, and names, which are none."""
     before = answers(index, "fill in a PDF form")
     for exclude in ([], ["skills:none", "", "\ud800", "pdf-forms"], ("zzz",), {"skills:"}):
         result = index.search("fill in a PDF form", threshold=0.0, exclude=exclude)
         assert dict(result.to_dict(), seconds=None) == before[0]
-
-
-def test_without_all_skills_there_is_no_hit(index):
-    ids = [document.doc_id for document in index.documents()]
-    for system in SYSTEMS:
-        result = index.search("fill in a PDF form", threshold=0.0, system=system, exclude=ids)
-        assert (len(result), result.abstained) == (0, True)
 
 
 def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build):
@@ -253,20 +181,6 @@ def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build)
     found = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
     assert [hit.doc_id for hit in found] == ["s:c"]
     assert index.copies([]) == index.copies(["s:none", ""]) == frozenset()
-
-
-def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, build):
-    about = "Fill in PDF forms, flatten and sign them"
-    add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
-    for number in range(8):
-        add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
-    before = default_calibration()
-    unsure = replace(before, alone={**before.alone, "intercept": -60.0})
-    index = build(tmp_path / "s").with_calibration(unsure)
-    scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
-    assert len(scores) > 5
-    assert scores[1] < 1e-8
-    assert scores == sorted(scores, reverse=True)
 
 
 def test_another_calibration_gives_other_scores_of_the_same_index(index):
@@ -287,22 +201,6 @@ def test_another_calibration_gives_other_scores_of_the_same_index(index):
     assert answers(index, "fill in a PDF form") == before
 
 
-def test_an_index_may_be_opened_with_a_calibration(index):
-    """Which `open` and `from_roots` leave to the package."""
-    none = replace(default_calibration(), threshold=1.0)
-    strict = SkillIndex(IndexFolder(index.folder), index.opened, calibration=none)
-    assert strict.search("fill in a PDF form").abstained
-    assert not index.search("fill in a PDF form").abstained
-
-
-def test_a_query_is_analysed_by_the_embedder_of_the_index(index):
-    form = index.analyse("Fill in forms")
-    (view,) = form.views
-    assert (form.text, form.counts, view.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
-    expected = next(HashingEmbedder().embed_stream(["Fill in forms"])).vector
-    np.testing.assert_array_equal(view.vector, expected)
-
-
 SEARCH = """
 import sys
 from skillsearch.index.skill_index import SkillIndex
@@ -315,38 +213,9 @@ print("numpy" in sys.modules, "numpy.ma" in sys.modules)
 
 
 def test_a_search_does_not_import_masked_arrays(index):
-    """They are a part of the time of a cold query that nothing needs."""
     command = [sys.executable, "-c", SEARCH.format(folder=str(index.folder))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert result.stdout == "True False\n"
-
-
-def test_an_explanation_adds_up_to_the_score(index):
-    """The evidence for a hit is the log-odds of its own score; none has more than that."""
-    result = index.search("flatten the form fields", explain=True, threshold=0.0, reader="off")
-    assert len(result) > 1
-    calibration = default_calibration()
-    sums = [sum(hit.explain.contributions.values()) for hit in result]
-    assert sums == sorted(sums, reverse=True)
-    for hit in result:
-        own = hit.explain.own_score
-        log_odds = math.log(own / (1 - own))
-        assert sum(hit.explain.confidence.values()) == pytest.approx(log_odds)
-        assert hit.score <= own
-        assert list(hit.explain.features) == list(FEATURES)
-        for name, value in hit.explain.features.items():
-            weight = calibration.weights[name]
-            assert hit.explain.contributions[name] == pytest.approx(weight * value)
-    first = result[0].explain
-    assert first.matched_terms == {"metadata": ("flatten", "form"), "body": ("field",)}
-    assert (first.section, first.snippet) == ("Fields", "List every form field first.")
-    assert json.loads(json.dumps(result.to_dict()))["hits"][0]["explain"]["section"] == "Fields"
-
-
-def test_without_explain_there_is_none(index):
-    (hit, *_) = index.search("fill in a PDF form")
-    assert hit.explain is None
-    assert "explain" not in hit.to_dict()
 
 
 @pytest.mark.parametrize("content", [None, "no frontmatter"])
@@ -383,14 +252,12 @@ def test_a_skill_that_is_gone_is_explained_without_its_body(own_index, root, con
     ],
 )
 def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
-    """With the value and the next step, on one line, in an empty index too."""
     with pytest.raises(QueryError, match=message) as caught:
         index.search(**{"query": "tea", **arguments})
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
 
 
-@settings(max_examples=60)
 @given(
     query=st.text(max_size=40),
     n=st.integers(-2, 1100) | st.booleans() | st.floats(),
@@ -401,7 +268,6 @@ def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
 def test_any_arguments_give_a_result_or_a_query_error(
     shared_index, query, n, threshold, system, explain
 ):
-    """Nothing else, and every score lies between the threshold and one."""
     try:
         result = shared_index.search(query, n, threshold, system=system, explain=explain)
     except QueryError:
@@ -418,7 +284,6 @@ def test_the_longest_query_is_searched(index, query):
 
 
 def test_an_index_may_be_empty(tmp_path, build):
-    """It answers every query with nothing, and checks the arguments all the same."""
     (tmp_path / "s").mkdir()
     index = build(tmp_path / "s")
     assert (len(index), list(index.documents())) == (0, [])
@@ -443,21 +308,14 @@ def test_a_tiny_corpus_finds_its_skills(tmp_path, add_skill, build, count):
         assert index.search(about)[0].score > 0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("PDF_Forms", "pdf-forms"),
-        ("skills:pdf-forms", "pdf-forms"),
-    ],
-)
-def test_a_skill_is_found_by_its_name(index, name, expected):
+def test_a_skill_is_found_by_its_name(index):
     """In any spelling, which the tests of `names` tell, and with its root."""
-    document = index.find(name)
-    path = index.opened.settings.roots[0].path / expected / "SKILL.md"
-    assert (document.name, document.path) == (expected, str(path))
-    skill = index.get(name)
-    assert (skill.name, skill.content_hash) == (expected, document.content_hash)
-    assert skill.body.startswith("# Fields")
+    for name in ("PDF_Forms", "skills:pdf-forms"):
+        document, skill = index.find(name), index.get(name)
+        path = index.opened.settings.roots[0].path / "pdf-forms" / "SKILL.md"
+        assert (document.name, document.path) == ("pdf-forms", str(path))
+        assert (skill.name, skill.content_hash) == ("pdf-forms", document.content_hash)
+        assert skill.body.startswith("# Fields")
 
 
 @pytest.mark.parametrize(
@@ -478,35 +336,6 @@ def test_an_unknown_name_gets_the_nearest(index, name, nearest):
     if nearest is not None:
         assert caught.value.nearest[: len(nearest) or None] == nearest
     assert len(caught.value.nearest) <= 5
-
-
-@pytest.fixture
-def twins(tmp_path, add_skill, build):
-    """An index of two roots that both have a skill named tea, one of them two named pdf."""
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    add_skill(mine / "tea", "tea", "Make my tea.")
-    add_skill(theirs / "tea", "Tea", "Make their tea.")
-    add_skill(theirs / "pdf", "other", "Not about forms.")
-    add_skill(theirs / "a", "pdf", "Fill in forms.")
-    add_skill(theirs / "b", "pdf", "Flatten forms.")
-    return build(mine, theirs)
-
-
-def test_of_two_roots_the_first_has_precedence(twins, tmp_path, build):
-    """The other is found with its root; turned around, it is the other way round."""
-    assert twins.find("tea").doc_id == "mine:tea"
-    assert twins.find("theirs:tea").doc_id == "theirs:tea"
-    turned = build(tmp_path / "theirs", tmp_path / "mine", index_dir="turned")
-    assert turned.find("tea").doc_id == "theirs:tea"
-
-
-def test_an_ambiguous_name_is_refused_with_names_that_work(twins):
-    """Each of the candidates can be asked for, though an id may look like another's name."""
-    with pytest.raises(AmbiguousNameError) as caught:
-        twins.find("pdf")
-    assert caught.value.candidates == ("theirs:a", "theirs:b")
-    assert [twins.find(name).doc_id for name in caught.value.candidates] == ["theirs:a", "theirs:b"]
-    assert twins.find("theirs:pdf").name == "other"
 
 
 def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(own_index, root):
@@ -532,7 +361,6 @@ def test_an_opened_index_answers_as_the_built_one(index):
 
 
 def test_opening_nothing_says_how_to_make_an_index(tmp_path):
-    """With a missing folder, an empty one, or one that holds only a request."""
     for folder in (tmp_path / "none", tmp_path):
         with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
             SkillIndex.open(folder)
@@ -542,7 +370,6 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 
 
 def test_opening_a_damaged_index_rebuilds_it(own_index, caplog):
-    """By the request that lies beside it; the log says so."""
     before = answers(own_index, "fill in a PDF form")
     part = own_index.opened.folder / "dense-0-metadata.faiss"
     part.write_bytes(part.read_bytes()[:-1])
@@ -553,7 +380,7 @@ def test_opening_a_damaged_index_rebuilds_it(own_index, caplog):
     assert caplog.records
 
 
-@pytest.mark.parametrize("request_data", [None, b"", b"[]", b'{"roots": 3}', b"\xff"])
+@pytest.mark.parametrize("request_data", [None, b'{"roots": 3}'])
 def test_a_damaged_index_without_a_request_is_not_found(own_index, request_data):
     (own_index.folder / "CURRENT").write_text("damaged")
     (own_index.folder / "request.json").unlink()
@@ -561,37 +388,6 @@ def test_a_damaged_index_without_a_request_is_not_found(own_index, request_data)
         (own_index.folder / "request.json").write_bytes(request_data)
     with pytest.raises(IndexNotFoundError):
         SkillIndex.open(own_index.folder)
-
-
-def test_a_flipped_bit_in_the_request_makes_it_none(own_index):
-    """A root of another name would be worse than none; the index knows its roots itself."""
-    path = own_index.folder / "request.json"
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        assert IndexRequest.load(own_index.folder) is None
-    assert own_index.refresh(verify=True).indexed == 5
-
-
-def test_a_request_comes_back(tmp_path):
-    request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
-    for languages in LANGUAGES:
-        asked = replace(request, languages=languages)
-        asked.save(tmp_path)
-        assert IndexRequest.load(tmp_path) == asked
-
-
-def test_a_request_for_unknown_languages_is_none(tmp_path):
-    """One without any is of a version that had none to choose."""
-    request = IndexRequest((tmp_path,), "hashing", True)
-    record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
-    for languages in ("chinese", "", 3, None, ["all"]):
-        write_record(tmp_path / "request.json", record | {"languages": languages})
-        assert IndexRequest.load(tmp_path) is None
-        with pytest.raises(ConfigError, match="use one of: auto, english, all"):
-            replace(request, languages=languages)
-    write_record(tmp_path / "request.json", record)
-    assert IndexRequest.load(tmp_path) == request
 
 
 def test_a_damaged_index_whose_root_is_gone_is_a_root_error(own_index, root):
@@ -625,20 +421,7 @@ def test_refresh_takes_up_what_changed(own_index, root, add_skill):
     assert "tea-timer" not in names(own_index.search("remind me of my tea", threshold=0.0))
 
 
-def test_a_reader_keeps_its_index_while_others_write(own_index, root, add_skill):
-    """Through two newer generations, whose files take the place of its own."""
-    before = answers(own_index, "fill in a PDF form", "tea")
-    for name in ("one", "two"):
-        add_skill(root / name, name, "Fill in a PDF form and make tea.")
-        SkillIndex.from_roots(root, index_dir=own_index.folder, model="hashing")
-    assert not own_index.opened.folder.exists()
-    assert answers(own_index, "fill in a PDF form", "tea") == before
-    own_index.refresh()
-    assert answers(own_index, "fill in a PDF form", "tea") != before
-
-
 def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill):
-    """Its own are removed with its generation; those of the newest are told instead."""
     writer = SkillIndex.open(own_index.folder)
     for number in range(3):
         add_skill(root / f"Odd {number}", f"Odd {number}", "A skill with an odd name")
@@ -648,7 +431,6 @@ def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill
 
 
 def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
-    """The root is what the user named, wherever it leads now."""
     link = tmp_path / "link"
     link.symlink_to(root)
     index = SkillIndex.from_roots(link, index_dir=tmp_path / "i", model="hashing")
@@ -657,15 +439,6 @@ def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
     link.symlink_to(tmp_path / "other")
     index.refresh()
     assert [document.name for document in index.documents()] == ["tea"]
-
-
-def test_a_refresh_without_its_root_keeps_the_index(own_index, root, tmp_path):
-    root.rename(tmp_path / "away")
-    with pytest.raises(RootError):
-        own_index.refresh()
-    assert names(own_index.search("fill in a PDF form"))[0] == "pdf-forms"
-    (tmp_path / "away").rename(root)
-    assert own_index.refresh().indexed == 5
 
 
 def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
@@ -686,20 +459,6 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     assert answers(index, "tea") == answers(opened, "tea")
 
 
-def test_a_new_version_of_the_embedding_renews_the_index(root, build):
-    folder, first = IndexFolder(build(root).folder), "0" * 16
-    generation = folder.open()
-    channels = [{**generation.settings["channels"][0], "fingerprint": first}]
-    settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
-    folder.write(lambda place: None, settings, before=generation, reused=kept)
-    index = SkillIndex.open(folder.path)
-    with pytest.raises(EmbedderError, match="has changed since the index was built"):
-        index.search("fill in a PDF form")
-    index.refresh(verify=True)
-    assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
-    assert index.opened.settings.channels[0].fingerprint != first
-
-
 def test_threads_get_the_same_answers(own_index):
     queries = ["fill in a PDF form", "tea", "rotate keys", "cut video", "slow queries"] * 8
     expected = answers(own_index, *queries)
@@ -711,7 +470,6 @@ def test_threads_get_the_same_answers(own_index):
 
 
 def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypatch):
-    """One for each set of roots and model, unless one is named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     index = SkillIndex.from_roots(str(root), model="hashing")
@@ -745,30 +503,22 @@ KOREAN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
+def test_skills_in_scripts_that_the_model_cannot_read_are_found(tmp_path, add_skill):
+    for title, (description, body) in KOREAN.items():
+        add_skill(tmp_path / "s" / title, title, description, body)
+    add_skill(tmp_path / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
+    add_skill(tmp_path / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
+    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", languages="english")
+    for query, name in (
         ("회의 요약", "회의록"),
         ("데이터베이스 쿼리가 느려요", "데이터베이스"),
         ("이 문서를 번역해 주세요", "번역"),
-    ],
-)
-def test_skills_in_scripts_that_the_model_cannot_read_are_found(
-    tmp_path_factory, add_skill, query, name
-):
-    folder = tmp_path_factory.mktemp("cjk")
-    for title, (description, body) in KOREAN.items():
-        add_skill(folder / "s" / title, title, description, body)
-    add_skill(folder / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
-    add_skill(folder / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
-    index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i", languages="english")
-    found, minutes = index.search(query), index.search("summarise the meeting")
-    assert (*found.hits, *found.perhaps)[0].name == name
-    assert (*minutes.hits, *minutes.perhaps)[0].name == "minutes"
+        ("summarise the meeting", "minutes"),
+    ):
+        assert index.search(query).shown[0].name == name
 
 
 def test_many_requests_are_answered_as_one_by_one(index):
-    """Score by score, those that nothing fits too; no requests have no answers."""
     queries = ["fill in PDF forms", "who won the world cup", "rotate keys", "fill in PDF forms"]
     for system in SYSTEMS:
         found = index.search_many(queries, n=3, system=system)
@@ -777,9 +527,6 @@ def test_many_requests_are_answered_as_one_by_one(index):
         assert [one.hits for one in found] == [one.hits for one in single]
         assert [one.abstained for one in found] == [one.abstained for one in single]
     assert index.search_many([]) == []
-
-
-def test_of_many_requests_one_that_cannot_be_used_is_told(index):
     with pytest.raises(QueryError, match="empty"):
         index.search_many(["fill in PDF forms", "  "])
 

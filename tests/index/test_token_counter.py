@@ -42,7 +42,6 @@ def directly(text):
     ],
 )
 def test_a_count_is_the_tokenizer_s(text):
-    """Scripts, marks, control characters and overlong words included."""
     assert COUNT(text) == directly(text)
 
 
@@ -65,7 +64,6 @@ def test_a_lone_surrogate_counts_as_a_replacement():
 
 
 def test_the_name_of_a_special_token_is_text():
-    """The tokenizer would take it for the token."""
     assert COUNT("a [MASK] b") == 5
     assert directly("a [MASK] b") == 3
 
@@ -97,7 +95,6 @@ def test_what_is_kept_of_words_is_bounded():
 
 
 def test_counting_does_not_load_the_model():
-    """ONNX Runtime takes longer to import than most collections to count."""
     code = (
         "import sys; from skillsearch.embedders.embedder import TokenCounter;"
         "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.errors import CacheError, ConfigError
+from skillsearch.errors import ConfigError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, trust_by_root
 from skillsearch.index.skill_index import SkillIndex
@@ -17,8 +17,6 @@ QUERY = "steep green tea at the right temperature"
 
 @pytest.fixture
 def packed(tmp_path):
-    """Pack skills, given by name and description, into an archive."""
-
     def pack(name="pack.zip", body="# Body\n", **skills):
         path = tmp_path / name
         with zipfile.ZipFile(path, "w") as archive:
@@ -32,8 +30,6 @@ def packed(tmp_path):
 
 @pytest.fixture
 def index(tmp_path):
-    """Index roots without a model."""
-
     def make(*roots, **options):
         return SkillIndex.from_roots(
             roots, index_dir=tmp_path / "index", model="hashing", **options
@@ -43,12 +39,10 @@ def index(tmp_path):
 
 
 def trust_of(index):
-    """Return the trust of each root by its alias."""
     return {root.alias: root.trust for root in index.opened.settings.roots}
 
 
 def found(index, **options):
-    """Return names and trust of hits."""
     result = index.search(QUERY, threshold=0.05, **options)
     return [(hit.name, hit.trust) for hit in result], result.unvetted
 
@@ -152,7 +146,6 @@ def test_an_index_without_vetted_roots_only_counts(index, packed):
 
 
 def test_a_result_tells_trust_and_origin_in_json(index, drinks, packed):
-    """Trust always, the origin if there is one."""
     pack = packed(oolong=f"{TEA} In a gaiwan.")
     hits = index(drinks, pack).search(QUERY, threshold=0.05).to_dict()["hits"]
     said = [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits]
@@ -186,10 +179,3 @@ def test_words_alone_tell_trust_too(drinks, packed):
     ((hit,),) = words.answer([QUERY], SearchOptions(threshold=0.0))
     assert (hit.trust, hit.origin) == ("fetched", library.roots[0].origin)
     assert Path(hit.origin).name == "pack.zip"
-
-
-def test_settings_with_an_unknown_trust_are_a_miss(index, drinks):
-    values = index(drinks).opened.settings.to_dict()
-    values["roots"][0][2] = "odd"
-    with pytest.raises(CacheError, match="unknown form"):
-        IndexSettings.from_dict(values)

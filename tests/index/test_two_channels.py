@@ -10,11 +10,10 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
-from skillsearch.errors import ConfigError, EmbedderError
+from skillsearch.errors import EmbedderError
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import find_candidates
@@ -47,13 +46,11 @@ def run(tmp_path):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Open an index of this test."""
     return lambda index_dir="index": SkillIndex.open(tmp_path / index_dir)
 
 
 @pytest.fixture
 def mixed(root, add_chinese, build):
-    """An index of five English skills and two Chinese ones."""
     add_chinese(root)
     return build(root)
 
@@ -64,18 +61,15 @@ def models(index):
 
 
 def scored(result):
-    """Return the ids of the hits and their scores."""
     return [(hit.doc_id, hit.score) for hit in result]
 
 
 def parts_of(index, files_of):
-    """Return the parts of the generation in use, by name."""
     found = files_of(index.opened.folder)
     return {name: data for name, data in found.items() if not name.endswith(".json")}
 
 
 def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
-    """Nothing is embedded by the second, and nothing tells that it was thought of."""
     assert run(root).embedded == 5
     assert models(opened()) == ["hashing"]
     assert opened().opened.settings.could_add
@@ -85,7 +79,6 @@ def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
 
 
 def test_a_chinese_skill_brings_the_second_channel(root, run, opened, add_skill, polyglot):
-    """It embeds every skill, and the index equals one built from scratch, byte for byte."""
     run(root)
     add_skill(root / "cn", "合同审查", "审查合同条款并标出风险。", "先通读全文。")
     report = run(root)
@@ -114,26 +107,9 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
             np.testing.assert_allclose(dense, expected, atol=1e-3)
 
 
-def test_the_second_channel_alone_has_a_part_of_bodies(root, run, opened):
-    """Of an index with bodies; and it embeds none of skills that the first channel knows."""
-    for languages, parts in (("english", []), ("all", ["dense-1-body.faiss"])):
-        assert run(root, index_dir=languages, languages=languages).embedded == 5
-        there = opened(languages).opened.generation.parts
-        assert [name for name in there if name.endswith("-body.faiss")] == parts
-        assert len(opened(languages).opened.corpus.dense[0].segments[0].fields) == 1
-
-
-def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
-    body = "Intro.\n<chunk id=saw description=Saws>Let the blade work.</chunk>"
-    add_skill(root / "workshop", "workshop", "Work with wood.", body)
-    assert run(root, languages="all").embedded == 7 + 6
-    assert len(polyglot.asked) == 6
-
-
 def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
     root, run, opened, add_chinese, disk
 ):
-    """They are counted before anything is embedded, and what was read is kept."""
     add_chinese(root)
     disk.forget()
     embedded = []
@@ -141,21 +117,6 @@ def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
     assert models(opened()) == ["hashing", "multilingual"]
     assert len(disk.opened) == len(set(disk.opened)) == 7
     assert set(embedded) == {15}
-
-
-def test_the_languages_of_a_change_count_with_those_of_the_other_skills(
-    root, run, opened, add_chinese, add_skill, polyglot
-):
-    """A channel that could not be had is added when the skills that need it are not read again."""
-    add_chinese(root)
-    polyglot.install("damaged")
-    run(root)
-    assert not opened().opened.settings.could_add
-    polyglot.install("known")
-    add_skill(root / "new", "new", "Water the plants.")
-    report = run(root)
-    assert models(opened()) == ["hashing", "multilingual"]
-    assert report.generation == run(root, index_dir="fresh").generation
 
 
 def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_of):
@@ -173,7 +134,6 @@ def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_o
 
 
 def test_english_drops_the_second_channel_and_all_brings_it_back(root, run, opened, add_chinese):
-    """Each as if built from scratch; what was embedded once is not embedded again."""
     add_chinese(root)
     first = run(root, languages="all")
     dropped = run(root, languages="english")
@@ -189,7 +149,6 @@ def test_english_drops_the_second_channel_and_all_brings_it_back(root, run, open
 def test_other_languages_are_recorded_though_the_channels_are_the_same(
     root, run, opened, add_chinese, before, after
 ):
-    """A later refresh serves the languages asked for last."""
     run(root, languages=before)
     run(root, languages=after)
     assert opened().opened.settings.languages == after
@@ -199,32 +158,9 @@ def test_other_languages_are_recorded_though_the_channels_are_the_same(
     assert len(models(index)) == (2 if after == "auto" else 1)
 
 
-def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, disk, tmp_path):
-    add_chinese(root)
-    settle(root)
-    first = run(root)
-    again = Builder(IndexFolder(tmp_path / "index"), IndexRequest((root,), "hashing", True))
-    disk.forget()
-    second = again.run()
-    assert again.embedders == {}
-    assert not disk.opened
-    assert not [path for path in disk.listed if path.startswith(str(root))]
-    assert (second.reused, second.embedded, second.generation) == (7, 0, first.generation)
-
-
-def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add_chinese):
-    add_chinese(root)
-    run(root)
-    add_skill(root / "tea-timer", "tea-timer", "Remind me of my coffee.", "Green tea takes long.")
-    report = run(root)
-    assert (report.embedded, report.reused) == (2, 6)
-    assert report.generation == run(root, index_dir="fresh").generation
-
-
 def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
     root, run, opened, add_chinese, polyglot
 ):
-    """If skills need it; otherwise it is only checked, once."""
     polyglot.install(None)
     run(root)
     assert not opened().opened.settings.could_add
@@ -248,17 +184,20 @@ def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, 
     assert models(opened()) == ["hashing", "multilingual"]
 
 
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [(None, install_extra("multilingual")), ("damaged", "e5-small-q4.bin is damaged")],
+)
 def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
-    mixed, polyglot, build, root, caplog
+    mixed, polyglot, build, root, caplog, weights, message
 ):
-    """With one warning that says what to install; the same answers as without the channel."""
     polyglot.asked.clear()
-    polyglot.install(None)
+    polyglot.install(weights)
     index = SkillIndex.open(mixed.folder)
     with caplog.at_level(logging.WARNING):
         found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert install_extra("multilingual") in caplog.text
+    assert message in caplog.text
     one = build(root, index_dir="one", languages="english")
     assert found == [scored(one.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
     assert polyglot.asked == []
@@ -269,7 +208,6 @@ def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
 def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
     root, run, opened, add_chinese, polyglot, caplog
 ):
-    """And a warning; who asked for all languages gets an error instead."""
     add_chinese(root)
     polyglot.install("damaged")
     with caplog.at_level(logging.WARNING):
@@ -278,21 +216,6 @@ def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
     assert models(opened()) == ["hashing"]
     with pytest.raises(EmbedderError, match=r"e5-small-q4\.bin is damaged"):
         run(root, languages="all")
-
-
-def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, polyglot, caplog):
-    queries = ("审查合同条款", *ENGLISH)
-    polyglot.install(None)
-    without = SkillIndex.open(mixed.folder)
-    expected = [scored(without.search(query, threshold=0.0)) for query in queries]
-    polyglot.install("damaged")
-    caplog.clear()
-    damaged = SkillIndex.open(mixed.folder)
-    with caplog.at_level(logging.WARNING):
-        found = [scored(damaged.search(query, threshold=0.0)) for query in queries]
-    assert found == expected
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "e5-small-q4.bin is damaged" in caplog.text
 
 
 @pytest.mark.parametrize("part", ["dense-1-metadata.faiss", "dense-1-body.faiss"])
@@ -304,26 +227,6 @@ def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, part, caplog)
     assert "building it anew" in caplog.text
     assert index.generation == mixed.generation
     assert scored(index.search(FILL_FORMS)) == scored(mixed.search(FILL_FORMS))
-
-
-def test_an_interrupted_run_keeps_the_vectors_of_both_channels(root, run):
-    """Ctrl-C after three texts of the second: the next run embeds the other two."""
-
-    def interrupt(stage, done, total):
-        if (stage, done) == ("embed", 8):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(root, languages="all", progress=interrupt)
-    assert run(root, languages="all").embedded == 2
-
-
-def test_progress_counts_the_texts_of_both_channels(root, run):
-    seen = []
-    run(root, languages="all", progress=lambda *step: seen.append(step))
-    assert [step for step in seen if step[0] == "embed"] == [
-        ("embed", done, 10) for done in range(1, 11)
-    ]
 
 
 def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polyglot, caplog):
@@ -353,24 +256,6 @@ def test_a_chinese_query_finds_the_skill_in_either_language(mixed, query, name, 
         assert mixed.search(query, threshold=0.0, system=system)[0].name == name
 
 
-def test_a_query_is_embedded_by_the_channels_that_have_a_say(
-    root, build, polyglot, add_chinese, make_skill
-):
-    """In an English corpus each asks one alone; in a mixed one the second is always asked."""
-    index = build(root, languages="all")
-    polyglot.asked.clear()
-    index.search(ENGLISH[0])
-    assert polyglot.asked == []
-    index.search(FILL_FORMS)
-    assert polyglot.asked == [("query", FILL_FORMS)]
-    add_chinese(root)
-    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
-    index.refresh()
-    polyglot.asked.clear()
-    index.search(ENGLISH[0])
-    assert polyglot.asked == [("query", ENGLISH[0])]
-
-
 def test_english_results_are_the_same_with_one_channel_and_with_two(root, build):
     one, two = build(root, languages="english"), build(root, index_dir="two", languages="all")
     for system in SYSTEMS:
@@ -382,26 +267,16 @@ def test_english_results_are_the_same_with_one_channel_and_with_two(root, build)
         assert all(found)
 
 
-def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, build):
-    add_chinese(root)
-    index = build(root, with_body=False)
-    assert [len(one.segments[0].fields) for one in index.opened.corpus.dense] == [1, 1]
-    assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
-
-
 def form(text, polyglot, *trusts):
-    """Analyse a query for two channels at given trusts."""
     vectors = (embed(embedder, [text])[0] for embedder in (HashingEmbedder(), polyglot))
     return QueryForm(text, "", Counter(terms(text)), tuple(map(QueryView, vectors, trusts)))
 
 
 def weighed(corpus, query):
-    """Return a query whose terms are weighed in a corpus."""
     return replace(query, weights=weigh_terms(corpus, query.counts))
 
 
 def find(corpus, query, n):
-    """Return the candidates of one query."""
     (found,) = find_candidates(corpus, [weighed(corpus, query)], n)
     return found
 
@@ -504,31 +379,17 @@ def test_copies_say_the_same_to_a_channel_that_knows_them(
     assert store.families.members.tolist() == ([1] if are_copies else [])
 
 
-def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
-    tmp_path, add_skill, build
-):
-    add_skill(tmp_path / "s" / "a", "合同", "整理 pdf 合同里的日期。", "先打开 pdf 文件再通读。")
-    add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
-    corpus = build(tmp_path / "s").opened.corpus
-    assert np.dot(*corpus.dense[0].segments[0].fields[0]) >= 0.97
-    assert copies(corpus.documents, [0]) == {0}
-
-
-def test_a_second_embedder_that_changed_where_the_roots_are_gone_is_done_without(
-    mixed, polyglot, root, caplog
-):
-    """The first answers alone, and the log says why."""
-    polyglot.fingerprint = "another"
-    shutil.rmtree(root)
-    index = SkillIndex.open(mixed.folder)
-    assert index.search(ENGLISH[0], threshold=0.0)
-    index.search(FILL_FORMS, threshold=0.0)
-    assert "cannot be asked" in caplog.text
-    assert index.lacks_channel()
+def test_the_baseline_is_the_same_with_any_channels(mixed, root, build):
+    """BM25 asks no embedder, so what one is trusted with changes nothing."""
+    one = build(root, index_dir="one", languages="english")
+    for query in (*ENGLISH, "填写 PDF forms", "cut clips und Formulare ausfüllen"):
+        found, expected = (
+            scored(index.search(query, n=7, threshold=0, system="bm25")) for index in (mixed, one)
+        )
+        assert found == expected != []
 
 
 def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chinese):
-    """Nor is it forgotten: the next run that may add one does."""
     index = build(root)
     add_chinese(root)
     polyglot.asked.clear()
@@ -549,39 +410,3 @@ def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
     index.refresh()
     assert not index.lacks_channel()
     assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
-
-
-def test_dense_scores_lie_between_0_and_1_with_one_channel_and_with_two(root, build):
-    """A perfect match of the first channel is one, whether there is a second or not."""
-    text = "key-rotation: " + next(
-        one.description for one in build(root).documents() if one.name == "key-rotation"
-    )
-    for languages in ("english", "all"):
-        index = build(root, index_dir=languages, languages=languages, with_body=False)
-        best = index.search(text, system="dense")[0]
-        assert best.name == "key-rotation"
-        assert best.score > 0.8
-
-
-def test_the_baseline_is_the_same_with_any_channels(root, add_chinese, run, opened):
-    """BM25 asks no embedder, so what one is trusted with changes nothing."""
-    add_chinese(root)
-    run(root, index_dir="one", languages="english")
-    run(root, index_dir="two", languages="all")
-    one, two = opened("one"), opened("two")
-    assert (len(models(one)), len(models(two))) == (1, 2)
-    for query in (*ENGLISH, FILL_FORMS, "填写 PDF forms", "cut clips und Formulare ausfüllen"):
-        found = [
-            scored(index.search(query, n=7, threshold=0, system="bm25")) for index in (one, two)
-        ]
-        assert found[0] == found[1]
-        assert found[0] or query == FILL_FORMS  # of which no skill has a word
-
-
-@pytest.mark.parametrize("languages", ["en", "", "All"])
-def test_unknown_languages_are_named(root, tmp_path, languages):
-    """They are no damage of the index, and nothing is written."""
-    place = tmp_path / "index"
-    with pytest.raises(ConfigError, match=f"languages is '{languages}'; use one of: auto, "):
-        SkillIndex.from_roots([root], index_dir=place, model="hashing", languages=languages)
-    assert not place.exists()

@@ -2,55 +2,22 @@
 
 import random
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from skillsearch.config import cache_dir
-from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.types import SYSTEMS
 
 WORDS = (
     "tea coffee kettle index query vector table chart report release branch commit merge deploy "
     "pod cluster secret token key rotate form field page screen reader contrast log line group"
 ).split()
-QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "contrast of a page")
-
-
-class SmallIndex(SkillIndex):
-    """Takes four skills for many, and forty changes; searches more than ten vectors by codes."""
-
-    limits = SegmentLimits(least_documents=4, most_changed=40, most_flat=10)
-
-    @classmethod
-    def build(cls, change, index_dir, options=None):
-        """Build it within the limits."""
-        options = replace(options or IndexOptions(), limits=cls.limits)
-        return super().build(change, index_dir, options)
-
-
-def limited(**limits):
-    """Return a kind of index with other limits."""
-    return type("Limited", (SmallIndex,), {"limits": replace(SmallIndex.limits, **limits)})
-
-
-@pytest.fixture
-def build(tmp_path):
-    """Build a small index of roots without a model, in ``index`` unless another is named."""
-
-    def build(*roots, index_dir="index", kind=SmallIndex, **options):
-        place = tmp_path / index_dir
-        return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
-
-    return build
 
 
 @pytest.fixture
 def skills(tmp_path, add_skill, settle):
-    """Thirty skills of random words, changed by name; settled after each change."""
+    """Sixteen skills of random words, changed by name; settled after each change."""
 
     class Skills:
         root = tmp_path / "many"
@@ -74,32 +41,18 @@ def skills(tmp_path, add_skill, settle):
             settle(self.root, self.now)
 
     made = Skills()
-    for number in range(30):
+    for number in range(16):
         made.write(f"s{number:02}")
     made.settle()
     return made
 
 
-def answers(index, **options):
-    """Return all that searches tell, ties and parts of the scores included."""
-    return [
-        [
-            (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates)
-            for hit in result
-        ]
-        for system in SYSTEMS
-        for result in index.search_many(QUERIES, n=30, threshold=0.0, system=system, **options)
-    ]
-
-
 def has_delta(index):
-    """Return whether an index has a delta segment."""
     return len(index.opened.corpus.documents.segments) == 2
 
 
-def assert_equal_to_new(index, build, root):
-    """Compare an index with one built anew from the same skills."""
-    new = build(root, index_dir="new")
+def assert_equal_to_new(index, build_small, root, answers):
+    new = build_small(root, index_dir="new")
     assert not has_delta(new)
     assert list(index.documents()) == list(new.documents())
     assert len(index) == len(new)
@@ -110,35 +63,34 @@ def assert_equal_to_new(index, build, root):
     shutil.rmtree(new.folder)
 
 
-def test_a_change_is_written_beside_what_stays(skills, build):
+def test_a_change_is_written_beside_what_stays(skills, build_small, answers):
     """The parts of the base segment are the same files; the answers are those of a new index."""
-    before = build(skills.root)
+    before = build_small(skills.root)
     skills.write("s07")
     skills.write("extra")
-    skills.remove("s21")
+    skills.remove("s11")
     skills.settle()
-    index = build(skills.root)
+    index = build_small(skills.root)
     assert has_delta(index)
-    assert index.opened.corpus.documents.deleted.tolist() == [7, 21]
+    assert index.opened.corpus.documents.deleted.tolist() == [7, 11]
     for part in before.opened.generation.parts:
         if part != "diagnostics.json":
             inodes = [(one.opened.folder / part).stat().st_ino for one in (before, index)]
             assert inodes[0] == inodes[1]
-    assert_equal_to_new(index, build, skills.root)
+    assert_equal_to_new(index, build_small, skills.root, answers)
     assert index.is_current()
 
 
-def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
-    """The second alone has bodies, in the delta segment as in the base."""
-    build(skills.root, languages="all")
+def test_a_delta_of_two_channels_equals_a_new_index(skills, build_small, polyglot, answers):
+    build_small(skills.root, languages="all")
     skills.write("s07")
     skills.write("extra")
     skills.settle()
-    index = build(skills.root, languages="all")
+    index = build_small(skills.root, languages="all")
     assert has_delta(index)
     bodies = [part for part in index.opened.generation.parts if part.endswith("-body.faiss")]
     assert sorted(bodies) == ["delta-dense-1-body.faiss", "dense-1-body.faiss"]
-    new = build(skills.root, index_dir="new", languages="all")
+    new = build_small(skills.root, index_dir="new", languages="all")
     assert answers(index) == answers(new)
     for query in ("密钥", "视频 tea kettle"):
         found, expected = (one.search(query, n=30, threshold=0.0) for one in (index, new))
@@ -146,44 +98,13 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
         assert [(hit.doc_id, hit.score) for hit in found] == scores != []
 
 
-@pytest.mark.parametrize("with_body", [True, False])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
-def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, with_body):
-    """Added, changed, removed, put back, nested, broken; until the segments become one again."""
-    kind = limited(most_changed=20)
-    rng = skills.rng = random.Random(seed)
-    names = [f"s{number:02}" for number in range(30)]
-    index = build(skills.root, kind=kind, with_body=with_body)
-    forms = set()
-    for step in range(12):
-        for _ in range(rng.randrange(1, 4)):
-            name = rng.choice([*names, f"new{step}", f"{rng.choice(names)}/inner{step}"])
-            there = (skills.root / name).exists()
-            if there and rng.random() < 0.4:
-                skills.remove(name)
-            elif there and rng.random() < 0.2:
-                (skills.root / name / "SKILL.md").write_text("")
-            else:
-                skills.write(name)
-        skills.settle()
-        index = build(skills.root, kind=kind, with_body=with_body)
-        forms.add(has_delta(index))
-        new = build(skills.root, index_dir="new", with_body=with_body)
-        assert list(index.documents()) == list(new.documents())
-        assert answers(index) == answers(new)
-        shutil.rmtree(new.folder)
-    assert forms == {True, False}
-
-
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.slow
-def test_what_is_shadowed_follows_every_change(skills, build, is_first):
-    """As copies come and go in either root: skills come into view, and out of it."""
+def test_what_is_shadowed_follows_every_change(skills, build_small, is_first, answers):
     rng, other = random.Random(3), skills.root.parent / "others"
     other.mkdir()
     roots = [other, skills.root] if is_first else [skills.root, other]
-    build(*roots)
+    build_small(*roots)
     seen, forms = set(), set()
     for _ in range(6):
         name = f"s{rng.randrange(3):02}"
@@ -198,7 +119,7 @@ def test_what_is_shadowed_follows_every_change(skills, build, is_first):
         else:
             skills.write(name)
         skills.settle()
-        index, new = build(*roots), build(*roots, index_dir="new")
+        index, new = build_small(*roots), build_small(*roots, index_dir="new")
         found, expected = (one.opened.corpus for one in (index, new))
         forms.add(has_delta(index))
         seen.add(len(found.documents.shadowed))
@@ -210,95 +131,98 @@ def test_what_is_shadowed_follows_every_change(skills, build, is_first):
     assert len(seen) > 1
 
 
-def test_an_unchanged_index_is_not_written_again(skills, build):
-    build(skills.root)
+def test_an_unchanged_index_is_not_written_again(skills, build_small):
+    build_small(skills.root)
     skills.write("s07")
     skills.settle()
-    first = build(skills.root)
+    first = build_small(skills.root)
     (skills.root / "s08" / "SKILL.md").touch()
-    second = build(skills.root)
+    second = build_small(skills.root)
     assert has_delta(first)
     assert second.generation == first.generation
 
 
-def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build):
+def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build_small, answers):
     """A skill that is as it was before lies in the delta segment, and only there."""
     path = skills.root / "s07" / "SKILL.md"
-    build(skills.root)
+    build_small(skills.root)
     text = path.read_text()
     skills.write("s07")
     skills.settle()
-    build(skills.root)
+    build_small(skills.root)
     path.write_text(text)
     skills.settle()
-    index = build(skills.root)
-    assert index.opened.corpus.documents.size == 31
-    assert_equal_to_new(index, build, skills.root)
+    index = build_small(skills.root)
+    assert index.opened.corpus.documents.size == 17
+    assert_equal_to_new(index, build_small, skills.root, answers)
 
 
-def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
-    build(skills.root)
-    for number in range(15):
+def test_beyond_so_many_changes_all_is_written_anew(skills, build_small, files_of):
+    build_small(skills.root)
+    for number in range(8):
         skills.write(f"s{number:02}")
     skills.settle()
-    assert has_delta(build(skills.root))
-    for number in range(15, 30):
+    assert has_delta(build_small(skills.root))
+    for number in range(8, 16):
         skills.write(f"s{number:02}")
     skills.settle()
-    index, new = build(skills.root), build(skills.root, index_dir="new")
+    index, new = build_small(skills.root), build_small(skills.root, index_dir="new")
     assert not has_delta(index)
     assert index.generation == new.generation
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
-def test_a_delta_needs_no_saved_vectors(skills, build, files_of):
-    """Those of skills that changed before are taken from the delta before, to the bit."""
-    build(skills.root)
+def test_a_delta_needs_no_saved_vectors(skills, build_small, files_of):
+    build_small(skills.root)
     skills.write("s07")
     skills.settle()
-    build(skills.root)
+    build_small(skills.root)
     shutil.rmtree(cache_dir())
     skills.write("s08")
     skills.settle()
-    index = build(skills.root)
+    index = build_small(skills.root)
     assert has_delta(index)
     shutil.rmtree(cache_dir())
     skills.write("s09")
     skills.settle()
-    whole = limited(least_documents=10_000)
-    one, new = build(skills.root, kind=whole), build(skills.root, index_dir="new", kind=whole)
+    whole = {"least_documents": 10_000}
+    one, new = (build_small(skills.root, index_dir=name, limits=whole) for name in ("index", "new"))
     assert files_of(one.opened.folder) == files_of(new.opened.folder)
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-def test_an_index_that_shrinks_below_the_codes_is_exact_again(skills, build, files_of, is_cached):
+def test_an_index_that_shrinks_below_the_codes_is_exact_again(
+    skills, build_small, files_of, is_cached
+):
     """Its vectors were rounded, so they are taken from the cache or made anew, to the bit."""
-    kind = limited(least_documents=10_000, most_flat=28)
-    assert build(skills.root, kind=kind).opened.corpus.dense[0].segments[0].codes is not None
+    limits = {"least_documents": 10_000, "most_flat": 14}
+    assert (
+        build_small(skills.root, limits=limits).opened.corpus.dense[0].segments[0].codes is not None
+    )
     for name in ("s03", "s04"):
         skills.remove(name)
     skills.settle()
     if not is_cached:
         shutil.rmtree(cache_dir())
-    index = build(skills.root, kind=kind)
-    assert len(index) == 28
+    index = build_small(skills.root, limits=limits)
+    assert len(index) == 14
     assert index.opened.corpus.dense[0].segments[0].codes is None
     shutil.rmtree(cache_dir())
-    new = build(skills.root, index_dir="new", kind=kind)
+    new = build_small(skills.root, index_dir="new", limits=limits)
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
-def test_a_small_corpus_stays_one_segment(skills, build):
-    kind = limited(least_documents=31)
-    build(skills.root, kind=kind)
+def test_a_small_corpus_stays_one_segment(skills, build_small):
+    limits = {"least_documents": 17}
+    build_small(skills.root, limits=limits)
     skills.write("s07")
     skills.settle()
-    assert not has_delta(build(skills.root, kind=kind))
+    assert not has_delta(build_small(skills.root, limits=limits))
 
 
-def test_only_what_is_named_is_looked_at(skills, build):
+def test_only_what_is_named_is_looked_at(skills, build_small, answers):
     """A file, a folder with what lies below, one that is gone; other changes wait."""
-    index = build(skills.root)
+    index = build_small(skills.root)
     skills.write("s01")
     skills.write("box/inner")
     skills.write("s02")
@@ -313,31 +237,29 @@ def test_only_what_is_named_is_looked_at(skills, build):
         ]
     )
     assert has_delta(index)
-    assert (report.indexed, report.removed) == (30, 1)
-    assert report.reused == 28
+    assert (report.indexed, report.removed) == (16, 1)
+    assert report.reused == 14
     ids = {document.doc_id for document in index.documents()}
     assert "many:box/inner" in ids
     assert "many:s03" not in ids
     assert "many:s04" in ids
     assert not index.is_current()
     index.refresh()
-    assert_equal_to_new(index, build, skills.root)
+    assert_equal_to_new(index, build_small, skills.root, answers)
 
 
-def test_a_look_at_some_paths_leaves_the_rest_known(skills, build):
-    """The next look at all reads nothing that was read before."""
-    index = build(skills.root)
+def test_a_look_at_some_paths_leaves_the_rest_known(skills, build_small):
+    index = build_small(skills.root)
     path = skills.write("s01")
     skills.settle()
     index.refresh(only=[path])
     report = index.refresh()
-    assert (report.reused, report.embedded, report.generation) == (30, 0, index.generation)
+    assert (report.reused, report.embedded, report.generation) == (16, 0, index.generation)
     assert index.is_current()
 
 
-def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
-    """As in a look at all; once it can be read it comes again."""
-    index = build(skills.root)
+def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build_small, answers):
+    index = build_small(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     text = path.read_text()
     path.write_text("")
@@ -345,16 +267,15 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
     report = index.refresh(only=[path])
     assert (report.removed, report.skipped) == (1, 1)
     assert [one.path for one in report.diagnostics if one.severity == "error"] == [str(path)]
-    assert_equal_to_new(index, build, skills.root)
+    assert_equal_to_new(index, build_small, skills.root, answers)
     path.write_text(text)
     skills.settle()
     report = index.refresh(only=[path])
-    assert (report.indexed, report.skipped, report.diagnostics) == (30, 0, ())
+    assert (report.indexed, report.skipped, report.diagnostics) == (16, 0, ())
 
 
-def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
-    """Named or found by its stat, it is read again and reported again."""
-    index = build(skills.root)
+def test_a_broken_file_that_stays_broken_writes_nothing(skills, build_small):
+    index = build_small(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.write_text("")
     skills.settle()
@@ -367,27 +288,29 @@ def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
     assert index.is_current()
 
 
-def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(skills, build):
-    index = build(skills.root)
+def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(
+    skills, build_small, answers
+):
+    index = build_small(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.rename(path.with_name("skill.md"))
     skills.settle()
     index.refresh(only=[path.parent])
     assert index.find("many:s05").path == str(path.with_name("skill.md"))
-    assert_equal_to_new(index, build, skills.root)
+    assert_equal_to_new(index, build_small, skills.root, answers)
 
 
-def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
-    index = build(skills.root)
+def test_nothing_is_written_where_what_is_named_did_not_change(skills, build_small):
+    index = build_small(skills.root)
     before = index.generation
     outside = skills.root.parent / "elsewhere" / "SKILL.md"
     report = index.refresh(only=[skills.root / "s01", skills.root / "never", outside])
     assert (report.generation, index.generation) == (before, before)
-    assert report.reused == 30
+    assert report.reused == 16
 
 
-def test_in_a_small_index_all_is_looked_at(skills, build):
-    index = build(skills.root, kind=limited(least_documents=31))
+def test_in_a_small_index_all_is_looked_at(skills, build_small):
+    index = build_small(skills.root, limits={"least_documents": 17})
     skills.write("s01")
     skills.write("s02")
     skills.settle()
@@ -395,29 +318,28 @@ def test_in_a_small_index_all_is_looked_at(skills, build):
     assert index.is_current()
 
 
-def test_a_reader_keeps_the_generation_that_it_opened(skills, build):
+def test_a_reader_keeps_the_generation_that_it_opened(skills, build_small, answers):
     """While the index is amended twice over, and the first generation is removed.
 
     Only what is read of the bodies, for the best hits, is always what the files hold now.
     """
-    reader = build(skills.root)
+    reader = build_small(skills.root)
     before = answers(reader, reader="off")
     for name in ("s01", "s02", "s03"):
         skills.write(name)
         skills.settle()
-        build(skills.root)
+        build_small(skills.root)
     assert answers(reader, reader="off") == before
     assert SkillIndex.open(reader.folder).generation != reader.generation
 
 
-def test_the_statistics_are_those_of_the_living(skills, build):
-    """Number, mean length and mean weight, as in an index built anew."""
-    build(skills.root)
+def test_the_statistics_are_those_of_the_living(skills, build_small):
+    build_small(skills.root)
     for name in ("s01", "s02", "extra"):
         skills.write(name)
     skills.remove("s09")
     skills.settle()
-    index, new = build(skills.root), build(skills.root, index_dir="new")
+    index, new = build_small(skills.root), build_small(skills.root, index_dir="new")
     for field in (0, 1):
         found, expected = (one.opened.corpus.lexical[field] for one in (index, new))
         assert found.statistics == expected.statistics

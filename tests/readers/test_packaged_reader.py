@@ -21,7 +21,6 @@ MOST_BYTES = 25_000_000
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    """An index of the example skills, in English."""
     place = tmp_path_factory.mktemp("examples")
     return SkillIndex.from_roots(EXAMPLES, index_dir=place, languages="english")
 
@@ -50,7 +49,6 @@ def test_right_skills_stand_above_wrong_ones_of_any_request():
 
 
 def test_it_is_small_and_shares_words_and_tokens():
-    """Its files are as its record says, and those that all models share are the same."""
     records = [
         json.loads((PACKAGED_MODEL / f"{stem}.json").read_bytes())["sha256"]
         for stem in ("model", PACKAGED.stem)

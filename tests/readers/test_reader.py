@@ -90,7 +90,6 @@ def test_a_tokenizer_that_was_changed_is_read_again(foreign):
     ],
 )
 def test_a_model_that_is_no_reader_is_refused(foreign, changes, message):
-    """The error says what it has, and what is needed."""
     with pytest.raises(EmbedderError, match=message):
         load_reader(str(foreign(**changes))).read("tea", ["kettle"])
 
@@ -109,7 +108,6 @@ def test_a_damaged_model_is_named(foreign):
 
 @pytest.mark.parametrize("spec", ["", "st:", "auto", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_reader_is_refused_with_those_there_are(spec):
-    """The error names the spec and the kinds."""
     with pytest.raises(EmbedderError, match="use one of: minilm, st:NAME_OR_FOLDER, FOLDER"):
         load_reader(spec)
 
@@ -147,7 +145,6 @@ def test_without_sentence_transformers_the_extra_is_named(monkeypatch):
 
 @pytest.fixture
 def cross_encoder(tmp_path):
-    """The folder of a tiny CrossEncoder with random weights."""
     pytest.importorskip("sentence_transformers")
     transformers = pytest.importorskip("transformers")
 

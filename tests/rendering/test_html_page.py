@@ -22,7 +22,6 @@ cell, definitions, figures, table = PIECES.cell, PIECES.definitions, PIECES.figu
     ],
 )
 def test_text_is_shown_and_does_nothing(value, shown):
-    """Escaped for elements and attributes, on one line, apart from what is around it."""
     assert text(value) == f"<bdi>{shown}</bdi>"
 
 
@@ -32,7 +31,6 @@ def test_text_is_cut_before_it_is_escaped():
 
 
 def test_cells_have_dashes_for_hyphens_and_a_second_line():
-    """A dash is as wide as a plus sign; digits stay below each other."""
     assert cell("-3.2") == "<td>&ndash;3.2</td>"
     assert cell("<0.001") == "<td>&lt;0.001</td>"
     shown = "<td><b>84.3</b><small>81&ndash;87</small></td>"
@@ -40,7 +38,6 @@ def test_cells_have_dashes_for_hyphens_and_a_second_line():
 
 
 def test_a_table_names_columns_rows_and_groups():
-    """The box around it can be scrolled with the keyboard."""
     html = table(Table("Tea", ["kind", "price"], [Group([("black", "2")]), Group([], "rare")]))
     assert html == (
         '<div class="scroll" role="group" tabindex="0" aria-label="Tea">\n<table>\n'
@@ -63,7 +60,6 @@ def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
 
 
 def test_details_are_closed_unless_asked_for():
-    """The page decides which are open, not a script."""
     call = (
         '{%% from "blocks.html" import details %%}{%% call details("more"%s) %%}text{%% endcall %%}'
     )

@@ -50,12 +50,10 @@ def test_utf8_is_utf8(text):
 
 @given(st.binary())
 def test_any_bytes_have_a_text(data):
-    """A guess may be wrong, and never fails."""
     text, _ = decode(data)
     text.encode("utf-8", "surrogatepass")
 
 
 def test_a_damaged_utf8_text_stays_one():
-    """A few bad bytes do not change what the rest is."""
     data = CHINESE.encode()
     assert decode(data[:-1] + b"\xff") == (CHINESE[:-1] + "\ufffd\ufffd", "damaged UTF-8")

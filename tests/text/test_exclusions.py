@@ -120,7 +120,6 @@ def test_a_description_is_split(text, said, excluded):
 @pytest.mark.parametrize("split", [split_request, split_description])
 @given(text=HOSTILE)
 def test_parts_come_from_the_text(split, text):
-    """Nothing is added, and something is left of every text."""
     first, excluded = split(text)
     assert all(piece in text for piece in first.split())
     assert all(line in text for line in excluded.split("\n"))

@@ -9,7 +9,6 @@ from skillsearch.text.languages import FUNCTION_WORDS, SCRIPTS, language_name
     ("code", "name"), [("ko", "Korean"), ("es", "Spanish"), ("", ""), ("x", "x")]
 )
 def test_a_language_is_called_as_in_english(code, name):
-    """A code that is not known is shown as it is."""
     assert language_name(code) == name
 
 

@@ -41,5 +41,4 @@ def test_a_name_and_what_passes_for_it_are_the_same_name(name, data):
     ],
 )
 def test_what_passes_for_latin_in_a_name_is_told(name, odd):
-    """A word of its own script is honest, and so are accents."""
     assert lookalikes(name) == odd

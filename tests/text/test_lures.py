@@ -64,7 +64,6 @@ def test_a_lure_is_found_on_its_line(kind, text):
 
 @pytest.mark.parametrize("text", HONEST)
 def test_what_shows_what_it_runs_or_only_speaks_of_it_is_none(text):
-    """An archive without a password, a decoded file, a scanner's list."""
     assert list(find_lures(text)) == []
 
 
@@ -75,6 +74,5 @@ def test_hidden_characters_hide_no_lure():
 
 @pytest.mark.parametrize("part", ["echo ", "extract ", "copy ", "https://x pass:", "powershell "])
 def test_a_hostile_text_comes_to_an_end(part):
-    """Lines of any length, with the beginnings of what is looked for."""
     for text in (part * 20_000, f"{part * 100}\n" * 300):
         assert list(find_lures(text)) == []

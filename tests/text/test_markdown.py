@@ -37,7 +37,6 @@ LINES = st.builds(
 
 
 def fenced(text):
-    """Return the numbers of the lines in fences."""
     return [number for number, line in enumerate(lines(text)) if line.is_fenced]
 
 
@@ -59,7 +58,6 @@ def fenced(text):
     ],
 )
 def test_fences_by_example(text, expected):
-    """Opened and closed as CommonMark has them."""
     assert fenced(text) == expected
 
 
@@ -72,7 +70,6 @@ def test_fences_are_those_of_another_parser(written):
 
 @given(st.text("a`~ #\n\r\u2028", max_size=60))
 def test_lines_are_the_text(text):
-    """Each begins where it says; joined again, nothing is lost."""
     found = list(lines(text))
     assert "\n".join(line.text for line in found) == text.removesuffix("\n")
     for line in found:
@@ -94,7 +91,6 @@ def test_paragraphs_by_example(text, expected):
 
 
 def test_a_body_is_split_along_its_headings():
-    """A sign in a fence is none; closing signs go, those of C# stay."""
     found = list(sections(BODY))
     assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
     assert found[0][1] == "Intro about forms.\n"
@@ -131,14 +127,14 @@ def test_what_does_not_close_a_fence_begins_no_section(inside):
 @pytest.mark.parametrize(
     "text",
     [
-        "# a" + " " * 500_000 + "x",
-        "# " + "# " * 500_000 + "x",
-        "#" * 500_000,
-        "`" * 500_000,
-        "`" * 500_000 + "x`",
-        "```" + " " * 500_000 + "x`",
+        "# a" + " " * 100_000 + "x",
+        "# " + "# " * 100_000 + "x",
+        "#" * 100_000,
+        "`" * 100_000,
+        "`" * 100_000 + "x`",
+        "```" + " " * 100_000 + "x`",
         "```\n" + ("```" + " " * 100 + "x\n") * 5000,
-        "\n" * 500_000,
+        "\n" * 100_000,
     ],
 )
 @pytest.mark.timeout(120)

@@ -32,7 +32,6 @@ TEA, FORMS, BOTH = (f"{FILL} {words}" for words in ("tea", "forms", "forms tea")
     ],
 )
 def test_the_best_passage_holds_the_weightiest_terms(lines, weights, best):
-    """Each term counts once; of equals it is the first."""
     assert best_passage("\n".join(lines), weights) == best
 
 
@@ -54,14 +53,12 @@ def test_of_a_long_body_only_the_beginning_is_looked_at():
 
 
 def test_passages_by_hand():
-    """Whole lines while they fit, without the blanks around them."""
     short = "a" * (PASSAGE_CHARS // 3 - 1)
     body = f"  {short}\n{short}  \n{short}\n{short}\n\nlast"
     assert list(passages(body)) == ["\n".join([short] * 3), f"{short}\n\nlast"]
 
 
 def test_a_longer_line_is_cut():
-    """Into parts of the length of a passage; the next line joins the last part."""
     line = "".join(map(str, range(PASSAGE_CHARS)))[: 3 * PASSAGE_CHARS - 40]
     parts = [line[:PASSAGE_CHARS], line[PASSAGE_CHARS : 2 * PASSAGE_CHARS]]
     rest = line[2 * PASSAGE_CHARS :]
@@ -71,7 +68,6 @@ def test_a_longer_line_is_cut():
 
 @given(st.text(alphabet="ab \n", max_size=3000))
 def test_passages_hold_all_of_a_body(body):
-    """No character but blanks is lost, and none is too long."""
     found = list(passages(body))
     assert all(0 < len(one) <= PASSAGE_CHARS for one in found)
     assert "".join("".join(found).split()) == "".join(body.split())
@@ -100,5 +96,4 @@ def test_passages_break_no_shorter_line(lines):
     ],
 )
 def test_a_reader_is_shown_metadata_and_passage_on_one_line(name, description, passage, expected):
-    """The name in words, the beginning of the description, and nothing empty."""
     assert passage_text(name, description, passage) == expected

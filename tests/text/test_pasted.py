@@ -63,5 +63,4 @@ def test_what_is_said_counts_twice_and_comes_first():
 
 
 def test_a_request_of_a_megabyte_is_read_in_linear_time():
-    """Nothing is looked for in what no query can hold."""
     assert instruction("Summarise this: " + "word " * 200_000) == ""

@@ -38,7 +38,6 @@ def test_a_function_word_makes_up_for_six_keywords():
 
 
 def test_a_list_of_words_has_no_language():
-    """It may look like one that has few function words."""
     words = ", ".join(WORDS)
     assert language_of(words) == "hu"
     assert len(WORDS) / 2 < keyword_stretch(words)[0] <= len(WORDS)
@@ -77,7 +76,6 @@ def test_a_short_text_does_not_repeat_itself():
 
 
 def test_prose_leaves_out_what_needs_no_sentence():
-    """Code, lists, tables, headings, and the addresses of links."""
     body = (
         "# Tea\n\nBoil `water --hot` in a [kettle](https://x.example).\n\n- mint\n1. sage\n\n"
         "| a | b |\n\n```\nrun\n```\n\nPour.\n"

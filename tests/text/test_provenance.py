@@ -18,7 +18,6 @@ HOSTILE = "https://x.org/\u202ea\x1b[31m\n.zip"
 
 
 def root(trust, origin=""):
-    """Return a root of this trust and origin."""
     return Root(Path("/skills"), "skills", trust, origin)
 
 

@@ -32,7 +32,6 @@ She said "warm the cup" and left.
 
 
 def test_a_body_is_parted_into_blocks():
-    """Items with the lines that continue them; nothing of fenced code."""
     assert list(blocks(BODY)) == [
         Block("heading", "Tea", 1),
         Block("heading", "1. When to use:", 2),
@@ -48,12 +47,10 @@ def test_requests_are_items_below_uses_and_quotes_below_examples():
 
 
 def test_headings_of_sections_have_no_number():
-    """The title of the whole is not one of them."""
     assert list(section_headings(blocks(BODY))) == ["When to use"]
 
 
 def test_quotes_that_are_denied_are_left_out():
-    """A denial reaches to the end of its sentence."""
     assert list(quoted('Not for "a" or "b". For "c".')) == ["c"]
 
 
@@ -67,7 +64,6 @@ def test_quotes_that_are_denied_are_left_out():
     ],
 )
 def test_a_phrase_is_plain_without_its_marks(text, expected):
-    """Code keeps its own, and so do names."""
     assert plain(text) == expected
 
 

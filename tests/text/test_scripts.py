@@ -64,7 +64,6 @@ def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expec
     ],
 )
 def test_foreign_letters_are_left_out_of_what_is_embedded(text, scripts, expected):
-    """A remainder without letters or digits is empty."""
     assert readable(text, scripts) == expected
 
 

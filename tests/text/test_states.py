@@ -44,7 +44,6 @@ def test_a_list_by_hand(scores, expected):
 
 
 def test_every_face_has_a_bound_below_the_threshold():
-    """A list has the documents' own; a page shows the most."""
     assert tuple(BOUNDS) == FACES
     assert BOUNDS["list"] == 0.3
     assert min(BOUNDS.values()) == BOUNDS["page"]
