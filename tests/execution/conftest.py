@@ -1,6 +1,9 @@
 """A workspace and a secret beside it; the processes of a test; the package for any user."""
 
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -10,6 +13,19 @@ import pytest
 
 import skillsearch
 from skillsearch.execution.workspace import Workspace
+
+PACKAGE = str(Path(skillsearch.__file__).parents[1])
+CALLER = """if True:
+    import sys
+    from pathlib import Path
+    from skillsearch.execution.container import ContainerExecutor
+    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.namespace import NamespaceExecutor
+    from skillsearch.execution.types import Program
+    folder, script = Path(sys.argv[1]), sys.argv[2]
+    program = Program(("bash", "-c", script), folder, folder, {{"PATH": "/usr/bin:/bin"}})
+    {executor}.run(program)
+"""
 
 
 @pytest.fixture
@@ -61,6 +77,21 @@ def processes():
 def gone(processes, wait_for):
     """Wait until no process has the mark, and return whether that happened."""
     return lambda mark: wait_for(lambda: not processes(mark))
+
+
+@pytest.fixture
+def killed_caller(wait_for):
+    """Kill a process that runs a script by an executor, once the script has made ``started``."""
+
+    def kill(executor, folder, script):
+        argv = [sys.executable, "-c", CALLER.format(executor=executor), folder, script]
+        with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": PACKAGE}) as process:
+            try:
+                assert wait_for((folder / "started").exists)
+            finally:
+                process.kill()
+
+    return kill
 
 
 @pytest.fixture(scope="session")

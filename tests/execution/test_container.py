@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-import skillsearch
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.container import IMAGE, NOBODY, WORKSPACE, ContainerExecutor, _info
 from skillsearch.execution.runner import SkillRunner
@@ -173,18 +171,29 @@ def test_the_container_is_confined(engine, program):
     assert 7 < int(soft) < 100_000
 
 
+USER = f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"
+SAME_USER = f"{os.getuid()}:{os.getgid()}"
+
+
 @pytest.mark.parametrize(
-    ("name", "info", "controls"),
+    ("name", "info", "user", "controls"),
     [
-        ("docker", DOCKER, {"cpu", "memory", "pids"}),
-        ("docker", {**DOCKER, "PidsLimit": False, "CpuCfsQuota": False}, {"memory"}),
-        ("podman", PODMAN, {"cpu", "memory", "pids"}),
-        ("podman", ROOTLESS_PODMAN, {"pids"}),
-        ("podman", {"host": {"security": {"rootless": True}}}, set()),
+        ("docker", DOCKER, USER, {"cpu", "memory", "pids"}),
+        ("docker", {**DOCKER, "PidsLimit": False, "CpuCfsQuota": False}, USER, {"memory"}),
+        ("docker", ROOTLESS_DOCKER, "0:0", {"cpu", "memory", "pids"}),
+        ("docker", ROOTLESS_PODMAN, SAME_USER, {"pids"}),
+        ("podman", PODMAN, USER, {"cpu", "memory", "pids"}),
+        ("podman", {"host": {"security": {"rootless": True}}}, SAME_USER, set()),
     ],
 )
-def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, name, info, controls):
+def test_an_engine_gets_its_user_and_the_limits_that_it_can_hold(
+    engine, program, name, info, user, controls
+):
+    """The program is whom the workspace belongs to."""
     call = call_of(fake := engine(name, info), program())
+    assert values(call, "--user") == [user]
+    is_kept = info.get("host", PODMAN["host"])["security"]["rootless"]
+    assert values(call, "--userns") == ["keep-id"] * is_kept
     options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
     assert {control for control, option in options.items() if values(call, option)} == controls
     assert bool(values(call, "--memory-swap")) == ("memory" in controls)
@@ -261,22 +270,6 @@ def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, na
         ContainerExecutor(str(engine())).run(program(env={name: value}))
 
 
-@pytest.mark.parametrize(
-    ("name", "info", "expected"),
-    [
-        ("docker", DOCKER, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
-        ("docker", ROOTLESS_DOCKER, ["0:0"]),
-        ("docker", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
-        ("podman", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
-        ("podman", PODMAN, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
-    ],
-)
-def test_the_program_is_whom_the_workspace_belongs_to(engine, program, name, info, expected):
-    call = call_of(engine(name, info), program())
-    assert values(call, "--user") == expected
-    assert values(call, "--userns") == (["keep-id"] if info is ROOTLESS_PODMAN else [])
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
 def test_a_workspace_of_root_is_handed_over_and_nothing_behind_links(
     engine, program, workspace, tmp_path
@@ -322,22 +315,11 @@ def test_a_run_out_of_time_is_removed_by_name(engine, program):
     assert removals == [["rm", "--force", "--volumes", name]] * 2
 
 
-def test_the_container_goes_where_this_process_is_killed(engine, workspace, wait_for):
+def test_the_container_goes_where_this_process_is_killed(
+    engine, workspace, killed_caller, wait_for
+):
     fake = engine()
-    text = f"""if True:
-        from pathlib import Path
-        from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.types import Program
-        folder = Path({str(workspace)!r})
-        program = Program(("sh", "-c", "touch started; sleep 60"), folder, folder, {{}})
-        ContainerExecutor({str(fake)!r}).run(program)
-    """
-    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, "-c", text], env=env) as process:
-        try:
-            assert wait_for((workspace / "started").exists)
-        finally:
-            process.send_signal(signal.SIGKILL)
+    killed_caller(f"ContainerExecutor({str(fake)!r})", workspace, "touch started; sleep 60")
     assert wait_for(lambda: len(calls(fake, "rm")) == 2)
     assert calls(fake, "rm")[0]["argv"][-1] == values(calls(fake, "run")[0], "--name")[0]
 
@@ -420,14 +402,6 @@ def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""
     with pytest.raises(ExecutorError, match=r"is not one of|is not an image"):
         ContainerExecutor(**options)
-
-
-def test_capabilities_say_what_is_kept_and_what_not():
-    told = ContainerExecutor().capabilities().to_dict()
-    assert told["isolation"] == "container"
-    kept = ("network", "reads_outside", "writes_outside", "sees_processes")
-    assert not any(told[name] for name in kept)
-    assert any("kernel" in sentence for sentence in told["not_isolated"])
 
 
 @pytest.fixture
