@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from skillsearch.agents.arguments import checked
 from skillsearch.agents.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, RunArgs
-from skillsearch.agents.session import ARTIFACTS_KEY
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
@@ -48,25 +47,15 @@ def runner(tmp_path, artifacts):
 
 
 @pytest.fixture
-def make_tool(tmp_path, make_skill, runner):
-    """Make the tool over a root of one skill, which is loaded."""
+def tool(tmp_path, make_skill, runner):
+    """The tool over a root of one skill, which is loaded."""
     make_skill(tmp_path / "skills", "maths")
-
-    def make(**options):
-        library = SkillLibrary.from_roots(
-            tmp_path / "skills", index_dir=tmp_path / "index", model="hashing"
-        )
-        workspace = WorkspaceToolset(library, runner=runner, **options)
-        workspace.session.load("maths")
-        return Toolset([tool for tool in workspace.toolset().tools() if tool.name == "skill_run"])
-
-    return make
-
-
-@pytest.fixture
-def tool(make_tool):
-    """The tool of a session."""
-    return make_tool()
+    library = SkillLibrary.from_roots(
+        tmp_path / "skills", index_dir=tmp_path / "index", model="hashing"
+    )
+    workspace = WorkspaceToolset(library, runner=runner)
+    workspace.session.load("maths")
+    return Toolset([tool for tool in workspace.toolset().tools() if tool.name == "skill_run"])
 
 
 def run(tool, command="true", /, **arguments):
@@ -81,11 +70,6 @@ def error(tool, command="true", /, **arguments):
     answer = tool.call("skill_run", {"skill": "maths", "command": command, **arguments})
     assert "error" in answer, answer
     return answer["error"]
-
-
-def files(result):
-    """Return name and content of the collected files."""
-    return {file["name"]: file.get("content") for file in result["output_files"]}
 
 
 def test_the_definition_names_types_and_defaults(tool):
@@ -155,27 +139,6 @@ def test_the_definition_is_short_and_plain(tool):
 def test_arguments_beyond_their_bounds_are_refused(arguments):
     with pytest.raises(ValidationError):
         checked(RunArgs, {"skill": "maths", "command": "true", **arguments})
-
-
-def test_saved_files_are_named_as_artifacts(make_tool, artifacts):
-    saved = []
-    tool = make_tool(on_delta=lambda d: saved.append(json.loads(d[ARTIFACTS_KEY])["artifacts"]))
-    arguments = {
-        "output_files": ["out/*"],
-        "save_as_artifacts": True,
-        "omit_inline_content": True,
-        "artifact_prefix": "run/",
-    }
-    for version, word in enumerate(("one", "two")):
-        result = run(tool, f"printf {word} > out/word.txt", **arguments)
-        assert files(result) == {"out/word.txt": None}
-        (ref,) = result["artifact_files"]
-        assert ref["version"] == version
-        assert ref["name"].startswith("run/")
-    assert saved[-1] == [{**ref, "ref": "artifact://run/out/word.txt@1"}]
-    assert artifacts.load(ref["name"], 0).data == b"one"
-    run(tool, output_files=["out/*"])
-    assert len(saved) == 2
 
 
 GO = {

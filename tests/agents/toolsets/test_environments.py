@@ -318,7 +318,6 @@ def test_nothing_is_loaded_before_it_is_asked_for(skills):
     [
         lambda environment: environment.list_skills()[0].id,
         lambda environment: environment.get_skill("another-skill").id,
-        lambda environment: environment.search_skills("another skill", threshold=0)[0]["id"],
         lambda environment: enum(environment.list_tools()[0])[0],
     ],
 )
@@ -326,12 +325,6 @@ def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
     loaded = Environment("test-env", skills, model="hashing")
     loaded.load_skills()
     assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
-
-
-def test_loading_tells_how_many(skills, caplog):
-    caplog.set_level(logging.INFO)
-    Environment("test-env", skills).load_skills()
-    assert "Loaded 2 skills" in caplog.messages
 
 
 def test_without_a_folder_nothing_is_loaded(caplog):
@@ -420,14 +413,6 @@ def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
     )
     assert strict.search_skills("test skill") == []
     assert len(strict.search_skills("test skill", threshold=0)) == 2
-
-
-def test_search_gives_five_by_default(tmp_path):
-    for number in range(7):
-        write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
-    asked = {"index_dir": tmp_path / "index", "model": "hashing"}
-    assert len(SkillLoader(tmp_path / "s", **asked).library.search("tea", threshold=0)) == 5
-    assert len(Environment("tea", tmp_path / "s", **asked).search_skills("tea", threshold=0)) == 5
 
 
 def test_other_tools_are_offered_beside_it(environment):

@@ -176,7 +176,6 @@ def test_a_second_load_replaces_the_documents_that_it_names(workspace):
             '["USAGE.md","notes.TXT"]',
         ),
         (["USAGE.md"], {"include_all_docs": True}, [], True, "replace", "*"),
-        (["USAGE.md"], {"docs": ["notes.TXT"], "mode": "x"}, ["notes.TXT"], False, "replace", None),
         (None, {"docs": ["notes.TXT"], "mode": "clear"}, [], False, "clear", "[]"),
     ],
 )
@@ -190,7 +189,7 @@ def test_a_selection_is_changed_as_the_mode_says(
         "include_all_docs": include_all,
         "mode": mode,
     }
-    assert workspace.session.state[DOCS] == (value or '["notes.TXT"]')
+    assert workspace.session.state[DOCS] == value
 
 
 def test_the_documents_are_the_texts_beside_the_skill_md(workspace):
@@ -646,10 +645,9 @@ def test_an_event_tells_of_its_own_call_alone(open_workspace):
     assert events[1].delta == {}
 
 
-@pytest.mark.parametrize("name", ["a\n\n[Loaded] b", "a/b", "@"])
-def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner, name):
+def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner):
     path = make_skill(tmp_path / "r", "folder", body="x")
-    path.write_text(path.read_text().replace("name: folder", f"name: {json.dumps(name)}"))
+    path.write_text(path.read_text().replace("name: folder", 'name: "a/\\n\\n[Loaded] @b"'))
     workspace = WorkspaceToolset(SkillLibrary.from_roots(tmp_path / "r"), runner=runner)
     (handle,) = enums(workspace)[0]
     call(workspace, "skill_load", skill=handle)
