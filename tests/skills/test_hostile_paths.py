@@ -208,7 +208,6 @@ def test_odd_names_name_no_other_file(tree, home, serve):
 
 @every_entry
 def test_odd_names_name_themselves(skill, serve):
-    """A file of exactly that name, decoded once, is served."""
     for path in ODD_NAMES:
         file = base_of(skill, serve) / confine(path)
         write(file, ascii(path).encode())
@@ -270,7 +269,6 @@ def test_a_huge_file_is_refused_at_once(skill, serve):
 @NEEDS_ORDINARY_USER
 @every_entry
 def test_unreadable_files_and_folders_are_told(skill, serve):
-    """Permissions are kept, and named as the reason."""
     base = base_of(skill, serve)
     (base / "guide.md").chmod(0)
     (base / "references").chmod(0)
@@ -282,7 +280,6 @@ def test_unreadable_files_and_folders_are_told(skill, serve):
 
 @every_entry
 def test_names_that_differ_in_their_normal_form_are_different_files(skill, serve):
-    """The bytes of a name are the name."""
     names = [unicodedata.normalize(form, "café.md") for form in ("NFC", "NFD")]
     for name in names:
         write(base_of(skill, serve) / name, name.encode())
@@ -383,7 +380,6 @@ PATHS = st.one_of(
 @example(path="itself/folder-link/x")
 @example(path="process/etc/passwd")
 def test_only_the_own_files_of_a_skill_are_ever_served(tree, serve, path):
-    """Any path is refused, or leads to the one plain file of the skill that it names."""
     try:
         served = serve(tree, path)
     except SkillError:

@@ -74,7 +74,6 @@ def test_the_files_of_a_skill_inside_another_are_its_own(tmp_path):
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path):
-    """Links, pipes, what is too large or no UTF-8, and more than 32 files."""
     write(tmp_path / "outside", "secret.md", LONG)
     folder = tmp_path / "skill"
     write(folder, "large.md", "x " * 200_000)
@@ -102,7 +101,6 @@ def test_a_missing_folder_says_nothing(tmp_path):
 
 
 def test_a_skill_that_explains_itself_is_not_read_on(tmp_path, make_skill):
-    """It has no continuation, a stub without other files an empty one."""
     told = make_skill(tmp_path, "brew", "Brews tea.", body=LONG)
     write(told.parent, "references/notes.md", LONG)
     make_skill(tmp_path, "stub", "Brews coffee.")

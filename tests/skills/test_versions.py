@@ -33,7 +33,6 @@ from skillsearch.skills.versions import (
     ],
 )
 def test_versions_are_read_as_authors_write_them(text, same):
-    """Different spellings of one version are equal."""
     assert parse_version(text) is not None
     assert parse_version(text) == parse_version(same)
 
@@ -108,7 +107,6 @@ BROKEN = [
 
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_broken_constraint_is_named_with_an_example(text):
-    """The error is one about a skill."""
     with pytest.raises(VersionConstraintError, match=r">=1\.2,<2") as caught:
         normal_constraint(text)
     assert isinstance(caught.value, SkillError)

@@ -37,7 +37,6 @@ def get(registry, name):
 
 
 def test_a_search_gives_frontmatter_best_first(registry):
-    """Name and description, as many as wanted."""
     (best,) = asyncio.run(registry(n=1).search_skills(query="brew filter coffee"))
     assert best.name == "brew-coffee"
     assert best.description.startswith("Brew filter coffee with a scale.")
