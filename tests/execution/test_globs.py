@@ -183,21 +183,6 @@ def test_a_wildcard_can_be_kept_from_hidden_names(pattern, found):
     assert {path for path in paths if matches(shown, path)} == found
 
 
-def matches_slowly(pattern, name):
-    """Match one name by trying everything."""
-    if not pattern:
-        return not name
-    if pattern[0] == "*":
-        return any(matches_slowly(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
-    return bool(name) and pattern[0] in {"?", name[0]} and matches_slowly(pattern[1:], name[1:])
-
-
-@given(st.text("ab*?", min_size=1, max_size=8), st.text("ab", min_size=1, max_size=8))
-def test_stars_agree_with_trying_everything(pattern, name):
-    assume(pattern != "**")
-    assert matches(matcher((pattern,)), name) == matches_slowly(pattern, name)
-
-
 @given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
 def test_several_patterns_match_what_one_of_them_matches(name, patterns):
     assume(not any({".", ".."} & set(pattern.split("/")) for pattern in patterns))
