@@ -27,7 +27,6 @@ ARGUMENTS = {
 
 
 def row_of(hit):
-    """Return what the search tool tells of a hit."""
     return {"name": hit.name, "description": hit.description, "score": hit.score, "path": hit.path}
 
 
@@ -52,7 +51,6 @@ def open_library(tmp_path):
 
 @pytest.fixture
 def library(drinks, open_library):
-    """A library of the drinks."""
     return open_library(drinks)
 
 

@@ -28,7 +28,6 @@ MIB = 1 << 20
 
 @pytest.fixture
 def artifacts(tmp_path):
-    """A store that has one artifact."""
     store = FolderArtifacts(tmp_path / "artifacts")
     store.save("seed.txt", b"sown", "text/plain")
     return store
@@ -36,7 +35,6 @@ def artifacts(tmp_path):
 
 @pytest.fixture
 def runner(tmp_path, artifacts):
-    """Runs commands in plain processes of this machine."""
     runner = SkillRunner(
         select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
@@ -48,7 +46,6 @@ def runner(tmp_path, artifacts):
 
 @pytest.fixture
 def tool(tmp_path, make_skill, runner):
-    """The tool over a root of one skill, which is loaded."""
     make_skill(tmp_path / "skills", "maths")
     library = SkillLibrary.from_roots(
         tmp_path / "skills", index_dir=tmp_path / "index", model="hashing"
@@ -59,14 +56,12 @@ def tool(tmp_path, make_skill, runner):
 
 
 def run(tool, command="true", /, **arguments):
-    """Run a command; return the result."""
     answer = tool.call("skill_run", {"skill": "maths", "command": command, **arguments})
     assert "result" in answer, answer
     return answer["result"]
 
 
 def error(tool, command="true", /, **arguments):
-    """Run a command that cannot be run; return the error."""
     answer = tool.call("skill_run", {"skill": "maths", "command": command, **arguments})
     assert "error" in answer, answer
     return answer["error"]

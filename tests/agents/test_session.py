@@ -12,12 +12,10 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def session():
-    """A session without an agent, at noon."""
     return SkillSession(clock=lambda: NOON)
 
 
 def names(session):
-    """Return the names of the loaded skills, in order."""
     return [entry.name for entry in session.loaded()]
 
 

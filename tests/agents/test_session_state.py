@@ -22,7 +22,6 @@ KEYS = st.one_of(
 
 
 def names(session):
-    """Return the names of the loaded skills, in order."""
     return [entry.name for entry in session.loaded()]
 
 

@@ -71,18 +71,14 @@ class NoArgs(ToolArguments):
 
 
 def brew(args):
-    """Answer with what was asked for."""
     return {"brewed": [args.kind] * args.cups}
 
 
 def tool(function=brew, arguments=BrewArgs, name="brew_tea"):
-    """Make a tool."""
     return Tool(name, "Brew tea.", arguments, function)
 
 
 def raising(error):
-    """Make a toolset whose tool raises."""
-
     def fail(args):
         raise error
 

@@ -30,7 +30,6 @@ CALLER = """if True:
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Make a workspace."""
     made = Workspace.create(tmp_path / "base", "s")
     yield made
     made.close()
@@ -38,7 +37,6 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def secret(tmp_path):
-    """Make a file outside the workspace."""
     path = tmp_path / "secret" / "id.txt"
     path.parent.mkdir()
     path.write_bytes(b"secret")
@@ -96,7 +94,6 @@ def killed_caller(wait_for):
 
 @pytest.fixture(scope="session")
 def open_package():
-    """Copy the package to where every user can import it."""
     package = Path(skillsearch.__file__).parent
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)

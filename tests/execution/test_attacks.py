@@ -55,7 +55,6 @@ def base(tmp_path):
 
 @pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a script."""
     folder = make_skill(tmp_path / "skills", "tea").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "brew.sh").write_text("echo brewing\n")
@@ -73,7 +72,6 @@ def outside(tmp_path):
 
 @pytest.fixture
 def make_runner(tmp_path, base, executor):
-    """Make runners, and close them in the end."""
     runners = []
 
     def make(**limits):
@@ -105,13 +103,11 @@ def make_run(make_runner, skill):
 
 @pytest.fixture
 def run(make_run):
-    """Run commands of the skill in one session."""
     return make_run()
 
 
 @pytest.fixture
 def workspace(base):
-    """Return the folder of the session, once there is one."""
     return lambda: next(path for path in base.glob("ws_*") if path.is_dir())
 
 
@@ -122,12 +118,10 @@ def mark():
 
 
 def python(text, *words):
-    """Return the command that runs Python text."""
     return ("python3", "-I", "-S", "-c", text, *words)
 
 
 def told(result):
-    """Return the warnings as one text."""
     return "\n".join(result.warnings)
 
 
@@ -149,10 +143,11 @@ def contents(folder):
 BOMB = """if True:
     import os, time
     for _ in range(8):
-        os.fork()
+        if not os.fork():
+            os.setsid()
     time.sleep(6)
 """
-"""256 processes and no more, which end by themselves."""
+"""256 processes and no more, each in a session of its own, which end by themselves."""
 
 
 def test_a_fork_bomb_is_ended_or_cannot_grow(make_run, mark, gone):
@@ -400,7 +395,6 @@ MAKE_NAMES = """if True:
 
 @pytest.fixture
 def cli_run(cli, executor, skill):
-    """Run a command of the skill by ``skillsearch run``."""
     if executor.name != "local" and NamespaceExecutor().reason():
         pytest.skip("namespaces do not work here")
 

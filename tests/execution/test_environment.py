@@ -42,7 +42,6 @@ WORKSPACE_DIR SKILLS_DIR WORK_DIR OUTPUT_DIR RUN_DIR SKILL_NAME HOME TMPDIR PATH
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
-    """Make a workspace."""
     made = Workspace.create(tmp_path_factory.mktemp("environment") / "base", "s")
     yield made
     made.close()

@@ -36,19 +36,16 @@ NORMAL = {
 
 
 def arrive(found, path):
-    """Go down a path, name by name."""
     for name in path.split("/"):
         found = found.below(name)
     return found
 
 
 def matches(found, path):
-    """Return whether a path matches."""
     return arrive(found, path).is_match
 
 
 def may_lie_below(found, folder):
-    """Return whether something below a folder may match."""
     return arrive(found, folder).goes_on
 
 
@@ -251,7 +248,6 @@ VARIABLES = {**FOLDERS, "RUN_DIR": "runs/run_1"}
 
 
 def resolve(cwd):
-    """Return the folder that is meant, as text, or None."""
     found = working_folder(cwd, "skills/tea", VARIABLES)
     return found and str(found)
 

@@ -26,7 +26,6 @@ from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput
 
 @pytest.fixture
 def host(tmp_path):
-    """Make a folder that inputs may be read from."""
     folder = tmp_path / "host"
     (folder / "sub").mkdir(parents=True)
     (folder / "data.csv").write_bytes(b"x,y\n")
@@ -36,7 +35,6 @@ def host(tmp_path):
 
 @pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a document."""
     folder = make_skill(tmp_path / "root").parent
     (folder / "references").mkdir()
     (folder / "references" / "guide.md").write_bytes(b"# Guide\n")
@@ -45,7 +43,6 @@ def skill(tmp_path, make_skill):
 
 @pytest.fixture
 def store(tmp_path):
-    """Make a store of artifacts."""
     return FolderArtifacts(tmp_path / "artifacts")
 
 
@@ -63,7 +60,6 @@ def limited(store, host, skill):
 
 @pytest.fixture
 def stager(limited):
-    """Make a stager with the limits of every run."""
     return limited()
 
 

@@ -16,8 +16,6 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @pytest.fixture
 def run(tmp_path):
-    """Run a program in an empty folder."""
-
     def run(*argv, stdin=b"", **limits):
         bounds = Limits(**{"timeout": 20, **limits})
         return LocalExecutor().run(Program(argv, tmp_path, tmp_path, {"PATH": PATH}, stdin, bounds))
@@ -26,7 +24,6 @@ def run(tmp_path):
 
 
 def python(text):
-    """Return what runs a Python text, quickly."""
     return (sys.executable, "-I", "-S", "-c", text)
 
 

@@ -32,7 +32,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def executor(request):
-    """Return an executor for each backend that works here."""
     found = NamespaceExecutor(backend=request.param)
     if found.reason():
         pytest.skip(found.reason())
@@ -41,7 +40,6 @@ def executor(request):
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Make an empty workspace."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder

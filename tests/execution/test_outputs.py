@@ -25,13 +25,11 @@ ALL = OutputSpec(("out/**",))
 
 
 def write(workspace, **files):
-    """Write files into ``out/``."""
     for name, data in files.items():
         (workspace.out / name).write_bytes(data)
 
 
 def names(collected):
-    """Return the names of the collected files."""
     return [file.name for file in collected.files]
 
 
@@ -317,8 +315,6 @@ def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
 
 
 def during(change, seconds):
-    """Return a thread that repeats a change for some time."""
-
     def repeat():
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -411,7 +407,6 @@ def collected(name, data, *, size=None, media_type="text/plain"):
 
 
 def told(name, content, size=None):
-    """Return the description of a file."""
     return OutputFile(name, "text/plain", len(content or "") if size is None else size, content)
 
 

@@ -57,7 +57,6 @@ def make_runner(tmp_path, base):
 
 @pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a script and a folder."""
     folder = make_skill(tmp_path / "skills", "tea-timer").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "brew.sh").write_text("#!/bin/sh\necho brewing\n", encoding="utf-8")
@@ -66,7 +65,6 @@ def skill(tmp_path, make_skill):
 
 @pytest.fixture
 def run(make_runner, skill):
-    """Run commands of the skill in one runner."""
     runner = make_runner()
 
     def of(command, *, session="", **request):

@@ -64,13 +64,11 @@ def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatc
 
 @pytest.fixture
 def fake_parent(tmp_path, monkeypatch):
-    """Let groups be made in an ordinary folder."""
     monkeypatch.setattr(supervise, "group_parents", lambda: [str(tmp_path)])
     return tmp_path
 
 
 def dead():
-    """Return the id of a process that has ended."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid

@@ -16,12 +16,10 @@ MEGABYTE = 1 << 20
 
 
 def codes(body):
-    """Return code and line of all findings."""
     return [(finding.code, finding.line) for finding in parse_chunks(body).findings]
 
 
 def ids(body):
-    """Return the ids of the chunks."""
     return [chunk.id for chunk in parse_chunks(body).chunks]
 
 
@@ -330,7 +328,6 @@ def test_chunks_nest_as_deep_as_they_like():
 
 
 def make(body):
-    """Make a skill of a body."""
     folder = Path("/skills/tea")
     return Skill("skills:tea", SkillMetadata("tea", "d"), body, folder / "SKILL.md", folder, "0")
 

@@ -13,7 +13,6 @@ from skillsearch.types import FileStat
 
 
 def add_skill(folder, name="SKILL.md"):
-    """Write a SKILL.md into a folder, made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("---\ndescription: Tea\n---\n", encoding="utf-8")
     return folder / name
@@ -27,12 +26,10 @@ def find(*paths, **options):
 
 
 def ids(found):
-    """Return the document ids of a discovery."""
     return [file.doc_id for file in found.files]
 
 
 def codes(found):
-    """Return code and severity of the diagnostics."""
     return [(diagnostic.code, diagnostic.severity) for diagnostic in found.diagnostics]
 
 
@@ -430,7 +427,6 @@ def test_each_folder_is_listed_once_and_no_file_is_opened(tmp_path, monkeypatch)
 
 
 def find_at(root, *paths):
-    """Discover the skills at some paths below a root."""
     roots, _ = make_roots([root])
     scopes = scopes_at(roots, paths)
     return discover(roots, scopes), scopes

@@ -20,7 +20,6 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 
 
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
-    """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
     return sorted_out(read_eval_files([(file, data)], skill, skills=KNOWN, **options))
 
@@ -43,7 +42,6 @@ def told(values, **options):
 
 
 def codes(evals):
-    """Return the codes of what could not be used."""
     return [found.code for found in evals.diagnostics]
 
 

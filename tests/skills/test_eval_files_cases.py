@@ -10,7 +10,6 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 
 
 def cases(values, skill="brew-coffee"):
-    """Return the cases in the values of a file of a skill."""
     return list(eval_queries(values, skill, KNOWN))
 
 

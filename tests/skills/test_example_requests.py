@@ -31,19 +31,15 @@ ASKED = "my leaves turned bitter"
 
 
 def line(*texts, digest=KEY):
-    """Return a record of a file of examples."""
     return json.dumps({"digest": digest, "examples": list(texts)})
 
 
 def examples_of(book, skill=TEA):
-    """Return the texts that a book has for a skill."""
     return [one.text for one in book.of(skill.name, skill.description)]
 
 
 @pytest.fixture
 def keep(home):
-    """Write lines to the user's file."""
-
     def keep(*lines):
         user_file().parent.mkdir(parents=True, exist_ok=True)
         user_file().write_bytes(
@@ -174,28 +170,23 @@ def test_a_broken_line_is_left_out_and_told(keep, caplog):
 
 
 def put_folder(path):
-    """Make a folder in the place of a file."""
     path.mkdir()
 
 
 def put_pipe(path):
-    """Make a pipe that nobody writes to."""
     os.mkfifo(path)
 
 
 def put_huge(path):
-    """Make a file with a hole larger than any of examples."""
     with path.open("wb") as file:
         file.truncate(1 << 30)
 
 
 def put_device(path):
-    """Make a link to what never ends."""
     path.symlink_to("/dev/zero")
 
 
 def put_loop(path):
-    """Make a link to itself."""
     path.symlink_to(path)
 
 

@@ -44,12 +44,10 @@ NEEDS_ORDINARY_USER = pytest.mark.skipif(
 
 
 def by_read_file(skill_dir, path):
-    """Read a file below the skill folder whole."""
     return read_file(skill_dir, path)
 
 
 def by_read_page(skill_dir, path):
-    """Read a file below the skill folder as one page."""
     page = read_page(skill_dir, path)
     return base64.b64decode(page.content) if page.encoding == "base64" else page.content.encode()
 
@@ -70,7 +68,6 @@ def base_of(skill_dir, serve):
 
 
 def write(path, data):
-    """Write a file and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
@@ -120,7 +117,6 @@ def set_traps(base, outside):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A skill full of traps, which no test changes."""
     folder = tmp_path_factory.mktemp("hostile")
     skill_dir = make_tree(folder)
     for base in (skill_dir, skill_dir / "scripts"):

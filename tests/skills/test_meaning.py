@@ -18,7 +18,6 @@ BODY = "Steep, then pour."
 
 
 def validate(path, *options):
-    """Return the problems of a skill."""
     return validator.validate(path, *options).problems
 
 

@@ -9,7 +9,6 @@ from skillsearch.skills.parser import parse_skill
 
 
 def parse(text, folder="tea-timer"):
-    """Parse a text as the SKILL.md of a folder."""
     path = Path("skills") / folder / "SKILL.md"
     return parse_skill(text.encode(), doc_id=f"skills:{folder}", path=path, root=Path("skills"))
 
@@ -20,7 +19,6 @@ def parse_fields(lines, folder="tea-timer"):
 
 
 def codes(diagnostics):
-    """Return the codes of diagnostics."""
     return [diagnostic.code for diagnostic in diagnostics]
 
 

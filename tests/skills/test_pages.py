@@ -16,8 +16,6 @@ GUIDE = "references/guide.md"
 
 @pytest.fixture
 def read(skill_dir):
-    """Write the guide of a skill, and read a page of it."""
-
     def read(data, **options):
         (skill_dir / GUIDE).write_bytes(data)
         return read_page(skill_dir, GUIDE, **options)

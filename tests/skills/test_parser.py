@@ -17,7 +17,6 @@ ROOT = Path("skills")
 
 
 def parse(data, folder="tea-timer"):
-    """Parse text or bytes as the SKILL.md of a folder."""
     if isinstance(data, str):
         data = data.encode()
     path = ROOT / folder / "SKILL.md"
@@ -30,7 +29,6 @@ def parse_fields(lines, folder="tea-timer"):
 
 
 def codes(diagnostics):
-    """Return the codes of diagnostics."""
     return [diagnostic.code for diagnostic in diagnostics]
 
 
@@ -218,8 +216,6 @@ def test_one_bad_byte_does_not_garble_the_other_letters():
     assert skill.description == "泡茶计时器"
     assert skill.body == "bad \ufffd byte"
     assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
-
-
 
 
 OFFSETS = {

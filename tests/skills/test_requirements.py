@@ -66,13 +66,7 @@ def test_needs_can_be_written_in_many_ways(value, expected):
     assert findings == []
 
 
-KEYS = [
-    "requiresskills",
-    "requiredskills",
-    "dependsonskills",
-    "prerequisiteskills",
-    "skilldependencies",
-]
+KEYS = "requiresskills requiredskills dependsonskills prerequisiteskills skilldependencies".split()
 
 
 @pytest.mark.parametrize("key", KEYS)

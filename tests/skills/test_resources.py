@@ -27,7 +27,6 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 
 
 def code_of(path, **options):
-    """Return the code with which reading a SKILL.md fails."""
     with pytest.raises(ParseError) as caught:
         read_skill_md(path, **options)
     return caught.value.code

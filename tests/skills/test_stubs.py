@@ -13,7 +13,6 @@ LONG = "Kettles boil. " * 251
 
 
 def write(folder, relative, text):
-    """Write a file of a skill."""
     path = folder / relative
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -124,7 +123,6 @@ def stub(tmp_path, make_skill):
 
 
 def first(index, query):
-    """Return the name of the best hit by words, or None."""
     hits = index.search(query, threshold=0, system="bm25").hits
     return hits[0].name if hits else None
 

@@ -13,7 +13,6 @@ GOOD = "---\nname: tea-timer\ndescription: Times tea.\n---\n# Tea\n"
 
 
 def validate(path, *options):
-    """Return the problems of a skill."""
     return validator.validate(path, *options).problems
 
 
@@ -31,12 +30,10 @@ def make_skill(tmp_path):
 
 
 def errors(diagnostics):
-    """Return the codes of the errors."""
     return [found.code for found in diagnostics if found.severity == "error"]
 
 
 def advice(diagnostics):
-    """Return the codes of what is not an error."""
     return [found.code for found in diagnostics if found.severity != "error"]
 
 

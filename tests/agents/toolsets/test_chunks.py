@@ -49,7 +49,6 @@ Use 80 C."""
 
 
 def skill_md(name, body, **frontmatter):
-    """Return the text of a SKILL.md."""
     fields = {"name": name, "description": "Does it.", **frontmatter}
     head = "".join(
         f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items()
@@ -58,7 +57,6 @@ def skill_md(name, body, **frontmatter):
 
 
 def chunk(id, description="About it", content="Text."):
-    """Return the markup of a chunk."""
     return f'<chunk id="{id}" description="{description}">\n{content}\n</chunk>\n'
 
 
@@ -75,20 +73,17 @@ def skills(tmp_path, make_skill):
 
 @pytest.fixture
 def variables():
-    """The variables of a host's template."""
     return {"user": "Ada"}
 
 
 @pytest.fixture
 def manager(skills, variables, tmp_path):
-    """A manager that has loaded that folder."""
     manager = SkillManager(variables=variables, index_dir=tmp_path / "index", model="hashing")
     manager.load_from_directory(skills)
     return manager
 
 
 def registered(*contents, **options):
-    """Return a manager of registered skills."""
     manager = SkillManager(**options)
     for content in contents:
         manager.register_skill(content)

@@ -59,8 +59,6 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def make_manager(tmp_path):
-    """Make a manager of a folder."""
-
     def make(root, *, global_root=None, **settings):
         loader = SkillsLoader(
             root, global_root=global_root, index_dir=tmp_path / "index", model="hashing"
@@ -72,19 +70,16 @@ def make_manager(tmp_path):
 
 @pytest.fixture
 def manager(root, make_manager):
-    """The manager of the document's folder."""
     return make_manager(root)
 
 
 @pytest.fixture
 def ctx(manager, tmp_path):
-    """A context with that manager."""
     return ToolContext(workspace_root=tmp_path, skills_manager=manager)
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Record each SKILL.md that is opened."""
     paths = []
     system_open = os.open
 
@@ -105,14 +100,12 @@ def vanishing(root, manager, monkeypatch):
 
 
 def get(ctx, name):
-    """Get a skill and return the output."""
     result = get_skill(ctx, GetSkillArgs(name=name))
     assert result.success, result
     return result.output
 
 
 def names(skills):
-    """Return the names of some metadata."""
     return [metadata.name for metadata in skills]
 
 
@@ -216,7 +209,6 @@ def test_global_skills_come_behind_those_of_the_project(home, root, make_manager
 
 @pytest.fixture
 def versions(tmp_path, make_skill):
-    """Three versions of one skill."""
     root = tmp_path / "versions"
     for version in ("1.0", "1.10", "2.0"):
         make_skill(root / version, "pdf", f"Fills forms, {version}.", version=version)

@@ -36,7 +36,6 @@ def write_skill(skills, folder, text=None, name="A Skill", description="Does it.
 
 @pytest.fixture
 def skills(tmp_path):
-    """The skills of the document's own verification."""
     folder = tmp_path / "environments" / "test-env" / "skills"
     write_skill(folder, "test-skill", name="Test Skill", description=TEST, body="# Test\n\nGo.\n\n")
     write_skill(folder, "another-skill", name="Another Skill", description=ANOTHER)
@@ -45,29 +44,24 @@ def skills(tmp_path):
 
 @pytest.fixture
 def environment(skills, tmp_path):
-    """An environment of those skills, loaded."""
     made = Environment("test-env", skills, index_dir=tmp_path / "index", model="hashing")
     made.load_skills()
     return made
 
 
 def many(count, description="Does it."):
-    """Return as many skills, which lie nowhere."""
     return [SkillInfo(f"s{n:03}", f"Skill {n:03}", description, "/none") for n in range(count)]
 
 
 def tool(environment, name="skill"):
-    """Return one of the tools that an environment lists."""
     return {tool.name: tool for tool in environment.list_tools()}[name]
 
 
 def enum(tool):
-    """Return the ids that the definition of a tool names."""
     return arguments_schema(tool.arguments)["properties"]["skill"].get("enum")
 
 
 def execute(tool, skill):
-    """Call a tool as a host does, and return its result."""
     answer = Toolset([tool]).call(tool.name, {"skill": skill})
     return ToolResult.model_validate(answer["result"])
 

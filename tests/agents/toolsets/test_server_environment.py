@@ -37,7 +37,6 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server(folder):
-    """The environment ``work`` in use, loaded."""
     made = ServerEnvironment(folder, "work")
     made.load_from_config()
     return made
@@ -49,7 +48,6 @@ def described(server):
 
 
 def ids(server):
-    """Return the ids of the loaded skills."""
     return [info.id for info in server.list_skills()]
 
 

@@ -50,7 +50,6 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def library(root, tmp_path):
-    """The library of that root."""
     return SkillLibrary.from_roots(root, index_dir=tmp_path / "index", model="hashing")
 
 
@@ -70,7 +69,6 @@ def open_workspace(library):
 
 @pytest.fixture
 def workspace(open_workspace):
-    """A workspace with a state of its own."""
     return open_workspace()
 
 
@@ -86,7 +84,6 @@ def loaded_part(workspace):
 
 
 def specs(workspace):
-    """Return description and schema of each tool."""
     found = workspace.toolset().specs("anthropic")
     return {spec["name"]: (spec["description"], spec["input_schema"]) for spec in found}
 
@@ -514,7 +511,6 @@ def test_a_body_that_imitates_the_message_is_marked(workspace, root, make_skill)
 
 @pytest.fixture
 def runner(tmp_path):
-    """Runs commands in plain processes of this machine."""
     runner = SkillRunner(
         select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
