@@ -26,15 +26,14 @@ ROOTLESS_DOCKER = {**DOCKER, "SecurityOptions": ["name=rootless"]}
 PODMAN = {"host": {"security": {"rootless": False}, "cgroupControllers": ["cpu"]}}
 ROOTLESS_PODMAN = {"host": {"security": {"rootless": True}, "cgroupControllers": ["pids"]}}
 ENGINE = """#!{python} -IS
-import csv, json, os, subprocess, sys
-from pathlib import Path
+import json, os, sys
 
-log, words = Path({log!r}), sys.argv[1:]
+words = sys.argv[1:]
 call = {{"argv": words, "env": dict(os.environ), "cwd": os.getcwd()}}
 if words[0] == "run":
-    variables = Path(words[words.index("--env-file") + 1]).read_text(errors="surrogateescape")
-    call["variables"] = variables
-with log.open("a") as file:
+    with open(words[words.index("--env-file") + 1], errors="surrogateescape") as file:
+        variables = call["variables"] = file.read()
+with open({log!r}, "a") as file:
     file.write(json.dumps(call) + "\\n")
 if words[0] == "info":
     print({info!r})
@@ -43,6 +42,7 @@ if words[0] == "image":
     sys.exit(0 if words[-1] == {image!r} else 1)
 if words[0] == "run":
     {run}
+    import csv
     mount = next(csv.reader([words[words.index("--mount") + 1]]))
     source, target = [field.partition("=")[2] for field in mount[1:]]
     program = [words[words.index("--entrypoint") + 1], *words[words.index({image!r}) + 1:]]
