@@ -36,6 +36,14 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
+def base(tmp_path):
+    """Name the folder of the workspaces, of which none may be left in the end."""
+    folder = tmp_path / "workspaces"
+    yield folder
+    assert sorted(path.name for path in folder.glob("ws_*")) == []
+
+
+@pytest.fixture
 def secret(tmp_path):
     path = tmp_path / "secret" / "id.txt"
     path.parent.mkdir()

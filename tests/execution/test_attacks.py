@@ -46,14 +46,6 @@ def executor(request):
 
 
 @pytest.fixture
-def base(tmp_path):
-    """Name the folder of the workspaces, of which none may be left in the end."""
-    folder = tmp_path / "workspaces"
-    yield folder
-    assert sorted(path.name for path in folder.glob("ws_*")) == []
-
-
-@pytest.fixture
 def skill(tmp_path, make_skill):
     folder = make_skill(tmp_path / "skills", "tea").parent
     (folder / "scripts").mkdir()

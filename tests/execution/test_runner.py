@@ -31,15 +31,6 @@ FIBONACCI = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"
 
 
 @pytest.fixture
-def base(tmp_path):
-    """Name the folder of the workspaces, of which none may be left in the end."""
-    folder = tmp_path / "workspaces"
-    yield folder
-    left = sorted(path.name for path in folder.glob("ws_*"))
-    assert left == []
-
-
-@pytest.fixture
 def make_runner(tmp_path, base):
     """Make runners, by default with a store of artifacts; close them in the end."""
     runners = []
