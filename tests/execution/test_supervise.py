@@ -144,6 +144,7 @@ def run(request, tmp_path):
     assert [path for path in ours() if f"-{os.getpid()}-" in path.name] == []
 
 
+only_local = pytest.mark.parametrize("run", ["local"], indirect=True)
 HOG = """if True:
     import os, sys, time
     processes, megabytes = map(int, sys.argv[1:])
@@ -200,6 +201,7 @@ def test_the_number_of_threads_is_limited_for_root_too(run):
     assert 0 < int(finished.stdout) <= 16 + supervise.THREADS, finished
 
 
+@only_local
 def test_no_group_is_left_by_a_caller_that_is_killed(run, killed_caller, tmp_path, wait_for):
     del run  # only for where it can run
     script = "cat /proc/self/cgroup > groups; touch started; exec sleep 60"
@@ -210,6 +212,7 @@ def test_no_group_is_left_by_a_caller_that_is_killed(run, killed_caller, tmp_pat
     assert wait_for(lambda: not names & {path.name for path in ours()})
 
 
+@only_local
 def test_a_run_removes_what_killed_supervisors_left(run):
     left = [Path(parent) / f"skillsearch-{dead()}-1f" for parent in supervise.group_parents()]
     for path in left:
