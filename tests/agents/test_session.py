@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skillsearch.agents.session import DocSelection, LoadedEntry, SkillSession, utc_now
+from skillsearch.agents.session import SkillSession, utc_now
 from skillsearch.execution.types import ArtifactRef
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -12,12 +12,10 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def session():
-    """A session without an agent, at noon."""
     return SkillSession(clock=lambda: NOON)
 
 
 def names(session):
-    """Return the names of the loaded skills, in order."""
     return [entry.name for entry in session.loaded()]
 
 
@@ -44,17 +42,6 @@ def test_a_load_for_an_agent_writes_the_keys_of_that_agent():
     }
 
 
-def test_what_is_loaded_is_told_in_full(session):
-    session.load("b", docs=["x.md", "y.md", "x.md"])
-    session.load("a", include_all_docs=True)
-    session.activate_chunk("a", "setup")
-    assert session.loaded() == (
-        LoadedEntry("b", NOON, ("x.md", "y.md"), False, ()),
-        LoadedEntry("a", NOON, (), True, ("setup",)),
-    )
-    assert [session.is_loaded(name) for name in "abc"] == [True, True, False]
-
-
 def test_the_time_of_a_load_is_told_in_utc():
     zone = timezone(timedelta(hours=9))
     session = SkillSession(clock=lambda: datetime(2026, 3, 1, 21, 0, tzinfo=zone))
@@ -68,17 +55,6 @@ def test_the_clock_is_that_of_the_machine_by_default():
     before = utc_now()
     session.load("demo")
     assert before <= session.loaded()[0].since <= utc_now()
-
-
-def test_loading_again_keeps_time_documents_and_chunks():
-    times = iter([NOON, NOON + timedelta(hours=1)])
-    session = SkillSession(clock=lambda: next(times))
-    session.load("a", docs=["x.md"])
-    session.activate_chunk("a", "setup")
-    session.load("b")
-    assert session.load("a") == {"temp:skill:loaded_order:": '["b","a"]'}
-    assert session.load("a", docs=[]) == {}
-    assert session.loaded()[1] == LoadedEntry("a", NOON, ("x.md",), False, ("setup",))
 
 
 def test_loading_again_with_documents_replaces_the_selection(session):
@@ -99,77 +75,6 @@ def test_unload_forgets_everything_about_a_skill(session):
     assert session.unload("a") == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "docs", "include_all", "mode", "names", "all_docs", "said"),
-    [
-        (None, ["x", "x"], False, "replace", ("x",), False, "replace"),
-        (None, None, False, "replace", (), False, "replace"),
-        (None, None, True, "add", (), True, "add"),
-        (["x", "y"], ["z", "x"], False, "add", ("x", "y", "z"), False, "add"),
-        (["x", "y"], ["z", "x"], False, "replace", ("z", "x"), False, "replace"),
-        (["x", "y"], ["z"], False, "clear", (), False, "clear"),
-        (["x", "y"], ["z"], True, "replace", (), True, "replace"),
-        (["x"], ["z"], False, "ADD ", ("x", "z"), False, "add"),
-        (["x"], ["z"], False, "merge", ("z",), False, "replace"),
-        ("*", ["z"], False, "add", (), True, "add"),
-        ("*", ["z"], False, "replace", (), True, "replace"),
-        ("*", ["z"], False, "clear", (), False, "clear"),
-    ],
-)
-def test_a_selection_changes_by_its_mode(
-    session, before, docs, include_all, mode, names, all_docs, said
-):
-    session.load("a", docs=None if before == "*" else before, include_all_docs=before == "*")
-    selection = session.select_docs("a", docs, include_all, mode)
-    assert selection == DocSelection(names, all_docs, said)
-    assert session.selection("a") == DocSelection(names, all_docs)
-
-
-def test_a_selection_does_not_load(session):
-    session.select_docs("a", ["x.md"])
-    assert session.loaded() == ()
-    session.load("a")
-    assert session.loaded()[0].docs == ("x.md",)
-
-
-def test_chunks_are_kept_in_the_order_of_their_activation(session):
-    assert session.active_chunks("a") == ()
-    for chunk in ("setup", "errors", "setup"):
-        session.activate_chunk("a", chunk)
-    assert session.active_chunks("a") == ("setup", "errors")
-    assert session.state["temp:skill:chunks:a"] == '["setup","errors"]'
-    assert session.activate_chunk("a", "errors") == {}
-
-
-@pytest.mark.parametrize(
-    "touch",
-    [
-        lambda session: session.load("a"),
-        lambda session: session.select_docs("a", ["x.md"]).delta,
-        lambda session: session.activate_chunk("a", "setup"),
-    ],
-)
-def test_each_use_of_a_skill_touches_it(session, touch):
-    for name in "abc":
-        session.load(name)
-    assert touch(session)["temp:skill:loaded_order:"] == '["b","c","a"]'
-    assert names(session) == ["b", "c", "a"]
-
-
-def test_the_least_recently_touched_skill_makes_room():
-    session = SkillSession(max_loaded=2, clock=lambda: NOON)
-    session.load("a", docs=["x.md"])
-    session.load("b")
-    session.activate_chunk("a", "setup")
-    delta = session.load("c")
-    assert delta.evicted == ("b",)
-    assert delta["temp:skill:loaded:b"] is None
-    assert delta["temp:skill:loaded_order:"] == '["a","c"]'
-    assert names(session) == ["a", "c"]
-    assert not any(key.endswith(":b") for key in session.state)
-    assert session.load("a").evicted == ()
-
-
 def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
     state = SkillSession()
     for name in "cabd":
@@ -180,47 +85,6 @@ def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
     assert names(session) == ["b", "d"]
 
 
-@pytest.mark.parametrize(
-    ("lifetime", "after_request", "after_turn"),
-    [("turn", True, False), ("once", False, True), ("session", True, True)],
-)
-def test_a_skill_stays_as_long_as_its_lifetime_says(lifetime, after_request, after_turn):
-    for event, stays in (("end_request", after_request), ("begin_turn", after_turn)):
-        session = SkillSession(lifetime=lifetime)
-        session.load("a", docs=["x.md"])
-        session.select_docs("b", ["y.md"])
-        session.activate_chunk("c", "setup")
-        before = dict(session.state)
-        delta = getattr(session, event)()
-        assert session.state == (before if stays else {})
-        assert delta == ({} if stays else dict.fromkeys(before))
-
-
-def test_a_skill_keeps_the_lifetime_it_was_loaded_with():
-    short = SkillSession(lifetime="turn")
-    long = SkillSession(short.state, lifetime="session")
-    short.load("a")
-    long.load("b")
-    long.select_docs("a", ["x.md"])
-    long.begin_turn()
-    assert names(short) == names(long) == ["b"]
-    short.load("b")
-    assert long.begin_turn()["temp:skill:loaded:b"] is None
-
-
-def test_agents_do_not_see_each_other():
-    coordinator = SkillSession()
-    cook = coordinator.for_agent("cook")
-    other = coordinator.for_agent("coo")
-    coordinator.load("a")
-    cook.load("k/a", docs=["x.md"])
-    assert [names(session) for session in (coordinator, cook, other)] == [["a"], ["k/a"], []]
-    assert other.selection("k/a") == DocSelection()
-    assert names(coordinator.for_agent("cook")) == ["k/a"]
-    cook.begin_turn()
-    assert names(coordinator) == ["a"]
-
-
 def test_a_session_for_another_agent_has_the_same_settings():
     session = SkillSession(lifetime="session", max_loaded=1, clock=lambda: NOON)
     cook = session.for_agent("cook")
@@ -229,12 +93,6 @@ def test_a_session_for_another_agent_has_the_same_settings():
     assert cook.begin_turn() == {}
     assert cook.loaded()[0].since == NOON
     assert (cook.agent, cook.state) == ("cook", session.state)
-
-
-def test_a_state_that_is_given_is_used_even_when_empty():
-    state = {}
-    SkillSession(state).load("a")
-    assert state["temp:skill:loaded:a"] == "1"
 
 
 @pytest.mark.parametrize(

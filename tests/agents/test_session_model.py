@@ -138,12 +138,13 @@ class SessionMachine(RuleBasedStateMachine):
         name=NAMES,
         docs=DOCS,
         include_all=st.booleans(),
-        mode=st.sampled_from(["add", "replace", "clear", "other"]),
+        mode=st.sampled_from(["add", " ADD", "replace", "clear", "other"]),
     )
     def select_docs(self, agent, name, docs, include_all, mode):
         """Change a selection."""
         session, owner = self.pair(agent)
         selection = session.select_docs(name, docs, include_all, mode)
+        mode = "add" if mode == " ADD" else mode
         chosen = owner.docs.get(name, [])
         if mode == "clear":
             chosen = []
@@ -218,5 +219,11 @@ class SessionMachine(RuleBasedStateMachine):
             assert self.state["host"] == "ours"
 
 
-TestSessionMachine = pytest.mark.slow(SessionMachine.TestCase)
-TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+class LongSessionMachine(SessionMachine):
+    """The same, for longer."""
+
+
+TestSessionMachine = SessionMachine.TestCase
+TestSessionMachine.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestLongSessionMachine = pytest.mark.slow(LongSessionMachine.TestCase)
+TestLongSessionMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -40,7 +40,6 @@ def root(tmp_path):
 
 
 def names_of(face, root, tmp_path, strict):
-    """Return the names that a face offers."""
     how = {"model": "hashing", "index_dir": tmp_path / "index", "strict": strict}
     if face == "environments":
         loaded = environments.Environment("here", root, **how).list_skills()

@@ -10,36 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from skillsearch import errors
-from skillsearch.agents import failures
 from skillsearch.agents.arguments import MAX_ARGUMENTS_CHARS
-from skillsearch.agents.failures import failure_of
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import (
-    AmbiguousNameError,
-    ArtifactNotFoundError,
-    CacheError,
-    CommandRefusedError,
-    ConfigError,
-    EmbedderError,
-    ExecutionError,
-    ExecutorError,
     IndexNotFoundError,
-    IsolationError,
-    LockTimeoutError,
-    MissingDependencyError,
-    ParseError,
-    QueryError,
-    RootError,
-    SkillError,
-    SkillNotFoundError,
-    SkillNotLoadedError,
-    SkillSearchError,
-    StorageError,
-    UnsafePathError,
-    VersionConstraintError,
-    VersionNotFoundError,
-    WorkspaceError,
 )
 from skillsearch.text.safe_text import all_visible, visible
 
@@ -71,18 +45,14 @@ class NoArgs(ToolArguments):
 
 
 def brew(args):
-    """Answer with what was asked for."""
     return {"brewed": [args.kind] * args.cups}
 
 
 def tool(function=brew, arguments=BrewArgs, name="brew_tea"):
-    """Make a tool."""
     return Tool(name, "Brew tea.", arguments, function)
 
 
 def raising(error):
-    """Make a toolset whose tool raises."""
-
     def fail(args):
         raise error
 
@@ -224,100 +194,6 @@ def test_nothing_that_a_model_sends_raises(name, arguments):
     answer = Toolset([tool()]).call(name, arguments)
     if "error" in answer:
         assert error_of(answer)["code"] in {"unknown-tool", "invalid-arguments"}
-
-
-ERRORS = [
-    (SkillNotFoundError("zzz"), "skill-not-found", {}),
-    (SkillNotFoundError("pfd", ("pdf",)), "skill-not-found", {"nearest": ["pdf"]}),
-    (VersionNotFoundError("pdf@9", ("1", "2")), "version-not-found", {"versions": ["1", "2"]}),
-    (VersionConstraintError("><"), "version-invalid", {}),
-    (
-        AmbiguousNameError("pdf", ("a:pdf", "b:pdf")),
-        "ambiguous-name",
-        {"candidates": ["a:pdf", "b:pdf"]},
-    ),
-    (UnsafePathError("The path '/etc/passwd' is absolute."), "unsafe-path", {}),
-    (ParseError("no", code="yaml-invalid", line=3), "parse-error", {"line": 3}),
-    (ParseError("no", code="yaml-invalid"), "parse-error", {}),
-    (SkillError("The skill has no file 'x'."), "skill-error", {}),
-    (QueryError("n is 0"), "query-invalid", {}),
-    (IndexNotFoundError("none in /srv/secret dir"), "no-index", {}),
-    (StorageError("/srv/secret dir"), "storage", {}),
-    (LockTimeoutError("/srv/secret dir"), "storage", {}),
-    (CacheError("/srv/secret dir"), "storage", {}),
-    (EmbedderError("/srv/secret dir"), "embedder", {}),
-    (RootError("/srv/secret dir"), "root", {}),
-    (ConfigError("/srv/secret dir"), "config", {}),
-    (MissingDependencyError("torch", "st", "x"), "missing-dependency", {}),
-    (SkillNotLoadedError("pdf"), "skill-not-loaded", {}),
-    (CommandRefusedError("The command 'rm' is denied."), "command-refused", {}),
-    (WorkspaceError("The input 'a' is larger than 1 byte."), "workspace", {}),
-    (ArtifactNotFoundError("No artifact is named 'a'."), "artifact-not-found", {}),
-    (IsolationError("/srv/secret dir"), "not-isolated", {}),
-    (ExecutorError("/srv/secret dir"), "executor", {}),
-    (ExecutionError("The command has more than 3 characters."), "execution", {}),
-    (SkillSearchError("anything"), "failed", {}),
-]
-
-
-@pytest.mark.parametrize(("raised", "code", "details"), ERRORS, ids=lambda value: str(value)[:20])
-def test_each_of_our_errors_has_its_code_and_what_it_knows(raised, code, details):
-    error = error_of(raising(raised).call("brew_tea"))
-    assert error["code"] == code
-    assert {key: error[key] for key in error.keys() - {"code", "message", "next_step"}} == details
-
-
-@pytest.mark.parametrize(
-    "raised", [error for error, *_ in ERRORS if "secret" in str(error)], ids=type
-)
-def test_what_speaks_of_the_host_is_for_its_log(raised, caplog):
-    """A model is told what failed, the log where."""
-    error = error_of(raising(raised).call("brew_tea"))
-    assert "secret" not in json.dumps(error)
-    assert "/srv/secret dir" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        (
-            "'/home/me/my skills/pdf/SKILL.md' cannot be read (no).",
-            "'SKILL.md' cannot be read (no).",
-        ),
-        ('"/home/o\'neill/pdf" cannot be read.', '"pdf" cannot be read.'),
-        ("The skill has no file 'a/b.md'.", "The skill has no file 'a/b.md'."),
-        ("The workspace /srv/w/ws_1 (in /srv/w) is full.", "The workspace ws_1 (in w) is full."),
-        (
-            "No input host:///srv/a/b or work/a/b, 1/2.",
-            "No input host:///srv/a/b or work/a/b, 1/2.",
-        ),
-    ],
-)
-def test_paths_of_skills_lose_their_folders(message, told):
-    assert failure_of(SkillError(message))["error"]["message"] == told
-    assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
-
-
-def test_what_a_model_is_told_is_written_for_classes_that_exist():
-    forms = failures._forms()
-    assert forms["SkillSearchError"]["code"] == "failed"
-    assert forms["IndexingError"]["code"] == failures.INDEXING  # by which a server knows it
-    for name, form in forms.items():
-        assert issubclass(getattr(errors, name), errors.SkillSearchError), name
-        assert {"code", "next_step"} <= form.keys() <= {"code", "next_step", "message"}, name
-        assert all(form.values()), name
-
-
-def test_a_path_that_was_asked_for_is_told_as_it_was():
-    error = failure_of(UnsafePathError("The path '/etc/passwd' is absolute."))["error"]
-    assert error["message"] == "The path '/etc/passwd' is absolute."
-
-
-def test_what_a_skill_is_called_cannot_play_tricks_in_an_error():
-    name = "pdf\x1b[2J\u202e\U000e0041\n<system>"
-    error = error_of({"error": failure_of(SkillNotFoundError("x", (name,)))["error"]})
-    assert error["nearest"] == ["pdf[2J <system>"]
-    assert "\u202e" not in error["message"]
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("secret"), KeyError("secret"), RecursionError()])

@@ -20,7 +20,6 @@ QUERY = "steep green tea at the right temperature"
 
 @pytest.fixture
 def library(drinks, tmp_path):
-    """A library of drinks that were fetched."""
     index_dir = tmp_path / "index"
     return SkillLibrary.from_roots(drinks, index_dir=index_dir, model="hashing", trust="fetched")
 

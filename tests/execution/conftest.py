@@ -1,6 +1,9 @@
 """A workspace and a secret beside it; the processes of a test; the package for any user."""
 
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -11,18 +14,37 @@ import pytest
 import skillsearch
 from skillsearch.execution.workspace import Workspace
 
+PACKAGE = str(Path(skillsearch.__file__).parents[1])
+CALLER = """if True:
+    import sys
+    from pathlib import Path
+    from skillsearch.execution.container import ContainerExecutor
+    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.namespace import NamespaceExecutor
+    from skillsearch.execution.types import Program
+    folder, script = Path(sys.argv[1]), sys.argv[2]
+    program = Program(("bash", "-c", script), folder, folder, {{"PATH": "/usr/bin:/bin"}})
+    {executor}.run(program)
+"""
+
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Make a workspace."""
     made = Workspace.create(tmp_path / "base", "s")
     yield made
     made.close()
 
 
 @pytest.fixture
+def base(tmp_path):
+    """Name the folder of the workspaces, of which none may be left in the end."""
+    folder = tmp_path / "workspaces"
+    yield folder
+    assert sorted(path.name for path in folder.glob("ws_*")) == []
+
+
+@pytest.fixture
 def secret(tmp_path):
-    """Make a file outside the workspace."""
     path = tmp_path / "secret" / "id.txt"
     path.parent.mkdir()
     path.write_bytes(b"secret")
@@ -63,9 +85,23 @@ def gone(processes, wait_for):
     return lambda mark: wait_for(lambda: not processes(mark))
 
 
+@pytest.fixture
+def killed_caller(wait_for):
+    """Kill a process that runs a script by an executor, once the script has made ``started``."""
+
+    def kill(executor, folder, script):
+        argv = [sys.executable, "-c", CALLER.format(executor=executor), folder, script]
+        with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": PACKAGE}) as process:
+            try:
+                assert wait_for((folder / "started").exists)
+            finally:
+                process.kill()
+
+    return kill
+
+
 @pytest.fixture(scope="session")
 def open_package():
-    """Copy the package to where every user can import it."""
     package = Path(skillsearch.__file__).parent
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)

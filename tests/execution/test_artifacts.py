@@ -21,12 +21,10 @@ from skillsearch.execution.types import ArtifactRef
 
 @pytest.fixture
 def store(tmp_path):
-    """Return a store in a folder that is not there yet."""
     return FolderArtifacts(tmp_path / "data" / "artifacts")
 
 
 def folder_of(tmp_path, name):
-    """Return where a store keeps an artifact."""
     return tmp_path / "data" / "artifacts" / hashlib.sha256(name.encode()).hexdigest()
 
 
@@ -176,13 +174,11 @@ def test_the_size_of_an_artifact_is_limited(tmp_path):
 
 
 def replace_data(folder, put):
-    """Put something else in the place of the bytes."""
     (folder / "data").rename(folder / "other")
     put(folder / "data")
 
 
 def write_about(folder, data):
-    """Change what is said about a version."""
     (folder / "about.json").write_bytes(data)
 
 

@@ -17,20 +17,17 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
+from skillsearch.execution.types import InputSpec, Limits, RunRequest
 from skillsearch.execution.workspace import Workspaces
 
 SECRET = "hunter2-of-the-user"
 PLANTED = "planted-code-ran"
 PACKAGE = str(Path(skillsearch.__file__).parents[1])
 
-with_one_executor = pytest.mark.parametrize("executor", ["local"], indirect=True)
-"""For what is decided before any executor runs."""
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="programs are supervised on Linux"),
@@ -49,16 +46,7 @@ def executor(request):
 
 
 @pytest.fixture
-def base(tmp_path):
-    """Name the folder of the workspaces, of which none may be left in the end."""
-    folder = tmp_path / "workspaces"
-    yield folder
-    assert sorted(path.name for path in folder.glob("ws_*")) == []
-
-
-@pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a script."""
     folder = make_skill(tmp_path / "skills", "tea").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "brew.sh").write_text("echo brewing\n")
@@ -76,7 +64,6 @@ def outside(tmp_path):
 
 @pytest.fixture
 def make_runner(tmp_path, base, executor):
-    """Make runners, and close them in the end."""
     runners = []
 
     def make(**limits):
@@ -108,13 +95,11 @@ def make_run(make_runner, skill):
 
 @pytest.fixture
 def run(make_run):
-    """Run commands of the skill in one session."""
     return make_run()
 
 
 @pytest.fixture
 def workspace(base):
-    """Return the folder of the session, once there is one."""
     return lambda: next(path for path in base.glob("ws_*") if path.is_dir())
 
 
@@ -125,12 +110,10 @@ def mark():
 
 
 def python(text, *words):
-    """Return the command that runs Python text."""
     return ("python3", "-I", "-S", "-c", text, *words)
 
 
 def told(result):
-    """Return the warnings as one text."""
     return "\n".join(result.warnings)
 
 
@@ -152,10 +135,11 @@ def contents(folder):
 BOMB = """if True:
     import os, time
     for _ in range(8):
-        os.fork()
+        if not os.fork():
+            os.setsid()
     time.sleep(6)
 """
-"""256 processes and no more, which end by themselves."""
+"""256 processes and no more, each in a session of its own, which end by themselves."""
 
 
 def test_a_fork_bomb_is_ended_or_cannot_grow(make_run, mark, gone):
@@ -386,28 +370,7 @@ def test_a_server_of_this_machine_is_out_of_reach_or_that_is_admitted(
     assert (result.exit_code == 0) == is_reached
 
 
-# Links, special files, hostile names and too many of them, where outputs should be.
-
-
-@with_one_executor
-def test_links_planted_in_out_bring_nothing_and_are_told(run, outside, tmp_path):
-    globs = ("out/**", "out/folder/secret.txt", "out/deep/link/*")
-    result = run(
-        f"ln -s {outside}/secret.txt out/file; ln -s {outside} out/folder;"
-        f" ln -s {outside} work/hop; ln -s ../work/hop out/chain;"
-        " ln -s ../../../outside/secret.txt out/relative;"
-        f" mkdir out/deep; ln -s {outside} out/deep/link;"
-        f" ln -s /proc/self/root{outside}/secret.txt out/process",
-        output_files=globs,
-        save_as_artifacts=True,
-        outputs=OutputSpec(globs, inline=True, save=True),
-    )
-    assert (result.output_files, result.artifact_files) == ((), ())
-    assert not (tmp_path / "artifacts").exists()
-    for name in ("file", "folder", "chain", "relative", "deep/link", "process"):
-        assert f"'out/{name}' was not collected: it is a link." in result.warnings
-        with pytest.raises(ExecutionError, match="cannot be read"):
-            run("cat inputs/*", inputs=(InputSpec(f"workspace://out/{name}"),))
+# Hostile names and permissions, where outputs should be.
 
 
 NAMES = [
@@ -422,25 +385,8 @@ MAKE_NAMES = """if True:
 """
 
 
-@with_one_executor
-def test_hostile_names_are_told_and_mislead_nobody(run):
-    result = run(
-        python(MAKE_NAMES, json.dumps(NAMES)), output_files=("out/*",), save_as_artifacts=True
-    )
-    assert result.stderr == ""
-    good = sorted(f"out/{name}" for name in NAMES if "\udcff" not in name)
-    assert [(file.name, file.content) for file in result.output_files] == [(n, "tea") for n in good]
-    assert "'out/no-utf8-\\udcff' was not collected: its name is not UTF-8." in result.warnings
-    assert all(warning.isprintable() for warning in result.warnings)
-    json.dumps(result.to_dict()).encode()
-    kept = {ref.name for ref in result.artifact_files}
-    assert kept <= set(good)
-    assert not any(char in name for name in kept for char in "\n\x1b\x07")
-
-
 @pytest.fixture
 def cli_run(cli, executor, skill):
-    """Run a command of the skill by ``skillsearch run``."""
     if executor.name != "local" and NamespaceExecutor().reason():
         pytest.skip("namespaces do not work here")
 
@@ -547,26 +493,6 @@ def test_a_skill_that_a_command_changed_is_the_true_one_in_the_next_run(run, ski
     result = run("sh scripts/brew.sh; ls scripts")
     assert (result.stdout, result.exit_code) == ("brewing\nbrew.sh\n", 0)
     assert contents(skill / "scripts") == {"brew.sh": "echo brewing\n"}
-
-
-@with_one_executor
-@pytest.mark.parametrize("name", ["work", "out", "runs", "skills", "work/inputs"])
-def test_a_folder_of_the_workspace_that_became_a_link_leads_nowhere(run, skill, outside, name):
-    globs = ("out/**", "work/**", "runs/**", "skills/**")
-    result = run(
-        f'cd "$WORKSPACE_DIR" && chmod -R u+w {name} && rm -rf {name} && ln -s {outside} {name}',
-        output_files=globs,
-    )
-    assert result.exit_code == 0, result
-    assert SECRET not in everything(result)
-    assert f"'{name}' was not collected: it is a link." in result.warnings
-    result = run(
-        "for folder in $OUTPUT_DIR $WORK_DIR $RUN_DIR; do echo x > $folder/x; done;"
-        " cat inputs/brew.sh",
-        inputs=(InputSpec("skill://tea/scripts/brew.sh"),),
-    )
-    assert (result.stdout, result.stderr) == ("echo brewing\n", "")
-    assert contents(outside) == {"secret.txt": SECRET}
 
 
 @pytest.mark.parametrize(

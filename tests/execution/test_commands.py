@@ -28,7 +28,6 @@ def skill(tmp_path):
 
 
 def passes(policy, command, skill=None):
-    """Return whether a policy allows a command."""
     try:
         policy.argv(command, skill=skill)
     except CommandRefusedError:
@@ -37,7 +36,6 @@ def passes(policy, command, skill=None):
 
 
 def shell(text, **env):
-    """Run what a text becomes, as it is."""
     return subprocess.run(shell_argv(text), env=env, capture_output=True, timeout=120, check=False)
 
 

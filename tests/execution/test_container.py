@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-import skillsearch
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.container import IMAGE, NOBODY, WORKSPACE, ContainerExecutor, _info
 from skillsearch.execution.runner import SkillRunner
@@ -28,15 +26,14 @@ ROOTLESS_DOCKER = {**DOCKER, "SecurityOptions": ["name=rootless"]}
 PODMAN = {"host": {"security": {"rootless": False}, "cgroupControllers": ["cpu"]}}
 ROOTLESS_PODMAN = {"host": {"security": {"rootless": True}, "cgroupControllers": ["pids"]}}
 ENGINE = """#!{python} -IS
-import csv, json, os, subprocess, sys
-from pathlib import Path
+import json, os, sys
 
-log, words = Path({log!r}), sys.argv[1:]
+words = sys.argv[1:]
 call = {{"argv": words, "env": dict(os.environ), "cwd": os.getcwd()}}
 if words[0] == "run":
-    variables = Path(words[words.index("--env-file") + 1]).read_text(errors="surrogateescape")
-    call["variables"] = variables
-with log.open("a") as file:
+    with open(words[words.index("--env-file") + 1], errors="surrogateescape") as file:
+        variables = call["variables"] = file.read()
+with open({log!r}, "a") as file:
     file.write(json.dumps(call) + "\\n")
 if words[0] == "info":
     print({info!r})
@@ -45,6 +42,7 @@ if words[0] == "image":
     sys.exit(0 if words[-1] == {image!r} else 1)
 if words[0] == "run":
     {run}
+    import csv
     mount = next(csv.reader([words[words.index("--mount") + 1]]))
     source, target = [field.partition("=")[2] for field in mount[1:]]
     program = [words[words.index("--entrypoint") + 1], *words[words.index({image!r}) + 1:]]
@@ -79,7 +77,6 @@ def engine(tmp_path):
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Make an empty workspace."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
@@ -87,8 +84,6 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def program(workspace):
-    """Describe shell text to be run in the workspace."""
-
     def make(script="true", *, env=None, stdin=b"", **limits):
         limits = Limits(**{"timeout": 30.0, **limits})
         return Program(("sh", "-c", script), workspace, workspace, env or {}, stdin, limits)
@@ -98,7 +93,6 @@ def program(workspace):
 
 @pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a script."""
     folder = make_skill(tmp_path / "skills", "tea").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "say.py").write_text("print('tea')\n")
@@ -106,7 +100,6 @@ def skill(tmp_path, make_skill):
 
 
 def calls(engine, kind):
-    """Return what an engine was asked for, of a kind."""
     log = engine.parent / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [call for call in map(json.loads, lines) if call["argv"][0] == kind]
@@ -120,13 +113,11 @@ def call_of(engine, program, **options):
 
 
 def values(call, option):
-    """Return what follows an option, each time."""
     words = call["argv"]
     return [words[at + 1] for at, word in enumerate(words) if word == option]
 
 
 def command_lines():
-    """Return the command lines of all processes."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -173,18 +164,29 @@ def test_the_container_is_confined(engine, program):
     assert 7 < int(soft) < 100_000
 
 
+USER = f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"
+SAME_USER = f"{os.getuid()}:{os.getgid()}"
+
+
 @pytest.mark.parametrize(
-    ("name", "info", "controls"),
+    ("name", "info", "user", "controls"),
     [
-        ("docker", DOCKER, {"cpu", "memory", "pids"}),
-        ("docker", {**DOCKER, "PidsLimit": False, "CpuCfsQuota": False}, {"memory"}),
-        ("podman", PODMAN, {"cpu", "memory", "pids"}),
-        ("podman", ROOTLESS_PODMAN, {"pids"}),
-        ("podman", {"host": {"security": {"rootless": True}}}, set()),
+        ("docker", DOCKER, USER, {"cpu", "memory", "pids"}),
+        ("docker", {**DOCKER, "PidsLimit": False, "CpuCfsQuota": False}, USER, {"memory"}),
+        ("docker", ROOTLESS_DOCKER, "0:0", {"cpu", "memory", "pids"}),
+        ("docker", ROOTLESS_PODMAN, SAME_USER, {"pids"}),
+        ("podman", PODMAN, USER, {"cpu", "memory", "pids"}),
+        ("podman", {"host": {"security": {"rootless": True}}}, SAME_USER, set()),
     ],
 )
-def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, name, info, controls):
+def test_an_engine_gets_its_user_and_the_limits_that_it_can_hold(
+    engine, program, name, info, user, controls
+):
+    """The program is whom the workspace belongs to."""
     call = call_of(fake := engine(name, info), program())
+    assert values(call, "--user") == [user]
+    is_kept = info.get("host", PODMAN["host"])["security"]["rootless"]
+    assert values(call, "--userns") == ["keep-id"] * is_kept
     options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
     assert {control for control, option in options.items() if values(call, option)} == controls
     assert bool(values(call, "--memory-swap")) == ("memory" in controls)
@@ -233,9 +235,8 @@ def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, mo
     assert call["variables"] == "SKILLS_ROOT=/skill-root\n"
 
 
-@pytest.mark.parametrize("root", ["https://example.org/skills.zip", ""])
-def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch, root):
-    monkeypatch.setenv("SKILLS_ROOT", root)
+def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch):
+    monkeypatch.setenv("SKILLS_ROOT", "https://example.org/skills.zip")
     assert len(values(call_of(engine(), program()), "--mount")) == 1
 
 
@@ -252,29 +253,12 @@ def test_variables_reach_the_program_alone(engine, program, monkeypatch):
     assert "hunter2" not in " ".join(call["argv"])
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("A", "a\nB=b"), ("A", "a\r"), ("A B", "a"), ("#A", "a")]
-)
-def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, name, value):
+def test_a_variable_that_would_be_read_as_another_is_refused(engine, program):
     """The file has a line for each, and nothing is escaped in it."""
-    with pytest.raises(ExecutorError, match="put the value into a file instead"):
-        ContainerExecutor(str(engine())).run(program(env={name: value}))
-
-
-@pytest.mark.parametrize(
-    ("name", "info", "expected"),
-    [
-        ("docker", DOCKER, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
-        ("docker", ROOTLESS_DOCKER, ["0:0"]),
-        ("docker", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
-        ("podman", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
-        ("podman", PODMAN, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
-    ],
-)
-def test_the_program_is_whom_the_workspace_belongs_to(engine, program, name, info, expected):
-    call = call_of(engine(name, info), program())
-    assert values(call, "--user") == expected
-    assert values(call, "--userns") == (["keep-id"] if info is ROOTLESS_PODMAN else [])
+    executor = ContainerExecutor(str(engine()))
+    for name, value in (("A", "a\nB=b"), ("A", "a\r"), ("A B", "a"), ("#A", "a")):
+        with pytest.raises(ExecutorError, match="put the value into a file instead"):
+            executor.run(program(env={name: value}))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
@@ -322,22 +306,11 @@ def test_a_run_out_of_time_is_removed_by_name(engine, program):
     assert removals == [["rm", "--force", "--volumes", name]] * 2
 
 
-def test_the_container_goes_where_this_process_is_killed(engine, workspace, wait_for):
+def test_the_container_goes_where_this_process_is_killed(
+    engine, workspace, killed_caller, wait_for
+):
     fake = engine()
-    text = f"""if True:
-        from pathlib import Path
-        from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.types import Program
-        folder = Path({str(workspace)!r})
-        program = Program(("sh", "-c", "touch started; sleep 60"), folder, folder, {{}})
-        ContainerExecutor({str(fake)!r}).run(program)
-    """
-    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, "-c", text], env=env) as process:
-        try:
-            assert wait_for((workspace / "started").exists)
-        finally:
-            process.send_signal(signal.SIGKILL)
+    killed_caller(f"ContainerExecutor({str(fake)!r})", workspace, "touch started; sleep 60")
     assert wait_for(lambda: len(calls(fake, "rm")) == 2)
     assert calls(fake, "rm")[0]["argv"][-1] == values(calls(fake, "run")[0], "--name")[0]
 
@@ -420,14 +393,6 @@ def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""
     with pytest.raises(ExecutorError, match=r"is not one of|is not an image"):
         ContainerExecutor(**options)
-
-
-def test_capabilities_say_what_is_kept_and_what_not():
-    told = ContainerExecutor().capabilities().to_dict()
-    assert told["isolation"] == "container"
-    kept = ("network", "reads_outside", "writes_outside", "sees_processes")
-    assert not any(told[name] for name in kept)
-    assert any("kernel" in sentence for sentence in told["not_isolated"])
 
 
 @pytest.fixture

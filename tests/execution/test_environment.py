@@ -1,7 +1,6 @@
 """Tests of the environment of a run: nothing of this process, and nothing that starts code."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -43,7 +42,6 @@ WORKSPACE_DIR SKILLS_DIR WORK_DIR OUTPUT_DIR RUN_DIR SKILL_NAME HOME TMPDIR PATH
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
-    """Make a workspace."""
     made = Workspace.create(tmp_path_factory.mktemp("environment") / "base", "s")
     yield made
     made.close()
@@ -86,13 +84,6 @@ def test_nothing_of_this_process_is_in_it(environment, monkeypatch):
     assert "evil" not in "".join(made.values())
 
 
-def test_a_program_sees_these_variables_and_no_others(environment):
-    made = environment({"TEXT": "a\nb = 'c' 周报"}, skill="周报\n\0\ud800")
-    done = subprocess.run(["/usr/bin/env", "-0"], env=made, capture_output=True, timeout=120)
-    seen = done.stdout.decode().rstrip("\0").split("\0")
-    assert dict(variable.split("=", 1) for variable in seen) == made
-
-
 def test_python3_is_the_one_that_runs_skillsearch(environment):
     folders = environment()["PATH"].split(":")
     own = str(Path(sys.executable).parent)
@@ -113,21 +104,22 @@ def test_a_python_elsewhere_is_left_out(environment, monkeypatch, executable):
     assert environment()["PATH"].startswith("/usr/local/bin:/usr/bin:/bin")
 
 
-@pytest.mark.parametrize("name", HARMLESS)
-def test_a_variable_of_the_caller_is_passed_on(environment, name):
-    assert environment({name: "x=1 "})[name] == "x=1 "
+def test_variables_of_the_caller_are_passed_on(environment):
+    given = dict.fromkeys(HARMLESS, "x=1 ")
+    assert given.items() <= environment(given).items()
 
 
-@pytest.mark.parametrize("name", DANGEROUS)
-def test_a_variable_that_starts_code_is_refused(environment, name):
-    with pytest.raises(WorkspaceError, match=f"'{name}' can make programs load or start"):
-        environment({"A": "1", name: "x"})
+def test_variables_that_start_code_are_refused(environment):
+    for name in DANGEROUS:
+        with pytest.raises(WorkspaceError, match=f"'{name}' can make programs load or start"):
+            environment({"A": "1", name: "x"})
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_a_variable_of_the_run_cannot_be_changed(environment, name):
-    with pytest.raises(WorkspaceError, match=f"'{name}' is set for every run"):
-        environment({name: environment()[name]})
+def test_variables_of_the_run_cannot_be_changed(environment):
+    for name, value in environment().items():
+        if name in OWN:
+            with pytest.raises(WorkspaceError, match=f"'{name}' is set for every run"):
+                environment({name: value})
 
 
 @pytest.mark.parametrize(

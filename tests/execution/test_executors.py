@@ -105,6 +105,10 @@ def test_all_executors_are_described(nothing_works):
         assert described[name].capabilities.isolation == row.isolation
         assert row.make().name == name
         assert isolates(name) == (name != "local")
+        told = described[name].capabilities.to_dict()
+        reach = ("network", "reads_outside", "writes_outside", "sees_processes")
+        assert {told[kind] for kind in reach} == {name == "local"}
+        assert told["not_isolated"]
     assert all(found.available == (not found.reason) for found in described.values())
     available = [["local", True], ["namespace", False], ["container", False]]
     assert nothing_works["available"] == available

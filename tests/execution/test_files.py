@@ -20,7 +20,6 @@ ORDINARY = 65534
 
 @pytest.fixture
 def parent(tmp_path):
-    """Open a folder with a folder ``top`` in it."""
     (tmp_path / "parent" / "top").mkdir(parents=True)
     fd = open_folder(tmp_path / "parent")
     yield fd
@@ -29,7 +28,6 @@ def parent(tmp_path):
 
 @pytest.fixture
 def top(parent, tmp_path):
-    """Name the folder that is to be removed."""
     return tmp_path / "parent" / "top"
 
 
@@ -73,7 +71,6 @@ def run_as_ordinary_user(code, folder):
 
 
 def names(folder):
-    """Return the names of what lies in a folder."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries)
 

@@ -36,19 +36,16 @@ NORMAL = {
 
 
 def arrive(found, path):
-    """Go down a path, name by name."""
     for name in path.split("/"):
         found = found.below(name)
     return found
 
 
 def matches(found, path):
-    """Return whether a path matches."""
     return arrive(found, path).is_match
 
 
 def may_lie_below(found, folder):
-    """Return whether something below a folder may match."""
     return arrive(found, folder).goes_on
 
 
@@ -183,21 +180,6 @@ def test_a_wildcard_can_be_kept_from_hidden_names(pattern, found):
     assert {path for path in paths if matches(shown, path)} == found
 
 
-def matches_slowly(pattern, name):
-    """Match one name by trying everything."""
-    if not pattern:
-        return not name
-    if pattern[0] == "*":
-        return any(matches_slowly(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
-    return bool(name) and pattern[0] in {"?", name[0]} and matches_slowly(pattern[1:], name[1:])
-
-
-@given(st.text("ab*?", min_size=1, max_size=8), st.text("ab", min_size=1, max_size=8))
-def test_stars_agree_with_trying_everything(pattern, name):
-    assume(pattern != "**")
-    assert matches(matcher((pattern,)), name) == matches_slowly(pattern, name)
-
-
 @given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
 def test_several_patterns_match_what_one_of_them_matches(name, patterns):
     assume(not any({".", ".."} & set(pattern.split("/")) for pattern in patterns))
@@ -266,7 +248,6 @@ VARIABLES = {**FOLDERS, "RUN_DIR": "runs/run_1"}
 
 
 def resolve(cwd):
-    """Return the folder that is meant, as text, or None."""
     found = working_folder(cwd, "skills/tea", VARIABLES)
     return found and str(found)
 

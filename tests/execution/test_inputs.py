@@ -26,7 +26,6 @@ from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput
 
 @pytest.fixture
 def host(tmp_path):
-    """Make a folder that inputs may be read from."""
     folder = tmp_path / "host"
     (folder / "sub").mkdir(parents=True)
     (folder / "data.csv").write_bytes(b"x,y\n")
@@ -36,7 +35,6 @@ def host(tmp_path):
 
 @pytest.fixture
 def skill(tmp_path, make_skill):
-    """Make a skill with a document."""
     folder = make_skill(tmp_path / "root").parent
     (folder / "references").mkdir()
     (folder / "references" / "guide.md").write_bytes(b"# Guide\n")
@@ -45,7 +43,6 @@ def skill(tmp_path, make_skill):
 
 @pytest.fixture
 def store(tmp_path):
-    """Make a store of artifacts."""
     return FolderArtifacts(tmp_path / "artifacts")
 
 
@@ -63,7 +60,6 @@ def limited(store, host, skill):
 
 @pytest.fixture
 def stager(limited):
-    """Make a stager with the limits of every run."""
     return limited()
 
 
@@ -300,12 +296,9 @@ def test_a_source_that_is_missing_is_told(stager, workspace, host):
         stage(stager, workspace, "skill://none/x")
 
 
-def test_artifacts_need_a_store_and_host_files_a_folder(workspace, host):
-    bare = InputStager(None, (), lambda name: host)
+def test_artifacts_need_a_store(workspace, host):
     with pytest.raises(WorkspaceError, match="no artifacts are kept here"):
-        stage(bare, workspace, "artifact://a")
-    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
-        stage(bare, workspace, f"host://{host}/data.csv")
+        stage(InputStager(None, (), lambda name: host), workspace, "artifact://a")
 
 
 def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
@@ -418,47 +411,12 @@ def test_the_number_of_inputs_is_limited(stager, workspace, host):
         stager.stage(workspace, specs)
 
 
-def test_the_size_of_a_file_is_limited(limited, workspace, host):
-    stager = limited(file_bytes=4)
-    stage(stager, workspace, f"host://{host}/data.csv")
-    (host / "large").write_bytes(b"12345")
-    with pytest.raises(WorkspaceError, match="is larger than 4 bytes; split it up"):
-        stage(stager, workspace, f"host://{host}/large")
-    assert os.listdir(workspace.work / "inputs") == ["data.csv"]  # noqa: PTH208
-
-
 def test_the_bytes_of_all_inputs_are_limited(limited, workspace, host):
     stager = limited(total_bytes=6)
     stage(stager, workspace, f"host://{host}", "work/all")
     (host / "one").write_bytes(b"1")
     with pytest.raises(WorkspaceError, match="larger than 6 bytes together"):
         stage(stager, workspace, f"host://{host}", "work/all")
-
-
-def test_the_files_of_all_inputs_are_limited(limited, workspace, host):
-    stager = limited(entries=3)
-    stage(stager, workspace, f"host://{host}", "work/all")
-    (host / "empty").mkdir()
-    with pytest.raises(WorkspaceError, match="more than 3 files and folders"):
-        stage(stager, workspace, f"host://{host}", "work/all")
-
-
-def test_folders_are_copied_to_a_bounded_depth(stager, workspace, host):
-    folder = host / "deep"
-    for _ in range(33):
-        folder.mkdir()
-        folder /= "d"
-    stage(stager, workspace, f"host://{host}/deep")
-    folder.mkdir()
-    with pytest.raises(WorkspaceError, match="more than 32 folders deep"):
-        stage(stager, workspace, f"host://{host}/deep")
-
-
-def test_names_that_are_no_utf8_are_copied_as_they_are(stager, workspace, host):
-    os.close(os.open(os.fsencode(host) + b"/sub/\xff", os.O_CREAT | os.O_WRONLY, 0o600))
-    stage(stager, workspace, f"host://{host}/sub")
-    copied = os.listdir(os.fsencode(workspace.work / "inputs" / "sub"))  # noqa: PTH208
-    assert sorted(copied) == [b"b.txt", b"\xff"]
 
 
 PIECES = st.sampled_from(

@@ -26,13 +26,11 @@ OUTPUT = {
 
 
 def staged(workspace, name, digest="0f"):
-    """Return a skill that was staged."""
     path, tree = workspace.skills / name, Tree("", 0)
     return StagedSkill(path, f"skills/{name}", digest, tree, tree, (), is_new=True)
 
 
 def written(workspace):
-    """Read metadata.json."""
     return json.loads((workspace.path / "metadata.json").read_text(encoding="utf-8"))
 
 
@@ -113,13 +111,11 @@ def test_of_too_many_records_the_last_are_kept(workspace):
 
 
 def make_folder(path):
-    """Make a folder that is not empty."""
     (path / "inner").mkdir(parents=True)
     (path / "inner" / "file").touch()
 
 
 def make_huge(path):
-    """Make a file of 5 GB that takes no space."""
     with path.open("wb") as file:
         file.truncate(5 << 30)
 

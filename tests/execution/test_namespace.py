@@ -17,15 +17,22 @@ from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor, enclose
 from skillsearch.execution.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 
+PACKAGE = str(Path(skillsearch.__file__).parents[1])
 PATH = "/usr/local/bin:/usr/bin:/bin"
-CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+CONNECT = """if True:
+    import socket, sys
+    for host in ("127.0.0.1", "192.0.2.1", "example.org"):
+        try:
+            socket.create_connection((host, int(sys.argv[1])), 5)
+        except OSError as error:
+            print(type(error).__name__, error.strerror)
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def executor(request):
-    """Return an executor for each backend that works here."""
     found = NamespaceExecutor(backend=request.param)
     if found.reason():
         pytest.skip(found.reason())
@@ -34,7 +41,6 @@ def executor(request):
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Make an empty workspace."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
@@ -136,9 +142,7 @@ def test_what_is_written_to_the_workspace_stays_and_is_ours(run, workspace):
     assert (workspace / "deep").stat().st_uid == os.getuid()
 
 
-@pytest.mark.parametrize(
-    "name", ["with blank", "näive-工作", "a'b\"$(id)`,:;&", os.fsdecode(b"no-utf8-\xff")]
-)
+@pytest.mark.parametrize("name", ["a'b\"$(id)` ,:;&工作", os.fsdecode(b"no-utf8-\xff")])
 def test_a_workspace_may_have_any_name(executor, tmp_path, name):
     folder = tmp_path / name
     folder.mkdir()
@@ -189,23 +193,12 @@ def test_secrets_of_the_system_are_not_there(seen):
 def test_neither_this_machine_nor_a_network_can_be_reached(python):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
-        finished = python(CONNECT, "127.0.0.1", str(server.getsockname()[1]))
-        assert b"ConnectionRefusedError" in finished.stderr
+        own, other, named = python(CONNECT, str(server.getsockname()[1])).stdout.splitlines()
         with pytest.raises(TimeoutError):
             server.accept()
-    assert b"Network is unreachable" in python(CONNECT, "192.0.2.1", "80").stderr
-    assert b"gaierror" in python(CONNECT, "example.org", "80").stderr
-
-
-def test_a_program_can_reach_itself(python):
-    text = """if True:
-        import socket
-        server = socket.create_server(("127.0.0.1", 0))
-        client = socket.create_connection(server.getsockname())
-        client.sendall(b"tea")
-        print(server.accept()[0].recv(3))
-    """
-    assert python(text).stdout == b"b'tea'\n"
+    assert own.startswith(b"ConnectionRefusedError")
+    assert other == b"OSError Network is unreachable"
+    assert named.startswith(b"gaierror")
 
 
 def test_processes_of_the_machine_are_not_there(seen):
@@ -235,27 +228,15 @@ def test_whatever_a_program_leaves_running_is_ended(run, gone, end, timeout):
     assert gone(mark)
 
 
-def test_all_ends_with_the_process_that_runs_it(executor, workspace, processes, gone, wait_for):
+@pytest.mark.parametrize("executor", ["local", *BACKENDS])
+def test_all_ends_with_the_process_that_runs_it(killed_caller, workspace, gone, executor):
     mark = f"8{os.getpid()}.25"
-    text = """if True:
-        import sys
-        from pathlib import Path
-        from skillsearch.execution.namespace import NamespaceExecutor
-        from skillsearch.execution.types import Program
-        backend, folder, mark = sys.argv[1:]
-        script = f"setsid sleep {mark} & touch started; wait"
-        env = {"PATH": "/usr/bin:/bin"}
-        program = Program(("sh", "-c", script), Path(folder), Path(folder), env)
-        NamespaceExecutor(backend=backend).run(program)
-    """
-    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    argv = [sys.executable, "-c", text, executor._backends[0], str(workspace), mark]
-    with subprocess.Popen(argv, env=env) as process:
-        try:
-            assert wait_for((workspace / "started").exists)
-            assert processes(mark)
-        finally:
-            process.kill()
+    enclosing = f"NamespaceExecutor(backend={executor!r})"
+    if executor != "local" and (reason := NamespaceExecutor(backend=executor).reason()):
+        pytest.skip(reason)
+    start = f"setsid setsid sleep {mark} >/dev/null 2>&1 & (sleep {mark} &) & sleep {mark} &"
+    script = f"{start} until pgrep -c -f {mark} >/dev/null; do :; done; touch started; wait"
+    killed_caller("LocalExecutor()" if executor == "local" else enclosing, workspace, script)
     assert gone(mark)
 
 
@@ -279,11 +260,6 @@ def test_no_program_holds_a_run_by_stopping_its_first_process(python):
 
 
 WORK = {
-    "threads": """if True:
-        from concurrent.futures import ThreadPoolExecutor
-        with ThreadPoolExecutor(8) as pool:
-            print(sum(pool.map(len, ["tea"] * 100)))
-    """,
     "processes": """if True:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
@@ -355,18 +331,11 @@ WORK = {
         zipfile.ZipFile("z.zip", "w").write("a")
         print(size)
     """,
-    "libraries": """if True:
-        import ctypes, hashlib, os, resource, select, signal, ssl, time
-        signal.setitimer(signal.ITIMER_REAL, 60), select.epoll().close(), time.sleep(0.001)
-        os.sched_setaffinity(0, os.sched_getaffinity(0)), os.nice(1)
-        hashlib.scrypt(b"x", salt=b"y", n=16, r=1, p=1), ssl.create_default_context()
-        os.memfd_create("tea"), os.pidfd_open(os.getpid()), os.getrandom(4)
-        print(300)
-    """,
 }
 """What ordinary programs do; each prints 300."""
 
 
+@pytest.mark.parametrize("executor", ["enclose"], indirect=True)
 @pytest.mark.parametrize("kind", WORK)
 def test_ordinary_work_goes_on(run, workspace, kind):
     (workspace / "work.py").write_text(f"if __name__ == '__main__':\n  {WORK[kind]}")
@@ -402,6 +371,7 @@ process.stdout.write(answer);
 """
 
 
+@pytest.mark.parametrize("executor", [None], indirect=True, ids=["the first that works"])
 @pytest.mark.parametrize("name", TOOLS)
 def test_tools_work(run, name):
     if not shutil.which(name, path=PATH):
@@ -448,10 +418,15 @@ def test_there_are_few_devices(run, seen):
     assert run("echo x > /dev/null && head -c 3 /dev/zero | wc -c > /dev/stdout").stdout == b"3\n"
 
 
+def mounts(seen):
+    """Return the mounts inside: what, where, of which kind, and with which options."""
+    return [line.split() for line in seen["mounts"].splitlines()]
+
+
 def test_no_mount_lets_a_program_become_another_user(seen):
-    mounts = [line.split() for line in seen["mounts"].splitlines()]
-    assert all("nosuid" in options.split(",") for _, _, _, options, *_ in mounts)
-    without = [place for _, place, _, options, *_ in mounts if "nodev" not in options.split(",")]
+    found = [(place, options.split(",")) for _, place, _, options, *_ in mounts(seen)]
+    assert all("nosuid" in options for _, options in found)
+    without = [place for place, options in found if "nodev" not in options]
     assert all(place.startswith("/dev") for place in without)
 
 
@@ -504,14 +479,9 @@ def test_files_that_are_open_here_are_not_open_for_a_run(seen):
     assert "memfd:" not in seen["files"]
 
 
-def test_the_temporary_folder_is_bounded(run):
-    text = f"dd if=/dev/zero of=/tmp/big bs=1M count={2 * TMP_BYTES >> 20}; stat -c %s /tmp/big"
-    assert int(run(text).stdout) == TMP_BYTES
-
-
-def test_the_python_that_runs_us_is_there(python):
-    finished = python("import ctypes, ssl, sqlite3, sys; print(sys.prefix, end='')")
-    assert finished.stdout.decode() == sys.prefix, finished.stderr
+def test_the_temporary_folder_is_bounded(seen):
+    options = {place: options for _, place, _, options, *_ in mounts(seen)}
+    assert f"size={TMP_BYTES >> 10}k" in options["/tmp"].split(",")
 
 
 def test_the_machine_has_another_name(seen):
@@ -528,46 +498,6 @@ def test_root_is_nobody_inside(seen):
     assert int(seen["user"]) == (os.getuid() or NOBODY)
 
 
-def test_capabilities_say_what_is_kept_and_what_not(executor):
-    told = executor.capabilities().to_dict()
-    assert told["isolation"] == "namespaces"
-    kept = ("network", "reads_outside", "writes_outside", "sees_processes")
-    assert not any(told[name] for name in kept)
-    assert any("CPU time" in sentence for sentence in told["not_isolated"])
-
-
-def test_the_first_backend_that_works_is_used(workspace):
-    chosen = NamespaceExecutor()
-    if chosen.reason():
-        pytest.skip(chosen.reason())
-    program = Program(("echo", "tea"), workspace, workspace, {"PATH": PATH})
-    assert chosen.run(program).stdout == b"tea\n"
-
-
-def in_a_new_process(text, **env):
-    """Run Python text in a process that has not tried anything yet, and return what it prints."""
-    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1]), **env}
-    run = subprocess.run(
-        [sys.executable, "-c", text],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return run.stdout
-
-
-def test_a_backend_that_is_not_there_is_named(tmp_path):
-    text = """if True:
-        from skillsearch.execution.namespace import NamespaceExecutor
-        executor = NamespaceExecutor(backend="bwrap")
-        print(not executor.reason(), executor.reason())
-    """
-    said = in_a_new_process(text, PATH=str(tmp_path))
-    assert said.startswith("False Programs cannot be enclosed here: bwrap: not installed.")
-
-
 def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not today' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
@@ -582,7 +512,10 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
         except ExecutorError as exc:
             print(exc)
     """
-    assert "bwrap: not today" in in_a_new_process(text, PATH=f"{tmp_path}:{PATH}")
+    env = {**os.environ, "PYTHONPATH": PACKAGE, "PATH": f"{tmp_path}:{PATH}"}
+    argv = [sys.executable, "-c", text]  # a process that has not tried anything yet
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert "bwrap: not today" in ran.stdout
     assert list(workspace.iterdir()) == []
 
 

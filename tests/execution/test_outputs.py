@@ -11,20 +11,25 @@ import pytest
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import outputs
-from skillsearch.execution.outputs import Collected, CollectedFile, collect
-from skillsearch.execution.types import OutputSpec
+from skillsearch.execution.outputs import (
+    Collected,
+    CollectedFile,
+    collect,
+    output_file,
+    primary_output,
+    without_empty,
+)
+from skillsearch.execution.types import OutputFile, OutputSpec
 
 ALL = OutputSpec(("out/**",))
 
 
 def write(workspace, **files):
-    """Write files into ``out/``."""
     for name, data in files.items():
         (workspace.out / name).write_bytes(data)
 
 
 def names(collected):
-    """Return the names of the collected files."""
     return [file.name for file in collected.files]
 
 
@@ -310,8 +315,6 @@ def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
 
 
 def during(change, seconds):
-    """Return a thread that repeats a change for some time."""
-
     def repeat():
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -392,3 +395,71 @@ def test_swapping_a_file_or_folder_for_a_link_brings_nothing_from_outside(
     finally:
         thread.join()
     assert seen == {b"mine"}
+
+
+# The description of files.
+
+
+def collected(name, data, *, size=None, media_type="text/plain"):
+    """Return a collected file; of a larger size than its data it is truncated."""
+    size = len(data) if size is None else size
+    return CollectedFile(name, data, size, media_type, size > len(data))
+
+
+def told(name, content, size=None):
+    return OutputFile(name, "text/plain", len(content or "") if size is None else size, content)
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type", "inline"),
+    [
+        (b"abc", "text/plain", False),
+        (b"abc", "application/pdf", True),
+        (b"a\0c", "text/plain", True),
+        (b"a\xffc", "text/plain", True),
+    ],
+)
+def test_other_files_are_told_without_content(data, media_type, inline):
+    file = output_file(collected("out/a", data, media_type=media_type), inline=inline)
+    assert (file.content, file.size_bytes, file.mime_type) == (None, 3, media_type)
+
+
+def test_a_truncated_text_ends_with_a_whole_character():
+    file = output_file(collected("out/a.txt", "añ".encode()[:2], size=90), inline=True)
+    assert (file.content, file.truncated, file.size_bytes) == ("a", True, 90)
+
+
+def test_a_character_that_is_broken_in_the_file_itself_makes_it_no_text():
+    file = output_file(collected("out/a.txt", "añ".encode()[:2]), inline=True)
+    assert (file.content, file.truncated) == (None, False)
+
+
+def test_a_file_cannot_hide_text_either():
+    file = output_file(collected("out/a.txt", b"a\x1b[8mb\r\n"), inline=True)
+    assert (file.content, file.size_bytes) == ("a[8mb\n", 8)
+
+
+def test_the_primary_output_is_the_first_short_text_by_name():
+    files = [
+        told("out/z.txt", "z"),
+        told("out/a.txt", ""),
+        told("out/b.png", None, size=9),
+        told("out/c.txt", "long", size=(32 << 10) + 1),
+        told("out/d.txt", "short", size=32 << 10),
+    ]
+    assert primary_output(files).name == "out/d.txt"
+    assert primary_output(files[1:4]) is None
+
+
+def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
+    empty = [collected(f"out/{number}", b"") for number in range(7)]
+    full = [collected("out/full", b"x")]
+    named = ", ".join(f"'out/{number}'" for number in range(5))
+    warning = f"The command failed, so empty files are left out: {named} and 2 more."
+    assert without_empty([*empty, *full]) == (full, [warning])
+    assert without_empty(full) == (full, [])
+
+
+def test_a_file_name_cannot_break_a_warning():
+    _, (warning,) = without_empty([collected("out/a\nb\x1b[2J", b"")])
+    assert warning.endswith(r": 'out/a\nb\x1b[2J'.")

@@ -31,7 +31,6 @@ SMALL = 4096
 
 @pytest.fixture
 def skill(tmp_path):
-    """Write a skill."""
     folder = tmp_path / "skill"
     write(folder, FILES)
     (folder / "scripts" / "brew.sh").chmod(0o755)
@@ -40,7 +39,6 @@ def skill(tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Count the reads of files that are copied or hashed."""
     seen = []
     read = os.read
 
@@ -54,19 +52,16 @@ def reads(monkeypatch):
 
 
 def stage_settled(workspace, name, skill):
-    """Stage a skill and trust its time stamps at once."""
     with patch.object(staging, "RACY_NS", -(1 << 62)):
         return stage_skill(workspace, name, skill)
 
 
 def folder_digest(folder):
-    """Hash a folder without staging it."""
     with using(open_folder(folder)) as fd:
         return digest_tree(fd, list_tree(fd, Budget()), Budget())
 
 
 def write(folder, files):
-    """Write files into a folder."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +69,6 @@ def write(folder, files):
 
 
 def hashed(files):
-    """Return the digest of files, by its definition."""
     text = b"".join(
         name.encode() + b"\0" + data + b"\0"
         for name, data in sorted((name, data) for name, data in files.items())
@@ -83,7 +77,6 @@ def hashed(files):
 
 
 def contents(folder):
-    """Return the plain files of a folder, by path."""
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
@@ -340,7 +333,6 @@ def rewrite(path):
 
 
 def relink(path):
-    """Let a link of a copy lead elsewhere."""
     unlock(path)
     (path / "out").unlink()
     (path / "out").symlink_to("../../etc")
@@ -348,14 +340,12 @@ def relink(path):
 
 
 def add_many(path):
-    """Fill a copy with more than a skill may hold."""
     unlock(path)
     for number in range(COPY_LIMITS.entries + 1):
         (path / f"f{number}").touch()
 
 
 def deepen(path):
-    """Put more folders into a copy than a path can name."""
     unlock(path)
     fd = os.open(path, os.O_RDONLY)
     for _ in range(100):

@@ -3,12 +3,10 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-import skillsearch
 from skillsearch.execution import local, supervise
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
@@ -66,13 +64,11 @@ def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatc
 
 @pytest.fixture
 def fake_parent(tmp_path, monkeypatch):
-    """Let groups be made in an ordinary folder."""
     monkeypatch.setattr(supervise, "group_parents", lambda: [str(tmp_path)])
     return tmp_path
 
 
 def dead():
-    """Return the id of a process that has ended."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
@@ -148,6 +144,7 @@ def run(request, tmp_path):
     assert [path for path in ours() if f"-{os.getpid()}-" in path.name] == []
 
 
+only_local = pytest.mark.parametrize("run", ["local"], indirect=True)
 HOG = """if True:
     import os, sys, time
     processes, megabytes = map(int, sys.argv[1:])
@@ -156,7 +153,7 @@ HOG = """if True:
         child = os.fork()
         if child == 0:
             block = b"x" * (megabytes << 20)
-            time.sleep(1)
+            time.sleep(0.5)
             os._exit(0)
         children.append(child)
     print(sum(os.waitpid(child, 0)[1] != 0 for child in children))
@@ -164,13 +161,13 @@ HOG = """if True:
 
 
 def test_memory_of_all_processes_together_is_limited(run):
-    finished = run(HOG, "6", "150", memory_bytes=400 << 20)
+    finished = run(HOG, "4", "50", memory_bytes=128 << 20)
     assert int(finished.stdout) > 0, finished
-    assert any("more than 419,430,400 bytes of memory" in text for text in finished.problems)
+    assert any("more than 134,217,728 bytes of memory" in text for text in finished.problems)
 
 
 def test_memory_within_the_limit_is_had(run):
-    finished = run(HOG, "6", "20", memory_bytes=400 << 20)
+    finished = run(HOG, "4", "10", memory_bytes=128 << 20)
     assert (finished.stdout, finished.problems) == (b"0\n", ()), finished
 
 
@@ -178,10 +175,10 @@ def test_temporary_files_count_as_memory(run):
     text = """if True:
         import os
         for number in range(6):
-            os.write(os.memfd_create("x"), bytes(100 << 20))
+            os.write(os.memfd_create("x"), bytes(25 << 20))
         print("had")
     """
-    finished = run(text, memory_bytes=400 << 20)
+    finished = run(text, memory_bytes=100 << 20)
     assert finished.stdout == b"", finished
     assert finished.exit_code != 0
 
@@ -204,36 +201,18 @@ def test_the_number_of_threads_is_limited_for_root_too(run):
     assert 0 < int(finished.stdout) <= 16 + supervise.THREADS, finished
 
 
-def test_no_group_is_left_by_a_caller_that_is_killed(run, tmp_path):
+@only_local
+def test_no_group_is_left_by_a_caller_that_is_killed(run, killed_caller, tmp_path, wait_for):
     del run  # only for where it can run
-    text = """if True:
-        import sys
-        from pathlib import Path
-        from skillsearch.execution.local import LocalExecutor
-        from skillsearch.execution.types import Program
-        folder = Path(sys.argv[1])
-        program = Program(("sh", "-c", "cat /proc/self/cgroup > in; mv in groups; exec sleep 60"),
-            folder, folder, {"PATH": "/usr/bin:/bin"})
-        LocalExecutor().run(program)
-    """
-    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    deadline = time.monotonic() + 60
-
-    def named():
-        names = {part for part in (tmp_path / "groups").read_text().replace("\n", "/").split("/")}
-        return {name for name in names if name.startswith("skillsearch-")}
-
-    with subprocess.Popen([sys.executable, "-c", text, str(tmp_path)], env=env) as caller:
-        while not (tmp_path / "groups").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        names = named()
-        assert names & {path.name for path in ours()}
-        caller.kill()
-    while names & {path.name for path in ours()} and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not names & {path.name for path in ours()}
+    script = "cat /proc/self/cgroup > groups; touch started; exec sleep 60"
+    killed_caller("LocalExecutor()", tmp_path, script)
+    parts = (tmp_path / "groups").read_text().replace("\n", "/").split("/")
+    names = {part for part in parts if part.startswith("skillsearch-")}
+    assert names
+    assert wait_for(lambda: not names & {path.name for path in ours()})
 
 
+@only_local
 def test_a_run_removes_what_killed_supervisors_left(run):
     left = [Path(parent) / f"skillsearch-{dead()}-1f" for parent in supervise.group_parents()]
     for path in left:

@@ -130,7 +130,7 @@ def test_it_says_what_its_table_says(machine):
         tries = [[chance.getrandbits(64) for _ in range(6)] for _ in range(2)]
         if named:
             near = [[*words, 0, 0, 0] for words in itertools.product(values, repeat=3)]
-            tries += chance.sample(near, min(300, len(near)))
+            tries += chance.sample(near, min(100, len(near)))
         for arguments in tries:
             hits = [error for error, terms in lines if applies(terms, arguments)]
             expected = "ENOSYS" if number >= LATER else hits[0] if hits else ALLOW
@@ -138,10 +138,9 @@ def test_it_says_what_its_table_says(machine):
 
 
 @with_machines
-@pytest.mark.parametrize("family", NEVER)
-def test_a_family_of_calls_is_refused_whatever_their_arguments(machine, family):
+def test_families_of_calls_are_refused_whatever_their_arguments(machine):
     number, code = numbers(machine), syscall_filter(machine)
-    for name in NEVER[family].split():
+    for name in " ".join(NEVER.values()).split():
         for argument in (0, 1, 2**32 - 1, 2**64 - 1):
             verdict = judge(code, number(name), [argument] * 6, machine)
             assert verdict == ("ENOSYS" if name == "clone3" else "EPERM"), name
@@ -183,10 +182,11 @@ def test_another_architecture_ends_the_program(machine):
 
 
 @with_machines
-@pytest.mark.parametrize("number", [LATER, 511, 1000, X32, X32 | 1, X32 | 250, 2**31, -1])
-def test_calls_of_later_kernels_and_of_x32_seem_to_be_missing(machine, number):
+def test_calls_of_later_kernels_and_of_x32_seem_to_be_missing(machine):
     """A list of what is refused could not know them."""
-    assert judge(syscall_filter(machine), number, [0] * 6, machine) == "ENOSYS"
+    code = syscall_filter(machine)
+    for number in (LATER, 511, 1000, X32, X32 | 1, X32 | 250, 2**31, -1):
+        assert judge(code, number, [0] * 6, machine) == "ENOSYS", number
 
 
 def test_on_another_type_of_machine_there_is_none():
@@ -226,14 +226,13 @@ SOCKETS = {
 
 
 @with_machines
-@pytest.mark.parametrize("kind", SOCKETS)
-@pytest.mark.parametrize("high", [0, 1 << 32, 0xFFFFFFFF << 32])
-def test_sockets_are_told_apart_by_what_the_kernel_reads(machine, kind, high):
+def test_sockets_are_told_apart_by_what_the_kernel_reads(machine):
     """It reads 32 bits: the others hide nothing."""
-    *words, expected = SOCKETS[kind]
-    number = {"x86_64": 41}.get(machine, 198)
-    arguments = [high | word for word in words]
-    assert judge(syscall_filter(machine), number, arguments, machine) == expected
+    code, number = syscall_filter(machine), {"x86_64": 41}.get(machine, 198)
+    for kind, (*words, expected) in SOCKETS.items():
+        for high in (0, 1 << 32, 0xFFFFFFFF << 32):
+            arguments = [high | word for word in words]
+            assert judge(code, number, arguments, machine) == expected, kind
 
 
 NAMESPACES = {
@@ -249,17 +248,16 @@ NAMESPACES = {
 
 
 @with_machines
-@pytest.mark.parametrize("kind", NAMESPACES)
-def test_no_call_makes_a_new_namespace(machine, kind):
+def test_no_call_makes_a_new_namespace(machine):
     clone, unshare = {"x86_64": (56, 272)}.get(machine, (220, 97))
     code, thread, process = syscall_filter(machine), 0x3D0F00, 0x1200011
-    bit = NAMESPACES[kind]
-    assert judge(code, unshare, [bit | 0x400], machine) == "EPERM"
     assert judge(code, unshare, [0x400], machine) == ALLOW
-    for flags in (thread, process):
-        assert judge(code, clone, [flags], machine) == ALLOW
-        if kind != "time":
-            assert judge(code, clone, [flags | bit], machine) == "EPERM"
+    assert {judge(code, clone, [flags], machine) for flags in (thread, process)} == {ALLOW}
+    for kind, bit in NAMESPACES.items():
+        assert judge(code, unshare, [bit | 0x400], machine) == "EPERM", kind
+        for flags in (thread, process):
+            if kind != "time":
+                assert judge(code, clone, [flags | bit], machine) == "EPERM", kind
 
 
 @pytest.fixture(params=BACKENDS)

@@ -70,12 +70,10 @@ def holding(base, *sessions):
 
 
 def path_from(process):
-    """Read the path of a workspace that a process made."""
     return Path(process.stdout.readline().rstrip("\n"))
 
 
 def names(folder):
-    """Return the names of what lies in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 

@@ -16,17 +16,14 @@ MEGABYTE = 1 << 20
 
 
 def codes(body):
-    """Return code and line of all findings."""
     return [(finding.code, finding.line) for finding in parse_chunks(body).findings]
 
 
 def ids(body):
-    """Return the ids of the chunks."""
     return [chunk.id for chunk in parse_chunks(body).chunks]
 
 
 def test_chunks_are_taken_out_of_a_body():
-    """The text around them is the core, with one blank line in place of each."""
     body = (
         '# Data\n\nIntro.\n\n<chunk id="load" description="How to load">\n## Load\n\nRead it.\n'
         '</chunk>\n\n<chunk id="plot" description="How to plot">Plot it.</chunk>\n\nEnd.\n'
@@ -159,7 +156,6 @@ def test_a_fence_in_a_chunk_keeps_its_tags():
 
 
 def test_a_chunk_in_another_is_one_of_its_own():
-    """Its text is in no other chunk; chunks are in the order of their beginnings."""
     body = (
         "top\n<chunk id=a description=1>\none\n\n<chunk id=b description=2>two</chunk>\n\n"
         "three\n<chunk id=c description=3>four</chunk></chunk>\nend"
@@ -205,7 +201,6 @@ def test_ids_are_made_unique(written, expected):
 
 
 def test_each_fault_is_reported_with_its_line():
-    """The message names the chunk as it is called from now on."""
     body = (
         "<chunk id=a description=d>x</chunk>\n<chunk id=a description=d>x</chunk>\n"
         "<chunk description=d>x</chunk>\n<chunk id=' ' description=''>x</chunk>\n"
@@ -228,7 +223,6 @@ def test_each_fault_is_reported_with_its_line():
 
 
 def test_of_very_many_findings_the_first_are_listed():
-    """The last one tells how many more there are."""
     found = parse_chunks("</chunk>\n" * 60).findings
     assert [finding.line for finding in found] == list(range(1, 51))
     assert found[-1].message.endswith("Not listed: 10 more problems with chunks.")
@@ -248,7 +242,6 @@ def test_of_very_many_findings_the_first_are_listed():
     ],
 )
 def test_what_a_removal_leaves_is_one_blank_line_at_most(body, core):
-    """Blank lines elsewhere stay, as does the indent behind."""
     assert parse_chunks(body.replace("{}", "<chunk id=a>x</chunk>")).core == core
 
 
@@ -328,7 +321,6 @@ def test_a_hostile_megabyte_takes_linear_time(unit):
 
 @pytest.mark.slow
 def test_chunks_nest_as_deep_as_they_like():
-    """A hundred thousand levels are no recursion."""
     depth = 100_000
     found = parse_chunks("<chunk>x" * depth + "</chunk>" * depth)
     assert len(found.chunks) == depth
@@ -336,7 +328,6 @@ def test_chunks_nest_as_deep_as_they_like():
 
 
 def make(body):
-    """Make a skill of a body."""
     folder = Path("/skills/tea")
     return Skill("skills:tea", SkillMetadata("tea", "d"), body, folder / "SKILL.md", folder, "0")
 
@@ -347,7 +338,6 @@ def test_a_chunk_is_found_by_its_id():
 
 
 def test_an_unknown_id_gets_the_ids_that_there_are():
-    """Ten at most; a skill without chunks says so."""
     many = make("".join(f"<chunk id=c{n}>x</chunk>" for n in range(13)))
     with pytest.raises(SkillError, match=r"'tea' has no chunk 'C0'; .*: c0, .*, c9 and 3 more\.$"):
         find_chunk(many, "C0")

@@ -13,7 +13,6 @@ from skillsearch.types import FileStat
 
 
 def add_skill(folder, name="SKILL.md"):
-    """Write a SKILL.md into a folder, made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("---\ndescription: Tea\n---\n", encoding="utf-8")
     return folder / name
@@ -27,17 +26,14 @@ def find(*paths, **options):
 
 
 def ids(found):
-    """Return the document ids of a discovery."""
     return [file.doc_id for file in found.files]
 
 
 def codes(found):
-    """Return code and severity of the diagnostics."""
     return [(diagnostic.code, diagnostic.severity) for diagnostic in found.diagnostics]
 
 
 def test_skills_are_found_with_their_status(tmp_path):
-    """A file's size, times and inode are those of the SKILL.md."""
     path = add_skill(tmp_path / "skills" / "tea")
     (file,) = find(tmp_path / "skills").files
     status = path.stat()
@@ -46,7 +42,6 @@ def test_skills_are_found_with_their_status(tmp_path):
 
 
 def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
-    """A skill may lie in a category, inside another skill, in a dot folder, or be the root."""
     root = tmp_path / "root"
     for folder in ("", "tea", "tea/parts/cup", "drinks/hot/milk", ".agents/skills/pot"):
         add_skill(root / folder)
@@ -62,7 +57,6 @@ def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
 
 
 def test_machinery_is_skipped(tmp_path):
-    """Version control, dependencies and caches hold no skills of the user."""
     for folder in (".git", "node_modules", "__pycache__", ".venv", "venv"):
         add_skill(tmp_path / "root" / folder / "tea")
     found = find(tmp_path / "root")
@@ -96,7 +90,6 @@ def test_every_listed_folder_is_told_with_its_time(tmp_path):
 
 
 def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
-    """Files, folders and diagnostics come in a stable order."""
     for order, root in ((1, "a"), (-1, "b")):
         for name in ("x", "y", "z")[::order]:
             add_skill(tmp_path / root / "root" / name, "skill.md")
@@ -107,7 +100,6 @@ def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
 
 @pytest.mark.parametrize("name", ["skill.md", "SKILL.MD"])
 def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
-    """A file that some hosts do not see is found, and said to be so."""
     path = add_skill(tmp_path / "root" / "tea", name)
     found = find(tmp_path / "root")
     assert [file.path for file in found.files] == [path]
@@ -125,7 +117,6 @@ def test_official_name_wins_over_other_cases(tmp_path):
 
 
 def test_special_files_named_skill_md_are_reported(tmp_path):
-    """A FIFO, a folder or a broken link of that name is an error, and nothing blocks."""
     root = tmp_path / "root"
     for name in ("fifo", "folder/SKILL.md", "broken"):
         (root / name).mkdir(parents=True)
@@ -150,7 +141,6 @@ def test_linked_skill_md_has_the_status_of_its_target(tmp_path):
 
 
 def test_linked_folder_inside_the_roots_counts_once(tmp_path):
-    """A link adds nothing to a folder that is found anyway, whichever comes first."""
     root = tmp_path / "root"
     add_skill(root / "m" / "tea")
     (root / "a").symlink_to("m/tea")
@@ -194,7 +184,6 @@ def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
 
 
 def test_loops_of_links_end(tmp_path):
-    """Links to a parent, to each other, or to themselves do not keep the walk going."""
     root = tmp_path / "root"
     add_skill(root / "tea")
     (root / "tea" / "up").symlink_to("..")
@@ -205,7 +194,6 @@ def test_loops_of_links_end(tmp_path):
 
 
 def test_deep_folders_are_cut_and_reported(tmp_path):
-    """Twelve levels below the root are searched, a thirteenth is reported."""
     folder = tmp_path / "root"
     for _ in range(12):
         folder = folder / "d"
@@ -217,7 +205,6 @@ def test_deep_folders_are_cut_and_reported(tmp_path):
 
 
 def test_what_is_left_out_is_an_error_only_if_a_skill_is_lost(tmp_path):
-    """Packages of Java, folders with odd names and links to data cost nothing."""
     root = tmp_path / "root"
     add_skill(root / "tea")
     (root / "tea" / "/".join("src/main/java/com/tea/pot/lid/knob/paint/red/warm".split("/"))).mkdir(
@@ -301,7 +288,6 @@ def test_a_link_to_another_skill_counts_there(tmp_path):
 
 
 def test_too_many_folders_are_cut_and_reported(tmp_path):
-    """The walk is bounded, and says that it did not see everything."""
     for n in range(20):
         add_skill(tmp_path / "root" / f"tea-{n}")
     found = find(tmp_path / "root", max_folders=10)
@@ -310,7 +296,6 @@ def test_too_many_folders_are_cut_and_reported(tmp_path):
 
 
 def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
-    """A name that no index could store is left out by name, and stops nothing."""
     add_skill(tmp_path / "root" / "tea")
     add_skill(Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")))
     found = find(tmp_path / "root")
@@ -320,7 +305,6 @@ def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
 
 
 def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
-    """A system error in one folder is reported there and nowhere else."""
     add_skill(tmp_path / "root" / "tea")
     (tmp_path / "root" / "shut").mkdir()
     real_scandir = os.scandir
@@ -337,7 +321,6 @@ def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
 
 
 def test_root_that_vanished_is_empty(tmp_path):
-    """A root removed after it was checked has no skills, and raises nothing."""
     (tmp_path / "root").mkdir()
     roots, _ = make_roots([tmp_path / "root"])
     shutil.rmtree(tmp_path / "root")
@@ -345,7 +328,6 @@ def test_root_that_vanished_is_empty(tmp_path):
 
 
 def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
-    """Each path that cannot be a root has its own code."""
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
@@ -362,7 +344,6 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
 
 
 def test_root_that_is_not_utf8_is_reported(tmp_path):
-    """A root whose path no index could store is refused with words that can be printed."""
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     odd.mkdir()
     roots, (diagnostic,) = make_roots([odd])
@@ -371,14 +352,12 @@ def test_root_that_is_not_utf8_is_reported(tmp_path):
 
 
 def test_forbidden_root_is_reported(tmp_path, monkeypatch):
-    """A root that may not be read is an error, before any walk."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     roots, (diagnostic,) = make_roots([tmp_path])
     assert (roots, diagnostic.code) == ([], "root-unreadable")
 
 
 def test_root_given_twice_or_inside_another_counts_once(tmp_path):
-    """Each skill has one root, whatever order and however the roots are written."""
     add_skill(tmp_path / "root" / "inner" / "tea")
     (tmp_path / "link").symlink_to("root")
     paths = [tmp_path / name for name in ("root/inner", "root", "link", "root/../root")]
@@ -407,7 +386,6 @@ ALIASES = {
 
 
 def test_a_root_that_comes_leaves_the_others_their_aliases(tmp_path):
-    """Whatever it is named, and wherever it stands among them."""
     folders = [tmp_path / name / "skills" for name in ("a", "b", "c")]
     for folder in folders:
         folder.mkdir(parents=True)
@@ -421,7 +399,6 @@ def test_a_root_that_comes_leaves_the_others_their_aliases(tmp_path):
 
 @pytest.mark.parametrize(("folders", "aliases"), ALIASES.values(), ids=ALIASES.keys())
 def test_aliases_are_short_and_unique(tmp_path, folders, aliases):
-    """An alias is the shortest end of the path that no other root shares."""
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True)
     roots, _ = make_roots([tmp_path / folder for folder in folders])
@@ -450,14 +427,12 @@ def test_each_folder_is_listed_once_and_no_file_is_opened(tmp_path, monkeypatch)
 
 
 def find_at(root, *paths):
-    """Discover the skills at some paths below a root."""
     roots, _ = make_roots([root])
     scopes = scopes_at(roots, paths)
     return discover(roots, scopes), scopes
 
 
 def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):
-    """A folder with all below it, a SKILL.md by itself; ids, status and root are the same."""
     root = tmp_path / "root"
     for folder in ("", "tea", "tea/parts/cup", "drinks/hot/milk", "pot"):
         add_skill(root / folder)
@@ -479,7 +454,6 @@ def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):
 
 
 def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
-    """A skill whose folder or file is there no more, and none beside it."""
     root = tmp_path / "root"
     add_skill(root / "tea")
     is_below = inside(find_at(root, root / "drinks")[1])
@@ -493,7 +467,6 @@ def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
 
 
 def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
-    """Outside the root, in a folder that is left out, too deep."""
     root, other = tmp_path / "root", tmp_path / "other"
     deep = root.joinpath(*map(str, range(13)))
     for folder in (other, root / ".git" / "tea", deep):
@@ -503,7 +476,6 @@ def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
 
 
 def test_at_a_link_nothing_is_found_but_where_it_leads(tmp_path):
-    """A skill has one id, from its real folder."""
     root = tmp_path / "root"
     add_skill(root / "tea")
     (root / "link").symlink_to(root / "tea", target_is_directory=True)

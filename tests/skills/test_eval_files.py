@@ -20,7 +20,6 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 
 
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
-    """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
     return sorted_out(read_eval_files([(file, data)], skill, skills=KNOWN, **options))
 
@@ -43,7 +42,6 @@ def told(values, **options):
 
 
 def codes(evals):
-    """Return the codes of what could not be used."""
     return [found.code for found in evals.diagnostics]
 
 
@@ -93,7 +91,6 @@ def test_queries_for_which_no_skill_is_right_are_left_out_and_counted(fields, co
 
 
 def test_json_lines_with_comments_and_broken_lines():
-    """The good lines are read, the first broken one is named."""
     data = (
         b'// routing\n{"prompt": "a", "expect": "steep-tea"}\n\n{"prompt"\nnope\n{"prompt": "b"}\n'
     )
@@ -166,7 +163,6 @@ def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement():
-    """JSON can hold one, a text cannot."""
     assert told(b'[{"query": "a\\ud800b"}]') == ([("a?b", "brew-coffee")], [])
 
 
@@ -190,7 +186,6 @@ KEYS = st.sampled_from(["query", "should_trigger", "expect", "skills", "type", "
     )
 )
 def test_whatever_json_holds_is_read_or_told(values):
-    """Every case ends as a query or in a count."""
     evals = read(values)
     assert evals.positives or evals.not_for or evals.diagnostics
 

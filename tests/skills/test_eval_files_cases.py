@@ -10,7 +10,6 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 
 
 def cases(values, skill="brew-coffee"):
-    """Return the cases in the values of a file of a skill."""
     return list(eval_queries(values, skill, KNOWN))
 
 
@@ -63,7 +62,6 @@ def test_several_skills_may_be_right():
 
 @pytest.mark.parametrize("nobody", [None, "none", [], {"route": None}])
 def test_a_query_for_no_skill_is_not_for_this_one(nobody):
-    """The file knows its own skill only."""
     assert told([{"prompt": "hello", "expected": nobody}]) == ([], [("hello", "brew-coffee")])
 
 
@@ -112,14 +110,12 @@ def test_a_case_about_triggering_that_does_not_say_which_way_is_open(kind):
     ],
 )
 def test_lists_of_texts_are_judged_by_what_stands_above_them(yes, no):
-    """Their items may be records too, with a text under any name."""
     values = {"notes": ["no query"], yes: ["a", {"text": "b", "why": "c"}], no: ["d", " "]}
     assert told(values) == ([("a", "brew-coffee"), ("b", "brew-coffee")], [("d", "brew-coffee")])
     assert {case.kind for case in cases(values)} == {"trigger"}
 
 
 def test_a_table_by_skill_is_for_the_skills_in_it():
-    """A case for a skill that is not here has none."""
     values = {
         "skills": {
             "steep-tea": {"should": ["make tea"], "should_not": ["make beer"]},
@@ -146,7 +142,6 @@ def test_the_skill_of_a_record_wins_over_that_of_the_file():
 
 
 def test_names_need_no_latin_letters():
-    """A name of other letters is a name."""
     assert told([{"query": "写周报", "expected_skill": "周报"}]) == ([("写周报", "周报")], [])
 
 
@@ -156,7 +151,6 @@ def test_a_skill_may_have_an_odd_name():
 
 
 def test_common_words_are_queries_only_where_something_judges_them():
-    """The text of an assertion is none."""
     assert told([{"text": "must mention beans"}]) == ([], [])
     assert told([{"text": "beans?", "expect_trigger": True}]) == ([("beans?", "brew-coffee")], [])
 
@@ -184,7 +178,6 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_every_case_has_a_text_and_known_skills(values):
-    """Whatever the file holds; what is open is a trigger of the skill that it is about."""
     for case in cases(values):
         assert case.text == case.text.strip() != ""
         assert set(case.skills) <= KNOWN

@@ -31,19 +31,15 @@ ASKED = "my leaves turned bitter"
 
 
 def line(*texts, digest=KEY):
-    """Return a record of a file of examples."""
     return json.dumps({"digest": digest, "examples": list(texts)})
 
 
 def examples_of(book, skill=TEA):
-    """Return the texts that a book has for a skill."""
     return [one.text for one in book.of(skill.name, skill.description)]
 
 
 @pytest.fixture
 def keep(home):
-    """Write lines to the user's file."""
-
     def keep(*lines):
         user_file().parent.mkdir(parents=True, exist_ok=True)
         user_file().write_bytes(
@@ -91,7 +87,6 @@ BLANKS = st.text(st.sampled_from(" \n\t"), min_size=1)
 
 @given(WORDS, st.data())
 def test_white_space_in_a_description_does_not_count(words, data):
-    """A file that is wrapped anew is the same skill; other words are another one."""
     blanks = data.draw(st.lists(BLANKS, min_size=len(words), max_size=len(words)))
     wrapped = "".join(blank + word for blank, word in zip(blanks, words, strict=True))
     assert digest_of_skill("s", wrapped) == digest_of_skill("s", " ".join(words))
@@ -103,7 +98,6 @@ def test_white_space_in_a_description_does_not_count(words, data):
     st.lists(st.one_of(st.text(), st.text(min_size=250, max_size=350), st.none(), st.integers()))
 )
 def test_a_few_short_and_different_texts_are_usable(texts):
-    """The first of all; none is cut, and none holds what nobody would see."""
     found = usable(texts)
     assert len(found) == len(set(found)) <= MAX_EXAMPLES
     for one in found:
@@ -176,28 +170,23 @@ def test_a_broken_line_is_left_out_and_told(keep, caplog):
 
 
 def put_folder(path):
-    """Make a folder in the place of a file."""
     path.mkdir()
 
 
 def put_pipe(path):
-    """Make a pipe that nobody writes to."""
     os.mkfifo(path)
 
 
 def put_huge(path):
-    """Make a file with a hole larger than any of examples."""
     with path.open("wb") as file:
         file.truncate(1 << 30)
 
 
 def put_device(path):
-    """Make a link to what never ends."""
     path.symlink_to("/dev/zero")
 
 
 def put_loop(path):
-    """Make a link to itself."""
     path.symlink_to(path)
 
 
@@ -212,7 +201,6 @@ ODD = {
 
 @pytest.mark.parametrize("put", ODD, ids=lambda put: put.__name__)
 def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, home, caplog):
-    """It does not block, and the rest goes on; a link to itself is as no file at all."""
     nothing = ExampleBook().digest
     user_file().parent.mkdir(parents=True)
     put(user_file())
@@ -239,7 +227,6 @@ def test_a_link_to_a_file_is_followed(keep, tmp_path):
 
 
 def test_an_eval_file_says_what_its_skill_is_for(own):
-    """Requests about the choice come first; what it is not for, or for another, is left out."""
     found = own(
         {
             "evals/evals.json": [

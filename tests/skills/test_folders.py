@@ -23,7 +23,6 @@ THROWN_AWAY, LIVE = (
 
 
 def test_what_people_throw_away_or_keep_aside_is_no_skill():
-    """Those of hosts are live, and so are names that say what a skill is about."""
     assert [name for name in THROWN_AWAY if not is_thrown_away(name)] == []
     assert [name for name in LIVE if is_thrown_away(name)] == []
 

@@ -44,7 +44,6 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "code"), REFUSED.values(), ids=REFUSED.keys())
 @pytest.mark.timeout(120)
 def test_harmful_or_broken_yaml_is_refused_at_once(text, code):
-    """Every bomb is refused with its code in well under the time it would cost to load."""
     with pytest.raises(ParseError) as caught:
         load_yaml(text)
     assert caught.value.code == code
@@ -107,7 +106,6 @@ VALUES = {
 
 @pytest.mark.parametrize(("written", "value"), VALUES.values(), ids=VALUES.keys())
 def test_values_are_json_and_keep_their_written_form(written, value):
-    """Values become JSON types only where nothing of what was written is lost."""
     loaded, findings = load_yaml(f"key: {written}")
     assert loaded == {"key": value}
     assert type(loaded["key"]) is type(value)
@@ -115,7 +113,6 @@ def test_values_are_json_and_keep_their_written_form(written, value):
 
 
 def test_last_of_repeated_keys_counts_and_is_reported_with_its_line():
-    """A repeated key is not an error: the last value counts, and a warning names the line."""
     loaded, findings = load_yaml("a: 1\nb: 2\na: 3", first_line=2)
     assert loaded == {"a": 3, "b": 2}
     assert [(found.code, found.line, found.severity) for found in findings] == [
@@ -129,14 +126,12 @@ def test_empty_yaml_is_an_empty_mapping(text):
 
 
 def test_error_names_the_line_of_the_file():
-    """Lines count from the start of the file, not of the frontmatter."""
     with pytest.raises(ParseError) as caught:
         load_yaml("a: 1\nb: c: d", first_line=2)
     assert caught.value.line == 3
 
 
 def test_pure_python_loader_gives_the_same_values(monkeypatch):
-    """Without PyYAML's C parser, values and refusals are the same."""
     monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     for written, value in VALUES.values():
         assert load_yaml(f"key: {written}")[0] == {"key": value}
@@ -183,13 +178,11 @@ def test_frontmatter_is_cut_at_lines_of_three_dashes(case):
     "text", ["", "---", "# Title\n---\na: 1\n---\n", "----\na: 1\n----\n", "a: 1"]
 )
 def test_text_without_an_opening_line_has_no_frontmatter(text):
-    """A file must start with the dashes; otherwise all of it is body."""
     sections = split_frontmatter(text)
     assert (sections.frontmatter, sections.body) == (None, text)
 
 
 def test_end_of_unclosed_frontmatter_is_guessed():
-    """Without a closing line, the keys end at the first line that cannot belong to them."""
     sections = split_frontmatter("---\na: 1\ntags:\n- x\n  y: 2\n\n# Title\nText: more\n")
     assert sections.frontmatter == "a: 1\ntags:\n- x\n  y: 2\n\n"
     assert sections.body == "# Title\nText: more\n"
@@ -197,7 +190,6 @@ def test_end_of_unclosed_frontmatter_is_guessed():
 
 
 def test_end_of_keys_is_the_end_of_text_that_is_all_keys():
-    """A text of nothing but keys ends at its end."""
     assert end_of_keys("a: 1\nb: 2") == 9
 
 

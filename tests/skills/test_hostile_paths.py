@@ -44,12 +44,10 @@ NEEDS_ORDINARY_USER = pytest.mark.skipif(
 
 
 def by_read_file(skill_dir, path):
-    """Read a file below the skill folder whole."""
     return read_file(skill_dir, path)
 
 
 def by_read_page(skill_dir, path):
-    """Read a file below the skill folder as one page."""
     page = read_page(skill_dir, path)
     return base64.b64decode(page.content) if page.encoding == "base64" else page.content.encode()
 
@@ -70,7 +68,6 @@ def base_of(skill_dir, serve):
 
 
 def write(path, data):
-    """Write a file and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
@@ -120,7 +117,6 @@ def set_traps(base, outside):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A skill full of traps, which no test changes."""
     folder = tmp_path_factory.mktemp("hostile")
     skill_dir = make_tree(folder)
     for base in (skill_dir, skill_dir / "scripts"):
@@ -208,7 +204,6 @@ def test_odd_names_name_no_other_file(tree, home, serve):
 
 @every_entry
 def test_odd_names_name_themselves(skill, serve):
-    """A file of exactly that name, decoded once, is served."""
     for path in ODD_NAMES:
         file = base_of(skill, serve) / confine(path)
         write(file, ascii(path).encode())
@@ -270,7 +265,6 @@ def test_a_huge_file_is_refused_at_once(skill, serve):
 @NEEDS_ORDINARY_USER
 @every_entry
 def test_unreadable_files_and_folders_are_told(skill, serve):
-    """Permissions are kept, and named as the reason."""
     base = base_of(skill, serve)
     (base / "guide.md").chmod(0)
     (base / "references").chmod(0)
@@ -282,7 +276,6 @@ def test_unreadable_files_and_folders_are_told(skill, serve):
 
 @every_entry
 def test_names_that_differ_in_their_normal_form_are_different_files(skill, serve):
-    """The bytes of a name are the name."""
     names = [unicodedata.normalize(form, "café.md") for form in ("NFC", "NFD")]
     for name in names:
         write(base_of(skill, serve) / name, name.encode())
@@ -383,7 +376,6 @@ PATHS = st.one_of(
 @example(path="itself/folder-link/x")
 @example(path="process/etc/passwd")
 def test_only_the_own_files_of_a_skill_are_ever_served(tree, serve, path):
-    """Any path is refused, or leads to the one plain file of the skill that it names."""
     try:
         served = serve(tree, path)
     except SkillError:

@@ -10,7 +10,6 @@ from skillsearch.skills.resources import list_files
 
 
 def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
-    """Own files are listed; links, special files and machinery are not."""
     (skill_dir / "out.txt").symlink_to("../../secret.txt")
     (skill_dir / "up").symlink_to("..")
     os.mkfifo(skill_dir / "fifo")
@@ -21,7 +20,6 @@ def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
 
 
 def test_listing_stops_at_its_limit(skill_dir):
-    """A cut list says so; one that is just long enough does not."""
     assert list_files(skill_dir, limit=1) == (("references/guide.md",), True)
     assert list_files(skill_dir, limit=2)[1] is False
     assert list_files(skill_dir, limit=0) == ((), True)
@@ -40,7 +38,6 @@ def test_endless_and_deep_folders_are_cut(skill_dir):
 
 
 def test_folder_that_vanishes_while_listing_is_left_out(skill_dir, monkeypatch):
-    """A subfolder that cannot be opened shortens the list and marks it as incomplete."""
     real_open = os.open
 
     def fail_inside(path, flags, **options):
@@ -53,14 +50,11 @@ def test_folder_that_vanishes_while_listing_is_left_out(skill_dir, monkeypatch):
 
 
 def test_listing_a_missing_folder_is_a_skill_error(tmp_path):
-    """A skill folder that is gone is told, not listed as empty."""
     with pytest.raises(SkillError, match="cannot be read"):
         list_files(tmp_path / "gone")
 
 
 def test_folder_that_fails_while_it_is_read_is_a_skill_error(skill_dir, monkeypatch):
-    """A disk error is told like any other unreadable folder."""
-
     def fail(fd):
         raise OSError(5, "Input/output error")
 
@@ -70,6 +64,5 @@ def test_folder_that_fails_while_it_is_read_is_a_skill_error(skill_dir, monkeypa
 
 
 def test_names_that_are_not_utf8_are_left_out(skill_dir):
-    """A name that no JSON could carry is left out, and the list is marked as incomplete."""
     Path(os.fsdecode(os.fsencode(skill_dir) + b"/caf\xe9.md")).touch()
     assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)

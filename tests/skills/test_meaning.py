@@ -18,7 +18,6 @@ BODY = "Steep, then pour."
 
 
 def validate(path, *options):
-    """Return the problems of a skill."""
     return validator.validate(path, *options).problems
 
 
@@ -95,7 +94,6 @@ MENDED = {
 
 @pytest.mark.parametrize("case", MENDED.values(), ids=MENDED.keys())
 def test_what_is_certain_is_mended_and_told_with_its_line(case):
-    """The index holds what the author wrote."""
     written, meant, code = case
     assert described(written) == (meant, [(code, 3)])
 
@@ -131,7 +129,6 @@ TOLD = {
 
 @pytest.mark.parametrize("case", TOLD.values(), ids=TOLD.keys())
 def test_what_cannot_be_known_stays_and_is_told(case):
-    """The value is what YAML reads; a diagnostic says what it may mean."""
     written, kept, code = case
     assert described(written) == (kept or written, [(code, 3)])
 
@@ -278,7 +275,6 @@ KEYS = {
 
 @pytest.mark.parametrize("case", KEYS.values(), ids=KEYS.keys())
 def test_lines_that_people_read_as_keys_are_keys(case):
-    """Name and description are found, and the lines around them stay what they are."""
     lines, expected = case
     skill, diagnostics = parse(lines)
     assert (skill.name, skill.description) == ("tea", "Hot tea")
@@ -403,7 +399,6 @@ TEXTS = st.lists(st.one_of(PLAIN_WORDS, st.sampled_from("# #1 | > : - True 1.10 
 @example("True", None, 80)
 @example("| Use it", None, 80)
 def test_what_yaml_writers_write_is_never_mended_or_told(text, style, width):
-    """Quoted where it must be, in any style and wrapped at any width."""
     text = f"Tea {text} tea." if style is None else f"{text} tea."
     name = "tea-timer"
     lines = yaml.dump(
@@ -442,7 +437,6 @@ UNITS = [
 @pytest.mark.parametrize("size", [6_000, pytest.param(60_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("start", ["description: x", "description: |\n  x", "x: 1\n", "name: x\n "])
 def test_hostile_text_does_not_hang(start, size):
-    """The largest frontmatter of any pattern is read, in time linear in it."""
     for unit in UNITS:
         for filler in (unit, f"{unit}\n  ", f"{unit}\n"):
             text = start + filler * (size // len(filler))

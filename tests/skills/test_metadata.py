@@ -9,7 +9,6 @@ from skillsearch.skills.parser import parse_skill
 
 
 def parse(text, folder="tea-timer"):
-    """Parse a text as the SKILL.md of a folder."""
     path = Path("skills") / folder / "SKILL.md"
     return parse_skill(text.encode(), doc_id=f"skills:{folder}", path=path, root=Path("skills"))
 
@@ -20,7 +19,6 @@ def parse_fields(lines, folder="tea-timer"):
 
 
 def codes(diagnostics):
-    """Return the codes of diagnostics."""
     return [diagnostic.code for diagnostic in diagnostics]
 
 
@@ -46,7 +44,6 @@ NAMES = {
 
 @pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
 def test_odd_names_are_kept_with_a_warning(case):
-    """A bad name is the skill's name all the same; a missing one is the folder's."""
     line, name, expected = case
     skill, diagnostics = parse(f"---\n{line}\ndescription: Times tea.\n---\n")
     assert skill.name == name
@@ -55,7 +52,6 @@ def test_odd_names_are_kept_with_a_warning(case):
 
 
 def test_composed_and_decomposed_names_are_equal():
-    """A folder may spell its accents otherwise than the frontmatter."""
     assert parse("---\nname: cafe\u0301\ndescription: x\n---\n", "caf\u00e9")[1] == ()
 
 
@@ -106,7 +102,6 @@ FIELDS = {
 
 @pytest.mark.parametrize("case", FIELDS.values(), ids=FIELDS.keys())
 def test_spellings_of_a_field_reach_the_same_place(case):
-    """The many ways of writing a field in real skills give one regular form."""
     lines, field, value = case
     skill, diagnostics = parse_fields(f"description: Tea.\n{lines}")
     assert getattr(skill.metadata, field) == value
@@ -114,7 +109,6 @@ def test_spellings_of_a_field_reach_the_same_place(case):
 
 
 def test_unknown_keys_are_kept_as_json():
-    """The whole frontmatter can be stored as JSON."""
     skill, _ = parse_fields("description: Tea.\nodd: {deep: [1, 2.5, ~, 2026-01-01]}\n7: x")
     assert json.loads(json.dumps(dict(skill.metadata.frontmatter)))["odd"] == {
         "deep": [1, 2.5, None, "2026-01-01"]

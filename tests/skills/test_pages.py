@@ -16,8 +16,6 @@ GUIDE = "references/guide.md"
 
 @pytest.fixture
 def read(skill_dir):
-    """Write the guide of a skill, and read a page of it."""
-
     def read(data, **options):
         (skill_dir / GUIDE).write_bytes(data)
         return read_page(skill_dir, GUIDE, **options)
@@ -26,7 +24,6 @@ def read(skill_dir):
 
 
 def test_without_limits_the_page_is_the_whole_file(read):
-    """All that is known of the file comes with it."""
     data = "Grüner Tee\n".encode()
     assert read(data) == FileContent(
         path=GUIDE,
@@ -110,7 +107,6 @@ NUMBERS = [-1, True, 1.0, "1", float("nan"), "x" * 1000]
 
 @pytest.mark.parametrize("value", [*NUMBERS, None], ids=lambda value: repr(value)[:9])
 def test_an_offset_that_is_no_such_number_is_refused(skill_dir, value):
-    """The message has the value and the next step."""
     with pytest.raises(SkillError, match=r"^offset is .{1,50}; give a whole number of bytes"):
         read_page(skill_dir, GUIDE, offset=value)
 
@@ -123,7 +119,6 @@ def test_a_limit_that_is_no_such_number_is_refused(skill_dir, value):
 
 
 def test_a_file_that_changed_is_served_and_marked(read):
-    """The caller's hash is compared with the hash of the bytes that are served."""
     known = read(b"steep").content_hash
     assert not read(b"steep", content_hash=known, offset=3).stale
     page = read(b"steep longer", content_hash=known)

@@ -17,7 +17,6 @@ ROOT = Path("skills")
 
 
 def parse(data, folder="tea-timer"):
-    """Parse text or bytes as the SKILL.md of a folder."""
     if isinstance(data, str):
         data = data.encode()
     path = ROOT / folder / "SKILL.md"
@@ -30,12 +29,10 @@ def parse_fields(lines, folder="tea-timer"):
 
 
 def codes(diagnostics):
-    """Return the codes of diagnostics."""
     return [diagnostic.code for diagnostic in diagnostics]
 
 
 def test_sound_skill_is_read_without_a_word():
-    """Every part of a plain SKILL.md is where the contract says."""
     data = b"---\nname: tea-timer\ndescription: Times tea.\n---\n\n# Tea\n\nSteep.\n"
     skill, diagnostics = parse(data)
     assert diagnostics == ()
@@ -172,15 +169,10 @@ REFUSED = {
     "no description": (b"---\nname: tea\n---\n# Body", "description-missing"),
     "empty frontmatter": (b"---\n---\n# Body", "description-missing"),
     "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
-    "merge bomb": (
-        b"---\na: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: {<<: [*b, *b]}\n---\n",
-        "description-missing",
-    ),
     "alias bomb behind broken YAML": (
         b"---\na: &a [x: y: z]\nb: [*a, *a]\n---\n",
         "description-missing",
     ),
-    "brackets": (b"---\ndescription: x\na: " + b"[" * 60_000 + b"\n---\n", "yaml-too-deep"),
     "brackets behind broken YAML": (
         b"---\ndescription: x: y\na: " + b"[" * 60_000 + b"\n---\n",
         "yaml-too-deep",
@@ -195,7 +187,6 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 @pytest.mark.timeout(120)
 def test_what_cannot_be_a_skill_is_refused_with_its_code(case):
-    """No description, no frontmatter and YAML bombs are errors, at once and by name."""
     data, code = case
     with pytest.raises(ParseError) as caught:
         parse(data)
@@ -212,7 +203,6 @@ ENCODINGS = {
 
 @pytest.mark.parametrize(("encoding", "expected"), ENCODINGS.values(), ids=ENCODINGS.keys())
 def test_other_encodings_are_read_and_reported(encoding, expected):
-    """A file that is not plain UTF-8 keeps its letters."""
     text = "---\nname: café\ndescription: Thé brûlant\n---\nBody\n"
     mark = "\ufeff" if encoding == "utf-16-be" else ""
     skill, diagnostics = parse((mark + text).encode(encoding), "café")
@@ -221,18 +211,11 @@ def test_other_encodings_are_read_and_reported(encoding, expected):
 
 
 def test_one_bad_byte_does_not_garble_the_other_letters():
-    """A UTF-8 file with a damaged byte is still read as UTF-8, and the line is named."""
     data = "---\nname: t\ndescription: 泡茶计时器\n---\n".encode() + b"bad \xe6 byte"
     skill, diagnostics = parse(data, "t")
     assert skill.description == "泡茶计时器"
     assert skill.body == "bad \ufffd byte"
     assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
-
-
-def test_windows_line_ends_leave_no_trace():
-    """Carriage returns reach neither the fields nor the body."""
-    skill, diagnostics = parse(b"---\r\nname: t\r\ndescription: Tea\r\n---\r\na\r\nb\r\n", "t")
-    assert (skill.description, skill.body, diagnostics) == ("Tea", "a\nb", ())
 
 
 OFFSETS = {
@@ -266,7 +249,6 @@ OFFSETS = {
 
 @pytest.mark.parametrize("case", OFFSETS.values(), ids=OFFSETS.keys())
 def test_misplaced_frontmatter_is_found(case):
-    """Frontmatter that hosts would miss is read, and nothing of the body is lost."""
     text, body, expected = case
     skill, diagnostics = parse(text, "t")
     assert (skill.name, skill.description, skill.body) == ("t", "Tea", body)
@@ -274,7 +256,6 @@ def test_misplaced_frontmatter_is_found(case):
 
 
 def test_lines_are_right_below_a_preamble():
-    """Line numbers count from the start of the file whatever stands above the frontmatter."""
     _, diagnostics = parse("Title\n\n---\nname: t\ndescription: a: b\n---\n", "t")
     assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 5)
     _, diagnostics = parse("Title\n\nname: t\ndescription: a: b\n\nBody.\n", "t")
@@ -302,7 +283,6 @@ FRAGMENTS = st.one_of(
 @example(b"---\n? \n---\n")
 @example(b"---\n\xed\xa0\x80: x\n---\n")
 def test_any_bytes_are_a_skill_or_a_parse_error(data):
-    """No input whatever raises anything else, and what comes out can be stored."""
     try:
         skill, diagnostics = parse(data)
     except ParseError:
@@ -320,7 +300,6 @@ def test_any_bytes_are_a_skill_or_a_parse_error(data):
     st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
 )
 def test_any_one_line_description_is_found(words):
-    """Whatever visible characters a description has, the skill is indexed."""
     try:
         skill, _ = parse(f"---\nname: tea-timer\ndescription: Tea {words}\n---\n")
     except ParseError:
@@ -339,7 +318,6 @@ UNITS = [
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_parsing_takes_bounded_time(start, unit):
-    """The largest permitted frontmatter, and a body of a megabyte, cost a moment."""
     for size in (60_000, 900_000):
         data = (start + unit * (size // len(unit)) + "\n---\nBody\n").encode()
         with suppress(ParseError):
@@ -416,7 +394,6 @@ DESCRIPTIONS = {
 
 @pytest.mark.parametrize("case", DESCRIPTIONS.values(), ids=DESCRIPTIONS.keys())
 def test_readable_description_survives_whatever_is_wrong(case):
-    """The text that a person would read as the description is the description."""
     written, description, expected = case
     skill, diagnostics = parse_fields(f"description: {written}")
     assert skill.description == description
@@ -426,7 +403,6 @@ def test_readable_description_survives_whatever_is_wrong(case):
 
 
 def test_salvage_keeps_the_sound_entries_as_they_are():
-    """One broken entry does not turn its neighbours into text."""
     skill, diagnostics = parse_fields(
         "description: Tea: hot\nmetadata:\n  version: 1.10\n  note: a: b\n  tags: [x, y]\nn: 3"
     )
@@ -444,7 +420,6 @@ def test_salvage_keeps_the_sound_entries_as_they_are():
 
 
 def test_repeated_key_beside_a_broken_entry_is_reported():
-    """Repair keeps the rule for repeated keys: the last counts, with a warning."""
     skill, diagnostics = parse_fields("description: Tea: hot\nversion: 1\nversion: 2")
     assert skill.metadata.version == "2"
     assert [(d.code, d.line) for d in diagnostics] == [
@@ -454,7 +429,6 @@ def test_repeated_key_beside_a_broken_entry_is_reported():
 
 
 def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
-    """The whole text, frontmatter included; what cannot be read is a ParseError."""
     path = tmp_path / "SKILL.md"
     path.write_bytes("\ufeff---\nname: tea\n---\nSteep.\n".encode())
     text, found = read_skill_text(path)

@@ -61,19 +61,12 @@ VALUES = {
 
 @pytest.mark.parametrize(("value", "expected"), VALUES.values(), ids=VALUES.keys())
 def test_needs_can_be_written_in_many_ways(value, expected):
-    """All give the same regular form, in the order written."""
     requirements, findings = regular_requirements([{"requiresskills": value}])
     assert requirements == expected
     assert findings == []
 
 
-KEYS = [
-    "requiresskills",
-    "requiredskills",
-    "dependsonskills",
-    "prerequisiteskills",
-    "skilldependencies",
-]
+KEYS = "requiresskills requiredskills dependsonskills prerequisiteskills skilldependencies".split()
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -84,7 +77,6 @@ def test_every_key_that_speaks_of_needed_skills_counts(key):
 
 @pytest.mark.parametrize("key", ["requires", "dependencies"])
 def test_of_other_needs_only_those_under_skills_count(key):
-    """The rest are servers, programs and packages."""
     fields = {key: {"skills": ["pdf"], "mcp": ["rube"], "bins": ["jq"]}}
     assert regular_requirements([fields]) == (("pdf",), [])
 
@@ -110,7 +102,6 @@ def test_packages_and_hints_are_no_needed_skills(fields):
     [["pdf@new"], "pdf@new", {"pdf": "new"}, [{"name": "pdf", "version": "new"}], ["pdf (>=new)"]],
 )
 def test_a_broken_constraint_is_left_out_with_a_warning(value):
-    """The skill is needed all the same."""
     requirements, [finding] = regular_requirements([{"requiresskills": value}])
     assert requirements == ("pdf",)
     assert (finding.code, finding.severity) == ("requirement-invalid", "warning")

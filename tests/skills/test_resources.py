@@ -27,14 +27,12 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 
 
 def code_of(path, **options):
-    """Return the code with which reading a SKILL.md fails."""
     with pytest.raises(ParseError) as caught:
         read_skill_md(path, **options)
     return caught.value.code
 
 
 def test_skill_md_is_read_with_its_status(skill_dir):
-    """Bytes and status come from the same open file."""
     path = skill_dir / "SKILL.md"
     data, status = read_skill_md(path)
     assert data == path.read_bytes()
@@ -42,7 +40,6 @@ def test_skill_md_is_read_with_its_status(skill_dir):
 
 
 def test_skill_md_of_exactly_the_limit_is_read(skill_dir, monkeypatch):
-    """The limit itself is allowed, one byte more is not."""
     path = skill_dir / "SKILL.md"
     size = path.stat().st_size
     monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size)
@@ -52,7 +49,6 @@ def test_skill_md_of_exactly_the_limit_is_read(skill_dir, monkeypatch):
 
 
 def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
-    """A huge file is refused by its size, before a byte is read."""
     path = skill_dir / "SKILL.md"
     with path.open("r+b") as file:
         file.truncate(5 << 30)
@@ -66,8 +62,6 @@ def test_file_that_grows_while_it_is_read_is_cut_off(skill_dir, monkeypatch):
 
 
 def test_failure_to_read_is_a_parse_error(skill_dir, monkeypatch):
-    """A disk error while reading is told like any other unreadable file."""
-
     def fail(fd, count):
         raise OSError(5, "Input/output error")
 
@@ -78,7 +72,6 @@ def test_failure_to_read_is_a_parse_error(skill_dir, monkeypatch):
 
 
 def test_special_files_do_not_block(tmp_path):
-    """FIFOs, sockets, devices and folders named SKILL.md are refused at once."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as server:
@@ -92,7 +85,6 @@ def test_special_files_do_not_block(tmp_path):
 
 
 def test_missing_skill_md_is_unreadable(tmp_path):
-    """A file that vanished since discovery is one more unreadable file."""
     assert code_of(tmp_path / "SKILL.md") == "file-unreadable"
     assert code_of(tmp_path / "gone" / "SKILL.md") == "file-unreadable"
 
@@ -104,7 +96,6 @@ def test_forbidden_skill_md_is_unreadable(skill_dir):
 
 
 def test_skill_md_may_link_into_its_own_folder(skill_dir):
-    """A link to a file of the same skill is followed, however it is written."""
     path = skill_dir / "SKILL.md"
     path.unlink()
     path.symlink_to("references/guide.md")
@@ -187,7 +178,6 @@ def test_two_files_that_name_each_other_are_no_skills(skill_dir):
 
 @pytest.mark.parametrize(("target", "code"), LINKS.values(), ids=LINKS.keys())
 def test_other_links_named_skill_md_are_refused(skill_dir, target, code):
-    """A link out of the skill, a loop, or a link to no file is never read."""
     path = skill_dir / "SKILL.md"
     path.unlink()
     path.symlink_to(target)
@@ -210,7 +200,6 @@ def test_file_over_the_limit_is_refused(skill_dir):
 
 
 def test_missing_file_names_those_that_come_near(skill_dir):
-    """A slip of the pen is answered with the right name, not with a refusal."""
     with pytest.raises(SkillError, match=r"Did you mean: references/guide\.md") as caught:
         read_file(skill_dir, "references/guid.md")
     assert not isinstance(caught.value, UnsafePathError)
@@ -219,8 +208,6 @@ def test_missing_file_names_those_that_come_near(skill_dir):
 
 
 def test_failure_to_open_is_a_skill_error(skill_dir, monkeypatch):
-    """A system error other than a missing file keeps its reason."""
-
     def fail(*_args, **_options):
         raise OSError(13, "Permission denied")
 
@@ -231,7 +218,6 @@ def test_failure_to_open_is_a_skill_error(skill_dir, monkeypatch):
 
 @pytest.mark.parametrize("odd", ["\n", "\u202e"], ids=ascii)
 def test_names_that_hide_something_are_not_offered(skill_dir, odd):
-    """Line breaks, escape codes, bidi marks and invisible letters stay out of the message."""
     (skill_dir / "references" / f"guidee{odd}.md").touch()
     with pytest.raises(SkillError, match=r"Did you mean: references/guide\.md\?$"):
         read_file(skill_dir, "references/guidee.md")
@@ -255,7 +241,6 @@ def test_a_miss_in_a_skill_of_hostile_names_is_answered_soon(skill_dir, monkeypa
 
 
 def test_only_allowed_folders_are_opened(skill_dir):
-    """Files elsewhere in the skill are refused by their path."""
     folders = ("references", "assets")
     assert read_page(skill_dir, "references/guide.md", folders=folders).content == "steep"
     with pytest.raises(UnsafePathError, match="not below references/ or assets/"):
@@ -275,7 +260,6 @@ def status(links, owner):
     [(1, 7, False), (2, 7, False), (1, 8, False), (2, 8, True), (3, 0, True)],
 )
 def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is_foreign):
-    """One of the two alone does not make it foreign."""
     assert is_foreign_link(status(links, owner), status(2, 7)) is is_foreign
 
 
@@ -333,7 +317,6 @@ def test_the_path_of_a_script_is_absolute(skill_dir, monkeypatch):
 
 
 def test_a_script_is_looked_for_below_scripts_only(skill_dir):
-    """Other files of the skill are no scripts."""
     for script in ("SKILL.md", "references/guide.md", "scripts/guide.md"):
         with pytest.raises(SkillError, match="has no file 'scripts/"):
             script_path(skill_dir, script)

@@ -13,7 +13,6 @@ LONG = "Kettles boil. " * 251
 
 
 def write(folder, relative, text):
-    """Write a file of a skill."""
     path = folder / relative
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -74,7 +73,6 @@ def test_the_files_of_a_skill_inside_another_are_its_own(tmp_path):
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path):
-    """Links, pipes, what is too large or no UTF-8, and more than 32 files."""
     write(tmp_path / "outside", "secret.md", LONG)
     folder = tmp_path / "skill"
     write(folder, "large.md", "x " * 200_000)
@@ -102,7 +100,6 @@ def test_a_missing_folder_says_nothing(tmp_path):
 
 
 def test_a_skill_that_explains_itself_is_not_read_on(tmp_path, make_skill):
-    """It has no continuation, a stub without other files an empty one."""
     told = make_skill(tmp_path, "brew", "Brews tea.", body=LONG)
     write(told.parent, "references/notes.md", LONG)
     make_skill(tmp_path, "stub", "Brews coffee.")
@@ -126,7 +123,6 @@ def stub(tmp_path, make_skill):
 
 
 def first(index, query):
-    """Return the name of the best hit by words, or None."""
     hits = index.search(query, threshold=0, system="bm25").hits
     return hits[0].name if hits else None
 

@@ -13,7 +13,6 @@ GOOD = "---\nname: tea-timer\ndescription: Times tea.\n---\n# Tea\n"
 
 
 def validate(path, *options):
-    """Return the problems of a skill."""
     return validator.validate(path, *options).problems
 
 
@@ -31,12 +30,10 @@ def make_skill(tmp_path):
 
 
 def errors(diagnostics):
-    """Return the codes of the errors."""
     return [found.code for found in diagnostics if found.severity == "error"]
 
 
 def advice(diagnostics):
-    """Return the codes of what is not an error."""
     return [found.code for found in diagnostics if found.severity != "error"]
 
 
@@ -138,7 +135,6 @@ DELIBERATE_DIFFERENCES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_cases_of_the_reference_tests_have_its_verdict(make_skill, case):
-    """Valid there is valid here, and each problem has its own code."""
     content, folder, expected = case
     skill = make_skill(content, folder)
     assert errors(validate(skill)) == expected
@@ -147,7 +143,6 @@ def test_cases_of_the_reference_tests_have_its_verdict(make_skill, case):
 
 @pytest.mark.parametrize("case", DELIBERATE_DIFFERENCES.values(), ids=DELIBERATE_DIFFERENCES.keys())
 def test_differences_from_the_reference_are_deliberate(make_skill, case):
-    """Each difference is listed by name, and is still a difference."""
     content, reference_verdict, expected = case
     skill = make_skill(content, "null" if "name: null" in str(content) else "tea-timer")
     assert errors(validate(skill)) == expected
@@ -176,7 +171,6 @@ def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):
 
 
 def test_all_problems_are_returned_with_their_lines(make_skill):
-    """One run tells everything, in spite of a mistake in the YAML."""
     content = "---\nname: Tea\ndescription: Use when: tea\nsteeping: long\n---\n"
     found = [(d.code, d.line) for d in validate(make_skill(content)) if d.severity == "error"]
     assert found == [
@@ -188,27 +182,23 @@ def test_all_problems_are_returned_with_their_lines(make_skill):
 
 
 def test_file_may_be_given_instead_of_its_folder(make_skill):
-    """The path of the SKILL.md means its folder."""
     skill = make_skill(GOOD)
     assert validate(skill / "SKILL.md") == validate(skill) == ()
 
 
 def test_current_folder_has_its_own_name(make_skill, monkeypatch):
-    """A dot stands for the folder's real name."""
     monkeypatch.chdir(make_skill(GOOD))
     assert validate(Path()) == ()
     assert validate(Path("SKILL.md")) == ()
 
 
 def test_lowercase_file_is_valid_with_a_warning(make_skill):
-    """The reference accepts skill.md, some hosts do not."""
     assert [(d.code, d.severity) for d in validate(make_skill(GOOD, name="skill.md"))] == [
         ("file-name-case", "warning")
     ]
 
 
 def test_paths_that_hold_no_skill_are_errors(tmp_path, make_skill):
-    """Missing paths, other files and folders without SKILL.md have their own codes."""
     (tmp_path / "notes.txt").write_text("x", encoding="utf-8")
     assert errors(validate(tmp_path / "gone")) == ["path-missing"]
     assert errors(validate(tmp_path / "notes.txt")) == ["not-a-folder"]
@@ -217,7 +207,6 @@ def test_paths_that_hold_no_skill_are_errors(tmp_path, make_skill):
 
 
 def test_bombs_and_huge_files_are_errors(make_skill):
-    """A file that the reader refuses is invalid, and gets no further findings."""
     assert errors(validate(make_skill("x" * (1 << 20) + "x"))) == ["file-too-large"]
     assert errors(validate(make_skill("---\njust: [words\n---\n")))[0] == "yaml-invalid"
     bomb = fields("a: &a {x: 1}", "b: {<<: [*a, *a]}")
@@ -257,7 +246,6 @@ BODIES = {
 
 @pytest.mark.parametrize(("body", "expected"), BODIES.values(), ids=BODIES.keys())
 def test_body_earns_advice_not_errors(make_skill, body, expected):
-    """Length, missing files and hidden characters are warnings; the skill stays valid."""
     skill = make_skill(GOOD + body)
     (skill / "references").mkdir()
     (skill / "references" / "guide.md").write_text("hot", encoding="utf-8")
@@ -267,7 +255,6 @@ def test_body_earns_advice_not_errors(make_skill, body, expected):
 
 
 def test_advice_names_the_line(make_skill):
-    """A warning about the body points to its line in the file."""
     (found,) = validate(make_skill(GOOD + "\nRead [x](assets/x.png).\n"))
     assert (found.code, found.line) == ("reference-missing", 7)
 
@@ -281,7 +268,6 @@ SHAPES = {
 
 @pytest.mark.parametrize(("lines", "expected"), SHAPES.values(), ids=SHAPES.keys())
 def test_odd_shapes_earn_advice(make_skill, lines, expected):
-    """Shapes that the reference accepts still get advice."""
     skill = make_skill(fields(lines))
     assert reference_validate(skill) == []
     assert errors(validate(skill)) == []

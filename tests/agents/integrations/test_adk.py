@@ -14,7 +14,6 @@ pytestmark = pytest.mark.integrations
 
 @pytest.fixture
 def registry(drinks, tmp_path):
-    """Make a registry over the drinks as they are now."""
     from skillsearch.agents.integrations.adk import SkillSearchRegistry
 
     def registry(*roots, **options):
@@ -27,17 +26,14 @@ def registry(drinks, tmp_path):
 
 
 def found(registry, query="brew filter coffee"):
-    """Return the names that a search gives."""
     return [hit.name for hit in asyncio.run(registry.search_skills(query=query))]
 
 
 def get(registry, name):
-    """Read a skill through a registry."""
     return asyncio.run(registry.get_skill(name=name))
 
 
 def test_a_search_gives_frontmatter_best_first(registry):
-    """Name and description, as many as wanted."""
     (best,) = asyncio.run(registry(n=1).search_skills(query="brew filter coffee"))
     assert best.name == "brew-coffee"
     assert best.description.startswith("Brew filter coffee with a scale.")

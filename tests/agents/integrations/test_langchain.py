@@ -23,7 +23,6 @@ class CountArgs(ToolArguments):
 
 @pytest.fixture
 def tools():
-    """The adapted tools of a toolset with one toy tool."""
     from skillsearch.agents.integrations.langchain import as_tools
 
     toy = Tool("repeat", "Repeat a wörd.", CountArgs, lambda args: [args.word] * args.times)

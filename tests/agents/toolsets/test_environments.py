@@ -36,7 +36,6 @@ def write_skill(skills, folder, text=None, name="A Skill", description="Does it.
 
 @pytest.fixture
 def skills(tmp_path):
-    """The skills of the document's own verification."""
     folder = tmp_path / "environments" / "test-env" / "skills"
     write_skill(folder, "test-skill", name="Test Skill", description=TEST, body="# Test\n\nGo.\n\n")
     write_skill(folder, "another-skill", name="Another Skill", description=ANOTHER)
@@ -45,29 +44,24 @@ def skills(tmp_path):
 
 @pytest.fixture
 def environment(skills, tmp_path):
-    """An environment of those skills, loaded."""
     made = Environment("test-env", skills, index_dir=tmp_path / "index", model="hashing")
     made.load_skills()
     return made
 
 
 def many(count, description="Does it."):
-    """Return as many skills, which lie nowhere."""
     return [SkillInfo(f"s{n:03}", f"Skill {n:03}", description, "/none") for n in range(count)]
 
 
 def tool(environment, name="skill"):
-    """Return one of the tools that an environment lists."""
     return {tool.name: tool for tool in environment.list_tools()}[name]
 
 
 def enum(tool):
-    """Return the ids that the definition of a tool names."""
     return arguments_schema(tool.arguments)["properties"]["skill"].get("enum")
 
 
 def execute(tool, skill):
-    """Call a tool as a host does, and return its result."""
     answer = Toolset([tool]).call(tool.name, {"skill": skill})
     return ToolResult.model_validate(answer["result"])
 
@@ -318,7 +312,6 @@ def test_nothing_is_loaded_before_it_is_asked_for(skills):
     [
         lambda environment: environment.list_skills()[0].id,
         lambda environment: environment.get_skill("another-skill").id,
-        lambda environment: environment.search_skills("another skill", threshold=0)[0]["id"],
         lambda environment: enum(environment.list_tools()[0])[0],
     ],
 )
@@ -326,12 +319,6 @@ def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
     loaded = Environment("test-env", skills, model="hashing")
     loaded.load_skills()
     assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
-
-
-def test_loading_tells_how_many(skills, caplog):
-    caplog.set_level(logging.INFO)
-    Environment("test-env", skills).load_skills()
-    assert "Loaded 2 skills" in caplog.messages
 
 
 def test_without_a_folder_nothing_is_loaded(caplog):
@@ -420,14 +407,6 @@ def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
     )
     assert strict.search_skills("test skill") == []
     assert len(strict.search_skills("test skill", threshold=0)) == 2
-
-
-def test_search_gives_five_by_default(tmp_path):
-    for number in range(7):
-        write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
-    asked = {"index_dir": tmp_path / "index", "model": "hashing"}
-    assert len(SkillLoader(tmp_path / "s", **asked).library.search("tea", threshold=0)) == 5
-    assert len(Environment("tea", tmp_path / "s", **asked).search_skills("tea", threshold=0)) == 5
 
 
 def test_other_tools_are_offered_beside_it(environment):

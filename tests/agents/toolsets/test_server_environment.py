@@ -37,7 +37,6 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server(folder):
-    """The environment ``work`` in use, loaded."""
     made = ServerEnvironment(folder, "work")
     made.load_from_config()
     return made
@@ -49,7 +48,6 @@ def described(server):
 
 
 def ids(server):
-    """Return the ids of the loaded skills."""
     return [info.id for info in server.list_skills()]
 
 
@@ -309,17 +307,6 @@ def test_the_folder_itself_may_be_a_link(folder, tmp_path):
     server = ServerEnvironment(tmp_path / "link", "home")
     server.load_from_config()
     assert ids(server) == ["recipe"]
-
-
-def test_a_small_budget_brings_the_search_of_all(folder):
-    for number in range(20):
-        write_skill(folder, "work", f"task-{number}", f"Does task number {number}.")
-    server = ServerEnvironment(folder, "work", description_chars=300)
-    names = [spec["function"]["name"] for spec in server.toolset().specs()]
-    assert names == ["skill", "search_skills"]
-    call = {"query": "write invoices", "n": 1, "threshold": 0}
-    (row,) = server.toolset().call("search_skills", call)["result"]["skills"]
-    assert row == {"id": "invoice", "name": "Invoice", "description": "Writes invoices."}
 
 
 NAMES = st.one_of(

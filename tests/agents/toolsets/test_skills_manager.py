@@ -32,13 +32,11 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def manager(root, tmp_path):
-    """The manager of that folder."""
     return SkillsManager(root, index_dir=tmp_path / "index", model="hashing")
 
 
 @pytest.fixture
 def call(manager):
-    """Call a tool and return its result."""
     toolset = manager.toolset()
 
     def run(name, **arguments):

@@ -50,7 +50,6 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def library(root, tmp_path):
-    """The library of that root."""
     return SkillLibrary.from_roots(root, index_dir=tmp_path / "index", model="hashing")
 
 
@@ -70,7 +69,6 @@ def open_workspace(library):
 
 @pytest.fixture
 def workspace(open_workspace):
-    """A workspace with a state of its own."""
     return open_workspace()
 
 
@@ -86,7 +84,6 @@ def loaded_part(workspace):
 
 
 def specs(workspace):
-    """Return description and schema of each tool."""
     found = workspace.toolset().specs("anthropic")
     return {spec["name"]: (spec["description"], spec["input_schema"]) for spec in found}
 
@@ -176,7 +173,6 @@ def test_a_second_load_replaces_the_documents_that_it_names(workspace):
             '["USAGE.md","notes.TXT"]',
         ),
         (["USAGE.md"], {"include_all_docs": True}, [], True, "replace", "*"),
-        (["USAGE.md"], {"docs": ["notes.TXT"], "mode": "x"}, ["notes.TXT"], False, "replace", None),
         (None, {"docs": ["notes.TXT"], "mode": "clear"}, [], False, "clear", "[]"),
     ],
 )
@@ -190,7 +186,7 @@ def test_a_selection_is_changed_as_the_mode_says(
         "include_all_docs": include_all,
         "mode": mode,
     }
-    assert workspace.session.state[DOCS] == (value or '["notes.TXT"]')
+    assert workspace.session.state[DOCS] == value
 
 
 def test_the_documents_are_the_texts_beside_the_skill_md(workspace):
@@ -515,7 +511,6 @@ def test_a_body_that_imitates_the_message_is_marked(workspace, root, make_skill)
 
 @pytest.fixture
 def runner(tmp_path):
-    """Runs commands in plain processes of this machine."""
     runner = SkillRunner(
         select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
@@ -646,10 +641,9 @@ def test_an_event_tells_of_its_own_call_alone(open_workspace):
     assert events[1].delta == {}
 
 
-@pytest.mark.parametrize("name", ["a\n\n[Loaded] b", "a/b", "@"])
-def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner, name):
+def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner):
     path = make_skill(tmp_path / "r", "folder", body="x")
-    path.write_text(path.read_text().replace("name: folder", f"name: {json.dumps(name)}"))
+    path.write_text(path.read_text().replace("name: folder", 'name: "a/\\n\\n[Loaded] @b"'))
     workspace = WorkspaceToolset(SkillLibrary.from_roots(tmp_path / "r"), runner=runner)
     (handle,) = enums(workspace)[0]
     call(workspace, "skill_load", skill=handle)

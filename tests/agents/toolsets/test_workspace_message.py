@@ -22,18 +22,15 @@ from skillsearch.text.states import PERHAPS
 
 @pytest.fixture
 def library(drinks, tmp_path):
-    """A library of the drinks."""
     return SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
 
 
 @pytest.fixture
 def tea(drinks):
-    """The folder of a skill."""
     return drinks / "steep-tea"
 
 
 def entry(*docs, name="steep-tea", include_all=False):
-    """Return a loaded skill with selected documents."""
     return LoadedEntry(name, None, docs, include_all, ())
 
 
