@@ -132,12 +132,6 @@ def age(root, at_ns=LONG_AGO_NS):
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch):
-    """Leave out `fsync`, on which the building of a small index waits longest."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.fixture
 def disk(monkeypatch):
     """Tells which skills are opened and which folders listed from now on."""
