@@ -263,6 +263,23 @@ def load_settings(
         variables = os.environ
         for name in sorted(variables.keys() - _VARIABLES):
             _warn_of_unknown(name)
+    settings = _with_files(here, variables, flags)
+    settings = _with_variables(settings, variables, here)
+    settings = _with_values(settings, flags, here, source="flag")
+    folders = (os.path.realpath(here),)
+    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
+    settings = replace(settings, selection=(*settings.selection, scope))
+    for folder in (cache_dir(), data_dir(), user_file().parent):
+        tighten(folder)
+    if settings.is_project_index:
+        from skillsearch.files.own_folder import own_folder
+
+        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
+    return settings
+
+
+def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Settings:
+    """Return what the files say, and the profiles in use in them."""
     own = user_file()
     project = project_file(here) or own
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
@@ -283,17 +300,6 @@ def load_settings(
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
             settings = after if is_own else _bounded(after, settings, project, has_index)
-    settings = _with_variables(settings, variables, here)
-    settings = _with_values(settings, flags, here, source="flag")
-    folders = (os.path.realpath(here),)
-    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
-    settings = replace(settings, selection=(*settings.selection, scope))
-    for folder in (cache_dir(), data_dir(), own.parent):
-        tighten(folder)
-    if settings.is_project_index:
-        from skillsearch.files.own_folder import own_folder
-
-        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
     return settings
 
 

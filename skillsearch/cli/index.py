@@ -119,11 +119,11 @@ def index_command(
         [replaces, remove, bool(only)].count(True) > 1,
         "--only updates part of the index, --replace all, --remove takes out; use one of them.",
     )
+    how: How = "keep" if only else "remove" if remove else "replace" if replaces else "add"
     is_named = bool(roots) or examples
     refuse(remove and not is_named, "--remove takes out ROOTs; name them.")
-    is_scoped = scope and (remove or only or not roots)
-    refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
-    how: How = "keep" if only else "remove" if remove else "replace" if replaces else "add"
+    is_adding = roots and how in ("add", "replace")
+    refuse(scope and not is_adding, "--scope says who sees the ROOTs that are added; name them.")
     settings = read_settings()
     follows = _follows(settings, how, is_named=is_named)
     change = RootChange(
@@ -159,10 +159,14 @@ def index_command(
         show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    is_new = report.generation != generation
-    notes = [advice(index), _unvetted(index_roots)] if is_new else []
-    for note in filter(None, [*notes, _outside(settings, roots)]):
-        say(f"note: {note}")
+    if report.generation != generation:
+        _say_note(advice(index))
+        _say_note(_unvetted(index_roots))
+    _say_note(_outside(settings, roots))
+
+
+def _say_note(text: str) -> None:
+    say(f"note: {text}" if text else "")
 
 
 def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:

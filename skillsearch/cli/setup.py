@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,19 +75,12 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
     roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
-    plans = [
-        _Plan.of(client, file, entries)
-        for client in HOSTS
-        for file, entries in _files(client, index_dir, only, remove=remove).items()
-    ]
+    plans = list(_plans(index_dir, only, remove=remove))
     if not as_json:
         show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
         rows = [list(plan.row.values())[:4] for plan in plans]
         show_rows(rows, ("host", "entries", "file", "to do"))
-    for plan in plans:
-        plan.explain()
-    if not (remove or importlib.util.find_spec("mcp")):
-        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
+    _explain(plans, remove=remove)
     if not (plans or roots):
         done = yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
@@ -103,6 +96,20 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     return int(any(row["state"] == "refused" for row in outcomes))
+
+
+def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan]:
+    """Work out what is to become of each file of each host on this machine."""
+    for client in HOSTS:
+        for file, entries in _files(client, index_dir, only, remove=remove).items():
+            yield _Plan.of(client, file, entries)
+
+
+def _explain(plans: Iterable[_Plan], *, remove: bool) -> None:
+    for plan in plans:
+        plan.explain()
+    if not (remove or importlib.util.find_spec("mcp")):
+        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
 def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], bool]:

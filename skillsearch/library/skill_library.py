@@ -129,10 +129,10 @@ class SkillLibrary:
         return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod
-    def of_index(cls, index: SkillIndex) -> SkillLibrary:
+    def of_index(cls, index: SkillIndex, selection: Selection = ()) -> SkillLibrary:
         """Take the skills of an opened index, which only `refresh` brings up to date."""
         library = cls(IndexSource(index))
-        library.looks = False
+        library.looks, library.selection = False, selection
         return library
 
     def __len__(self) -> int:
