@@ -40,7 +40,7 @@ from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
-from skillsearch.types import IndexReport, Json, Progress
+from skillsearch.types import IndexReport, Progress
 
 if TYPE_CHECKING:
     from skillsearch import types
@@ -115,11 +115,7 @@ def index_command(
     for your skills, those of enabled plugins, and those of the project around this folder. From
     then on the index follows them by itself. What --remove or a host takes out stays out.
     """
-    refuse(
-        [replaces, remove, bool(only)].count(True) > 1,
-        "--only updates part of the index, --replace all, --remove takes out; use one of them.",
-    )
-    how: How = "keep" if only else "remove" if remove else "replace" if replaces else "add"
+    how = _how(only, remove=remove, replaces=replaces)
     is_named = bool(roots) or examples
     refuse(remove and not is_named, "--remove takes out ROOTs; name them.")
     is_adding = roots and how in ("add", "replace")
@@ -152,9 +148,8 @@ def index_command(
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     reports = report_folders(index, Path.cwd(), before) if follows == "hosts" else []
-    records = {"places": [report.to_dict() for report in reports]} if reports else {}
     index_roots = index.opened.settings.roots
-    _show(report, {"index_dir": str(folder.path)}, index_roots, records, as_json=as_json)
+    _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
     if not as_json:
         show_folders(reports)
         ask_to_vouch(index, before)
@@ -163,6 +158,17 @@ def index_command(
         _say_note(advice(index))
         _say_note(_unvetted(index_roots))
     _say_note(_outside(settings, roots))
+
+
+def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
+    """Return what the options say of the roots that are held."""
+    chosen: dict[How, bool] = {"keep": bool(only), "remove": remove, "replace": replaces}
+    ways = [how for how, is_chosen in chosen.items() if is_chosen]
+    refuse(
+        len(ways) > 1,
+        "--only updates part of the index, --replace all, --remove takes out; use one of them.",
+    )
+    return ways[0] if ways else "add"
 
 
 def _say_note(text: str) -> None:
@@ -183,7 +189,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
         )
     with index:
         index_roots = index.settings.roots
-    _show(report, {"collection": settings.collection}, index_roots, {}, as_json=as_json)
+    _show(report, {"collection": settings.collection}, index_roots, (), as_json=as_json)
     prune_archives(config.cache_dir())
 
 
@@ -312,7 +318,7 @@ def _show(
     report: IndexReport,
     target: Mapping[str, str],
     roots: Sequence[types.Root],
-    more: Mapping[str, Json],
+    folders: Sequence[FolderReport],
     *,
     as_json: bool,
 ) -> None:
@@ -320,7 +326,8 @@ def _show(
     names = [root.origin or str(root.path) for root in roots]
     if as_json:
         trust = [root.trust for root in roots]
-        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **more})
+        places = {"places": [each.to_dict() for each in folders]} if folders else {}
+        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **places})
         return
     show_diagnostics(report.diagnostics)
     if report.healed:

@@ -313,8 +313,7 @@ def prompt_command(
         (answer,) = answer_queries(index, [text], say, how)
         offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
     skills = [prompts.offered(library, offer) for offer in offers]
-    loaded = _required_before(library, names) if required else names
-    bodies = [_body(library, name) for name in loaded]
+    bodies = _bodies(library, names, required=required)
     overview = prompts.render_overview(skills, overview_format) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if as_json:
@@ -338,6 +337,11 @@ def _every_offer(
         return documents, 0
     vetted = [each for each in documents if library.root_of(each).trust == "vetted"]
     return vetted, len(documents) - len(vetted)
+
+
+def _bodies(library: SkillLibrary, names: Sequence[str], *, required: bool) -> list[str]:
+    loaded = _required_before(library, names) if required else names
+    return [_body(library, name) for name in loaded]
 
 
 def _required_before(library: SkillLibrary, names: Sequence[str]) -> list[str]:

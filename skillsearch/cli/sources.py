@@ -67,10 +67,14 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
         raise
     _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
     if fetched:
-        names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
-        trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
-        command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
-        say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
+        _say_how_to_vouch(fetched, settings)
+
+
+def _say_how_to_vouch(fetched: Sequence[str], settings: Settings) -> None:
+    names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
+    trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
+    command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
+    say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
 
 
 def _add(source: str, text: str, _old: Path | None, new: Path) -> bool:

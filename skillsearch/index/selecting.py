@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skillsearch.errors import SelectionError
 from skillsearch.files.paths import printable
@@ -60,16 +59,23 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     return store.selections[key]
 
 
-def _out_of_scope(
-    store: DocumentStore, views: Sequence[View], roots: Sequence[Root]
-) -> NDArray[np.int64]:
-    """Return the documents of hidden roots, and others whose paths do not match, by number."""
-    hidden = store.of_roots(root.alias for root in roots)
-    bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
+def _in_scope(
+    store: DocumentStore, selection: Selection, roots: Sequence[Root]
+) -> tuple[Numbers, list[Root]]:
+    """Return the documents that the folders of a selection see, by number, and the hidden roots.
+
+    Those of other roots are seen unless their paths match elsewhere alone.
+    """
+    numbers = without(np.arange(store.size), store.deleted)
+    if not is_bounded(selection):
+        return numbers, []
+    views = list(map(View.of, folders_of(selection)))
+    hidden = [root for root in roots if not is_in_scope(root, views)]
+    unseen = store.of_roots(root.alias for root in hidden)
+    bounded = without(np.flatnonzero(store.bounded), union(unseen, store.deleted))
     places = [view.parts for view in views]
-    labels = store.labels(bounded)
-    is_elsewhere = [not _can_match(label.paths, places) for label in labels]
-    return union(hidden, bounded[np.array(is_elsewhere, bool)])
+    is_elsewhere = [not _can_match(label.paths, places) for label in store.labels(bounded)]
+    return without(numbers, union(unseen, bounded[np.array(is_elsewhere, bool)])), hidden
 
 
 def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool:
@@ -83,12 +89,7 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
 
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
-    numbers = without(np.arange(store.size), store.deleted)
-    hidden: list[Root] = []
-    if is_bounded(selection):
-        views = list(map(View.of, folders_of(selection)))
-        hidden = [root for root in roots if not is_in_scope(root, views)]
-        numbers = without(numbers, _out_of_scope(store, views, hidden))
+    numbers, hidden = _in_scope(store, selection, roots)
     selection = without_scope(selection)
     if not selection and len(numbers) == len(store):
         return store
