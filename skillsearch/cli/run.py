@@ -218,7 +218,7 @@ def run_command(
     for problem in problems:
         say(f"warning: {problem}")
     is_short = bool(globs) and len(written) < len(result.output_files)
-    return _exit_code(result, is_short=is_short)
+    return _exit_code(result) or (FAILED if is_short else 0)
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
+from skillsearch.errors import (
+    CacheError,
+    CollectionMissingError,
+    ConfigError,
+    LockTimeoutError,
+    RemoteError,
+)
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
+from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation
 
 FORMAT = 5  # raise if the meaning of rows changes; a collection of another format is made anew

@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, UnreachableError
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
@@ -148,8 +148,6 @@ def content_digest(folder: Path) -> str:
 
 def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | None) -> None:
     """Unpack what a source is now, unless that was unpacked before."""
-    from skillsearch.roots.downloads import UnreachableError
-
     ready = _intact(source, unpacked)
     try:
         new = _fetch(source, name, work, ready)
