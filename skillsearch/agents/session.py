@@ -60,7 +60,7 @@ class StateDelta(Changes):
         self.evicted = tuple(evicted)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class DocSelection:
     """The selected documents of a skill in order, and how and with what effect they changed."""
 

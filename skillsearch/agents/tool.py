@@ -28,7 +28,7 @@ from skillsearch.errors import (
 )
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import MAX_NAME_CHARS, Json, JsonObject
+from skillsearch.types import LOADED_NAME_CHARS, MAX_NAME_CHARS, Json, JsonObject
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
@@ -36,6 +36,10 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
+SkillName = Annotated[
+    str, Field(max_length=LOADED_NAME_CHARS, description="Its name, as a hit has it.")
+]
+"""The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
@@ -142,7 +146,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 

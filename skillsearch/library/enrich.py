@@ -10,7 +10,8 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,7 +180,7 @@ def _answer(record: Json) -> Answer | None:
     return Answer(named, record["examples"]) if isinstance(named, str) else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Review:
     """Checks answers against the skills of an index.
 
@@ -188,10 +189,11 @@ class Review:
     """
 
     index: SkillIndex
-    skills: Mapping[str, Document] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.skills = _by_key(self.index.documents())
+    @cached_property
+    def skills(self) -> Mapping[str, Document]:
+        """The skills of the index by what an answer may name."""
+        return _by_key(self.index.documents())
 
     def check(
         self, answers: Iterable[Answer], digests: Collection[str] | None = None

@@ -321,7 +321,7 @@ class DocumentSegment(ArrayTable):
         record = self.records[self.starts[number] : self.starts[number + 1]].tobytes()
         try:
             (doc_id, name, *last), *values = json.loads(record)
-            return Document(*(doc_id, name, *values, *last))
+            return Document.from_json((doc_id, name, *values, *last))
         except (TypeError, ValueError) as exc:
             raise CacheError(f"document {number} has an unknown form") from exc
 
