@@ -18,7 +18,6 @@ from skillsearch import config
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.hook import forget_told
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import (
     NamedRoot,
     Setting,
@@ -30,9 +29,10 @@ from skillsearch.cli.options import (
 )
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.request import Follows, IndexRequest, key_of
-from skillsearch.index.root_change import How, RootChange, Scope
+from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
 from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
-
-_SHOWN_ROOTS = 10
 
 
 @click.command("index")
@@ -278,7 +276,7 @@ def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
     here = View.of(Path.cwd())
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
-    names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
+    names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
     if not doubted:
         return ""
     first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
@@ -345,7 +343,7 @@ def _show(
     tagged = (
         f"{name} {tag_of(root.trust)}".rstrip() for name, root in zip(names, roots, strict=True)
     )
-    say(f"index: {where}; roots: {listed(tagged, _SHOWN_ROOTS)}", err=False)
+    say(f"index: {where}; roots: {listed(tagged, SHOWN_ROOTS)}", err=False)
 
 
 @click.command("watch")

@@ -15,10 +15,10 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, mcp_token
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import (
     ConfigError,
     MissingDependencyError,

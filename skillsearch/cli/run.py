@@ -14,9 +14,9 @@ import click
 from skillsearch.cli import options, run_results
 from skillsearch.cli.app import Failure, refuse
 from skillsearch.cli.browse import complete_name
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor

@@ -84,7 +84,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             try:
                 program, outputs = self._prepare(request, session)
                 finished = self._execute(request, program)
-                outputs.warnings += run_warnings(finished)
+                outputs.warnings.extend(run_warnings(finished))
                 outputs.gather(request, failed=finished.timed_out or finished.exit_code != 0)
             finally:
                 if self._is_closed:  # perhaps while this run made its workspace

@@ -46,7 +46,7 @@ How = Literal["add", "replace", "remove", "keep"]
 Scope = Literal["user", "project"]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-_SHOWN_ROOTS = 10
+SHOWN_ROOTS = 10
 _NOTHING = IndexRequest((), model="", with_body=False)
 _MADE_WITH = {"model": "model", "fields": "with_body", "languages": "languages"}
 
@@ -340,4 +340,4 @@ def _project_of(root: Path | str) -> str:
 
 
 def _shown(roots: Roots) -> str:
-    return listed(map(sources.shown, map(sources.source_of, roots)), _SHOWN_ROOTS)
+    return listed(map(sources.shown, map(sources.source_of, roots)), SHOWN_ROOTS)

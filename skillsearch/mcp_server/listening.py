@@ -13,11 +13,11 @@ from typing import BinaryIO
 
 import anyio
 
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError
 
 PATH = "/mcp"
 MIN_TOKEN_CHARS = 16
-INTERRUPTED = 130
 _FORM = "write it as HOST:PORT, such as 127.0.0.1:8765"
 
 
