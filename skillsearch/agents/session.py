@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 from urllib.parse import quote, unquote
 
-from skillsearch.callers import public
 from skillsearch.execution.types import ArtifactRef
+from skillsearch.signatures import public
 from skillsearch.text.safe_text import counted
 from skillsearch.types import Json, JsonObject
 

@@ -19,8 +19,16 @@ from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
 from skillsearch.hosts.files import Change, host_file, switched_off, switches
+from skillsearch.hosts.library_moves import (
+    Journal,
+    Move,
+    State,
+    fault,
+    move_away,
+    move_back,
+    open_journal,
+)
 from skillsearch.hosts.listings import Listings
-from skillsearch.hosts.moved import Journal, Move, State, fault, move_away, move_back, open_journal
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange

@@ -13,7 +13,6 @@ from typing import Unpack
 
 import numpy as np
 
-from skillsearch.callers import public, searches, takes
 from skillsearch.config import Settings, index_dir_for, load_setting, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
@@ -44,6 +43,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
+from skillsearch.signatures import public, searches, takes
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.text.safe_text import counted, listed

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.callers import public, searches
 from skillsearch.config import Settings, cache_dir, load_setting
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
@@ -25,6 +24,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.source import IndexSource, ScannedSource, differences
+from skillsearch.signatures import public, searches
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted

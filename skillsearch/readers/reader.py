@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from skillsearch.embedders.onnx_embedder import (
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.setting_values import DEFAULT_READER, READING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer  # noqa: TID251 - its type alone
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +207,7 @@ class Pair(NamedTuple):
     parts: Sequence[int]
 
 
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
     """Return the tokens of each pair, each text cut to fit."""
     requests = tokenizer.encode_batch([request for request, _ in pairs], add_special_tokens=False)
     texts = tokenizer.encode_batch([text for _, text in pairs])

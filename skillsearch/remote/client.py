@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from skillsearch.environ import Variables
@@ -22,6 +22,10 @@ from skillsearch.errors import (
 )
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
+
+if TYPE_CHECKING:
+    from pymilvus import CollectionSchema
+    from pymilvus.milvus_client import IndexParams
 
 Row = dict[str, Any]
 """The fields of one entity by name."""
@@ -90,7 +94,7 @@ class MilvusServer:
         call = self._client.create_alias if is_new else self._client.alter_alias
         self._write("switch the alias", call, collection, alias)
 
-    def create(self, name: str, schema: Any, indexes: Any) -> None:
+    def create(self, name: str, schema: CollectionSchema, indexes: IndexParams) -> None:
         """Create a collection and load it."""
         client, doing = self._client, f"create the collection {name!r}"
         self._write(doing, client.create_collection, name, schema=schema, consistency_level=_STRONG)

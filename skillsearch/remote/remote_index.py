@@ -13,7 +13,6 @@ from typing import TypedDict, TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
-from skillsearch.callers import public, searches
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
 from skillsearch.errors import CollectionMissingError
@@ -37,6 +36,7 @@ from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
+from skillsearch.signatures import public, searches
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line
