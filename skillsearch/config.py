@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints, overload
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
@@ -223,9 +223,11 @@ SETTINGS: Mapping[str, Setting] = (
     | {"strict": Setting(values.parse_strict, in_profile=True)}
 )
 """Every setting that files, variables and flags know, by its name."""
-TextKey = Literal["device", "fields", "model", "reader"]
-CommandList = Literal["allowed_commands", "denied_commands"]
-Folder = str | Path | None
+Key = Literal[
+    "allowed_commands", "denied_commands", "device", "fields", "languages", "model", "reader",
+    "roots", "threshold",
+]  # fmt: skip
+"""The settings that are read one at a time."""
 _OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
 _DESCRIBED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VARIABLES
@@ -301,18 +303,8 @@ def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Setti
     return settings
 
 
-@overload
-def load_setting(key: Literal["threshold"], index_dir: Folder = None) -> float | None: ...
-@overload
-def load_setting(key: Literal["languages"], index_dir: Folder = None) -> Languages: ...
-@overload
-def load_setting(key: Literal["roots"], index_dir: Folder = None) -> tuple[Path | str, ...]: ...
-@overload
-def load_setting(key: CommandList, index_dir: Folder = None) -> tuple[str, ...]: ...
-@overload
-def load_setting(key: TextKey, index_dir: Folder = None) -> str: ...
-def load_setting(key: str, index_dir: Folder = None) -> object:
-    """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
+def load_only(key: Key, index_dir: str | Path | None = None) -> Settings:
+    """Load one setting; the variables of others are not read, so a bad one cannot be in the way.
 
     Those are read that decide which files count for it, perhaps for another index than they name.
     Fails as `load_settings` does.
@@ -320,8 +312,7 @@ def load_setting(key: str, index_dir: Folder = None) -> object:
     names = {f"{PREFIX}{part}" for part in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
     flag = str(index_dir) if index_dir else None
-    setting: object = getattr(load_settings(variables=variables, index_dir=flag), key)
-    return setting
+    return load_settings(variables=variables, index_dir=flag)
 
 
 def default_index_dir() -> Path:

@@ -92,7 +92,7 @@ def load_embedder(
     if spec in LOADERS:
         return LOADERS[spec]()
     if _runs_on_devices(spec):
-        device = device or config.load_setting("device")
+        device = device or config.load_only("device").device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
     if folder and (folder != spec or Path(folder).is_dir()):

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
-from skillsearch.config import cache_dir, load_setting
+from skillsearch.config import cache_dir, load_only
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
@@ -111,10 +111,10 @@ class IndexRequest:
         with_body = config.get("with_body")
         return cls(
             paths,
-            load_setting("model", folder) if model is None else model,
-            load_setting("fields", folder) == "full" if with_body is None else with_body,
+            load_only("model", folder).model if model is None else model,
+            load_only("fields", folder).fields == "full" if with_body is None else with_body,
             sources,
-            load_setting("languages", folder) if languages is None else languages,
+            load_only("languages", folder).languages if languages is None else languages,
             trust_by_root(config.get("trust", ()), named),
         )
 

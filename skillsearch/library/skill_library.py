@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.config import Settings, cache_dir, load_setting
+from skillsearch.config import Settings, cache_dir, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
@@ -113,7 +113,7 @@ class SkillLibrary:
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
         library = cls(ScannedSource(request, folder, executor), reader=config.get("reader"))
-        library.threshold = load_setting("threshold", folder or cache_dir())
+        library.threshold = load_only("threshold", folder or cache_dir()).threshold
         library.selection = (("strict", STRICT),) if config.get("strict") else ()
         return library
 

@@ -162,7 +162,7 @@ class Readers:
     def choice(self, spec: str | None) -> str:
         """Return a spec, or else the setting: of `setting_values.READING`, or a model."""
         if spec is None and self._setting is None:
-            self._setting = config.load_setting("reader")
+            self._setting = config.load_only("reader").reader
         return spec or self._setting or DEFAULT_READER
 
     def get(self, spec: str) -> Reader | None:
@@ -193,7 +193,7 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
         return OnnxReader.load(packaged, manifest_sha256=PACKAGED.sha256, stem=PACKAGED.stem)
     if spec.startswith("st:") and spec != "st:":
         name = spec.removeprefix("st:")
-        device = device or config.load_setting("device")
+        device = device or config.load_only("device").device
         return CrossEncoderReader(name, load_cross_encoder(name, device))
     if spec and Path(spec).is_dir():
         return OnnxReader.load(Path(spec))

@@ -14,7 +14,7 @@ import pytest
 
 import skillsearch
 from skillsearch.errors import SkillError, StorageError
-from skillsearch.hosts import moved
+from skillsearch.hosts import library_moves as moved
 from skillsearch.hosts.entries import HOSTS
 from skillsearch.hosts.files import Change, host_file
 from skillsearch.hosts.library_moves import move_away, move_back, open_journal
