@@ -22,7 +22,7 @@ from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer  # noqa: TID251 - its type alone
+    from skillsearch.embedders.onnx_embedder import Tokenizer
 
 # Folder of the packaged models, which share the rows of their words and the tokenizer.
 PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / "minilm"

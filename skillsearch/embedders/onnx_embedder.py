@@ -22,7 +22,8 @@ from skillsearch.errors import EmbedderError
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
+    from tokenizers import Tokenizer as Tokenizer
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 POOLED_OUTPUT = "sentence_embedding"

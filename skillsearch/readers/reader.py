@@ -27,7 +27,7 @@ from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.setting_values import DEFAULT_READER, READING
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer  # noqa: TID251 - its type alone
+    from skillsearch.embedders.onnx_embedder import Tokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,9 @@ from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from pymilvus import CollectionSchema
-    from pymilvus.milvus_client import IndexParams
+    from pymilvus import CollectionSchema as CollectionSchema
+    from pymilvus import DataType as DataType
+    from pymilvus.milvus_client import IndexParams as IndexParams
 
 Row = dict[str, Any]
 """The fields of one entity by name."""

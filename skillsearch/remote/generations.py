@@ -27,8 +27,7 @@ from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation
 
 if TYPE_CHECKING:
-    from pymilvus import CollectionSchema, DataType
-    from pymilvus.milvus_client import IndexParams
+    from skillsearch.remote.client import CollectionSchema, DataType, IndexParams
 
 FORMAT = 5  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer

@@ -25,9 +25,8 @@ from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from torch import Tensor
-    from torch.nn import Module
+    from skillsearch.embedders.onnx_embedder import Tokenizer
+    from skillsearch.embedders.torch_runtime import Module, Tensor
 
 functional = torch.nn.functional
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
 
 if TYPE_CHECKING:
-    from torch import Tensor  # noqa: TID251 - its type alone
+    from skillsearch.embedders.torch_runtime import Tensor
 
 functional = torch.nn.functional
 logger = logging.getLogger(__name__)
